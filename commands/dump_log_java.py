@@ -1,0 +1,67 @@
+"""The Java exceptions that end Kafka's dump tool, for the faults that the core finds."""
+
+from __future__ import annotations
+
+from kdump.errors import (
+    CodecError,
+    CorruptIndexError,
+    CorruptRecordError,
+    InvalidRecordError,
+    KdumpError,
+    NameFormatError,
+    UnknownCodecError,
+)
+from kdump.formats import faults
+from kdump.formats.faults import Fault, fault_error
+
+KAFKA = "org.apache.kafka.common."
+
+_BY_FAULT = {
+    faults.LEGACY_MAGIC: "java.lang.IllegalArgumentException",
+    faults.VARINT_LONG: "java.lang.IllegalArgumentException",
+    faults.NEGATIVE_SIZE: "java.lang.IllegalArgumentException",
+    faults.LEGACY_LIMIT: "java.lang.IllegalArgumentException",
+    faults.LEGACY_BOUNDS: "java.lang.IndexOutOfBoundsException",
+    faults.CONTROL_NO_KEY: "java.lang.NullPointerException",
+    faults.MARKER_NO_VALUE: "java.lang.NullPointerException",
+}
+_BY_ERROR: tuple[tuple[type[KdumpError], str], ...] = (
+    (CorruptRecordError, KAFKA + "errors.CorruptRecordException"),
+    (InvalidRecordError, KAFKA + "InvalidRecordException"),
+    (UnknownCodecError, "java.lang.IllegalArgumentException"),
+    (CodecError, KAFKA + "KafkaException"),
+    (CorruptIndexError, "org.apache.kafka.storage.internals.log.CorruptIndexException"),
+    (NameFormatError, "java.lang.NumberFormatException"),
+)
+
+
+class JavaError(Exception):
+    """An exception of the JVM by its class name."""
+
+    def __init__(self, java_class: str, text: str = "") -> None:
+        super().__init__(text)
+        self.java_class = java_class
+        self.text = text
+
+
+def java_fault(fault: Fault) -> JavaError:
+    """What Kafka's tool dies of at a fault inside a batch."""
+    error = fault_error(fault)
+    java_class = _BY_FAULT.get(fault[0])
+    return JavaError(java_class, str(error)) if java_class else java_error(error)
+
+
+def java_error(error: Exception) -> JavaError:
+    """What Kafka's tool dies of at an error."""
+    if isinstance(error, JavaError):
+        return error
+    if isinstance(error, FileNotFoundError):
+        return JavaError("java.nio.file.NoSuchFileException", str(error.filename))
+    if isinstance(error, PermissionError):
+        return JavaError("java.nio.file.AccessDeniedException", str(error.filename))
+    if isinstance(error, OSError):
+        return JavaError("java.io.IOException", f"{error.filename}: {error.strerror}")
+    java_class = getattr(error, "java_class", None)
+    if java_class is None:
+        java_class = next((name for kind, name in _BY_ERROR if isinstance(error, kind)), KAFKA + "KafkaException")
+    return JavaError(java_class, str(error))

@@ -1,0 +1,176 @@
+"""The options of kafka-dump-log, read as its own option parser reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+INT_MAX = 0x7FFF_FFFF
+
+DECODER_PACKAGES = ("org.apache.kafka.tools.api.", "kafka.serializer.")
+DECODERS = ("StringDecoder", "LongDecoder", "IntegerDecoder", "DefaultDecoder")
+
+
+class Option(NamedTuple):
+    """`argument` is None for a flag; in brackets it may be left out."""
+
+    name: str
+    argument: str | None
+    help: str
+
+
+OPTIONS = (
+    Option("files", "file1,file2,...", "REQUIRED: the files to dump, separated by commas, in this order."),
+    Option("print-data-log", None, "Print keys and values too (implies --deep-iteration)."),
+    Option("deep-iteration", None, "Print a line for every record, not only for every batch."),
+    Option("verify-index-only", None, "Check index files against their log; do not print their entries."),
+    Option("index-sanity-check", None, "Only run the broker's sanity check on index files."),
+    Option("max-message-size", "bytes", "Bytes of the log looked at for an index entry (default: 5242880)."),
+    Option("max-bytes", "bytes", "Read only this many bytes from the start of each log (default: 2147483647)."),
+    Option(
+        "value-decoder-class",
+        "[class]",
+        "How to print values: StringDecoder (default), LongDecoder, IntegerDecoder or DefaultDecoder of"
+        " org.apache.kafka.tools.api. Implies --print-data-log.",
+    ),
+    Option("key-decoder-class", "[class]", "The same for keys."),
+    Option("offsets-decoder", None, "Decode records as those of __consumer_offsets."),
+    Option("transaction-log-decoder", None, "Decode records as those of __transaction_state."),
+    Option("cluster-metadata-decoder", None, "Decode records as those of __cluster_metadata."),
+    Option("remote-log-metadata-decoder", None, "Decode records as those of __remote_log_metadata."),
+    Option("share-group-state-decoder", None, "Decode records as those of __share_group_state."),
+    Option("skip-record-metadata", None, "Of records print only keys and values."),
+    Option("help", None, "Print this help and exit with 1, as Kafka's tool does."),
+    Option("version", None, "Print the version and exit."),
+)
+BY_NAME = {option.name: option for option in OPTIONS}
+TOPIC_DECODERS = tuple(option.name for option in OPTIONS if option.name.endswith("-decoder"))
+
+
+class OptionError(Exception):
+    """A command line that Kafka's option parser (joptsimple) refuses, with the exception that it throws."""
+
+    def __init__(self, java_class: str, text: str) -> None:
+        super().__init__(text)
+        self.java_class = f"joptsimple.{java_class}"
+
+
+@dataclass(slots=True)
+class Options:
+    """What the command line asked for; sizes in bytes."""
+
+    files: list[str] = field(default_factory=list)
+    help: bool = False
+    version: bool = False
+    print_data: bool = False
+    deep: bool = False
+    verify_index_only: bool = False
+    index_sanity_check: bool = False
+    skip_record_metadata: bool = False
+    max_message_size: int = 5 * 1024 * 1024
+    max_bytes: int = INT_MAX
+    key_decoder: str = DECODERS[0]
+    value_decoder: str = DECODERS[0]
+    topic_decoder: str | None = None
+
+
+def parse(arguments: list[str]) -> Options:
+    """Read a command line. Raises OptionError."""
+    given = _given(arguments)
+    options = Options()
+    options.files = given["files"].split(",") if given.get("files") else []
+    options.help = "help" in given
+    options.version = "version" in given
+    options.topic_decoder = next((name for name in TOPIC_DECODERS if name in given), None)
+    options.print_data = options.topic_decoder is not None or any(
+        name in given for name in ("print-data-log", "key-decoder-class", "value-decoder-class")
+    )
+    options.deep = options.print_data or "deep-iteration" in given
+    options.verify_index_only = "verify-index-only" in given
+    options.index_sanity_check = "index-sanity-check" in given
+    options.skip_record_metadata = "skip-record-metadata" in given
+    options.max_message_size = _number(given, "max-message-size", options.max_message_size)
+    options.max_bytes = _number(given, "max-bytes", options.max_bytes)
+    options.key_decoder = _decoder(given.get("key-decoder-class"))
+    options.value_decoder = _decoder(given.get("value-decoder-class"))
+    return options
+
+
+def _given(arguments: list[str]) -> dict[str, str | None]:
+    """Option names with their arguments; what is no option is ignored, as Kafka's tool ignores it."""
+    given: dict[str, str | None] = {}
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            break
+        if not word.startswith("-") or word == "-":
+            continue
+        name, equals, value = word.lstrip("-").partition("=")
+        option = BY_NAME.get(name)
+        if option is None:
+            raise OptionError("UnrecognizedOptionException", f"{name} is not a recognized option")
+        argument = value if equals else _argument(option, rest)
+        if name in given and option.argument:
+            raise OptionError("MultipleArgumentsForOptionException", f"Found multiple arguments for option {name}")
+        given[name] = argument
+    return given
+
+
+def _argument(option: Option, rest: list[str]) -> str | None:
+    if option.argument is None:
+        return None
+    optional = option.argument.startswith("[")
+    if rest and not (optional and rest[0].startswith("-")):
+        return rest.pop(0)
+    if optional:
+        return None
+    raise OptionError("OptionMissingRequiredArgumentException", f"Option {option.name} requires an argument")
+
+
+def _number(given: dict[str, str | None], name: str, default: int) -> int:
+    text = given.get(name)
+    if text is None:
+        return default
+    try:
+        number = int(text)
+    except ValueError:
+        number = INT_MAX + 1
+    if not -INT_MAX - 1 <= number <= INT_MAX:
+        raise OptionError("OptionArgumentConversionException", f"Cannot parse argument '{text}' of option {name}")
+    return number
+
+
+def _decoder(name: str | None) -> str:
+    if name is None:
+        return DECODERS[0]
+    for package in DECODER_PACKAGES:
+        if name.removeprefix(package) in DECODERS:
+            return name.removeprefix(package)
+    raise DecoderError(
+        f"{name} is a Java class, which dump-log cannot load: it has {', '.join(DECODERS)} of"
+        f" {DECODER_PACKAGES[0].rstrip('.')}; `kdump dump --format jsonl` gives the bytes of every key and value"
+    )
+
+
+class DecoderError(Exception):
+    """A decoder class that is none of Kafka's own."""
+
+
+def help_text() -> str:
+    """The table of options, as wide as a terminal."""
+    import textwrap
+
+    lines = [
+        "This tool helps to parse a log file and dump its contents to the console, useful for debugging a seemingly",
+        "corrupt log segment. It takes the options of kafka-dump-log.sh and prints what that prints, without a JVM.",
+        "See also: kdump dump (filters, jsonl, csv), kdump ls.",
+        "",
+    ]
+    names = [f"--{option.name}" + (f" <{option.argument}>" if option.argument else "") for option in OPTIONS]
+    width = max(map(len, names)) + 2
+    for name, option in zip(names, OPTIONS, strict=True):
+        wrapped = textwrap.wrap(option.help, 118 - width)
+        lines.append(name.ljust(width) + wrapped[0])
+        lines.extend(" " * width + line for line in wrapped[1:])
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,62 @@
+"""The record batch of message format v2, and the framing that every entry of a log shares.
+
+All integers are big-endian and signed unless stated.
+
+    byte  width   field
+    0     int64   base offset (absolute)                      | the first 17 bytes have this meaning in every
+    8     int32   batch length: bytes after this field        | format; v0/v1 keep the CRC at byte 12
+    12    int32   partition leader epoch (-1 unknown)         |
+    16    int8    magic = 2                                   |
+    17    uint32  CRC-32C of bytes 21 to the end
+    21    int16   attributes
+    23    int32   last offset delta
+    27    int64   base timestamp (ms), or the delete horizon where attribute bit 6 is set
+    35    int64   max timestamp (ms)
+    43    int64   producer id (-1 none)
+    51    int16   producer epoch (-1 none)
+    53    int32   base sequence (-1 none)
+    57    int32   record count
+    61            records; where the attributes name a codec, one compressed stream of them
+
+A record: varint length of what follows, int8 attributes, varlong timestamp delta, varint offset delta, varint key length
+(below 0: null) and key, the same for the value, varint header count, and for each header varint length and bytes of its
+key (UTF-8), varint length (below 0: null) and bytes of its value. Varints are zigzag-encoded.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+LOG_OVERHEAD = 12
+FRAME_SIZE = 17
+MIN_SIZE_FIELD = 14
+HEADER_SIZE = 61
+CRC_START = 21
+MAGIC_AT = 16
+LAST_OFFSET_DELTA_AT = 23
+
+FRAME = Struct(">qiib")
+HEADER = Struct(">qiibIHiqqqhii")
+LAST_OFFSET_DELTA = Struct(">i")
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
+CONTROL_TYPES = (
+    "ABORT",
+    "COMMIT",
+    "LEADER_CHANGE",
+    "SNAPSHOT_HEADER",
+    "SNAPSHOT_FOOTER",
+    "KRAFT_VERSION",
+    "KRAFT_VOTERS",
+)
+
+
+def control_type_name(number: int) -> str:
+    """Kafka's name of a control record type; UNKNOWN for types that readers must ignore."""
+    return CONTROL_TYPES[number] if 0 <= number < len(CONTROL_TYPES) else "UNKNOWN"

@@ -1,0 +1,136 @@
+r"""Kafka's text checkpoints: the four offset checkpoints of a log directory and a partition's leader epochs.
+
+    line 1    version, always 0
+    line 2    number of entries
+    then      one entry a line, its fields separated by white space:
+              offset checkpoints        <topic> <partition> <offset>
+              leader-epoch-checkpoint   <epoch> <start offset>
+
+UTF-8; written with a single space between fields and \n after every line. An empty file, and one that has a version
+only, are valid and have no entries; a blank line is not. Kafka writes leader epochs in ascending order, but its reader
+does not insist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from kdump.errors import CheckpointError
+from kdump.formats.java_text import parse_int, parse_long, read_lines, split_whitespace
+
+CHECKPOINT_VERSION = 0
+
+
+class OffsetCheckpointEntry(NamedTuple):
+    """The offset checkpointed for one partition."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class EpochEntry(NamedTuple):
+    """The first offset that a leader of this epoch wrote."""
+
+    epoch: int
+    start_offset: int
+
+
+Entry = TypeVar("Entry")
+
+
+def parse_offset_checkpoint(data: bytes, path: str) -> list[OffsetCheckpointEntry]:
+    """The entries of an offset checkpoint in the file's order; of several for one partition Kafka takes the last.
+
+    Raises CheckpointError with Kafka's texts; `path` is what they call the file.
+    """
+    return _parse(data, path, _parse_offset_entry)
+
+
+def parse_leader_epochs(data: bytes, path: str) -> list[EpochEntry]:
+    """The entries of a leader-epoch-checkpoint in the file's order.
+
+    Raises CheckpointError with Kafka's texts; `path` is what they call the file.
+    """
+    return _parse(data, path, _parse_epoch_entry)
+
+
+def format_offset_checkpoint(entries: Iterable[OffsetCheckpointEntry]) -> bytes:
+    """The bytes that Kafka would write for `entries`."""
+    return _format(entries)
+
+
+def format_leader_epochs(entries: Iterable[EpochEntry]) -> bytes:
+    """The bytes that Kafka would write for `entries`."""
+    return _format(entries)
+
+
+def _format(entries: Iterable[tuple[object, ...]]) -> bytes:
+    lines = [" ".join(map(str, entry)) for entry in entries]
+    return "".join(f"{line}\n" for line in [CHECKPOINT_VERSION, len(lines), *lines]).encode()
+
+
+def _parse(data: bytes, path: str, parse_entry: Callable[[str], Entry | None]) -> list[Entry]:
+    try:
+        lines = list(read_lines(data))
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"Checkpoint file [{path}] is not UTF-8 text: {error.reason}") from None
+    if lines:
+        _check_version(lines[0], path)
+    if len(lines) < 2:
+        return []
+    expected = _parse_number(lines[1], path)
+    entries = list(_parse_entries(lines[2:], path, parse_entry))
+    if len(entries) != expected:
+        raise CheckpointError(
+            f"Expected [{expected}] entries in checkpoint file [{path}], but found only [{len(entries)}]"
+        )
+    return entries
+
+
+def _parse_entries(lines: Iterable[str], path: str, parse_entry: Callable[[str], Entry | None]) -> Iterator[Entry]:
+    for line in lines:
+        entry = parse_entry(line)
+        if entry is None:
+            raise _malformed(line, path)
+        yield entry
+
+
+def _parse_offset_entry(line: str) -> OffsetCheckpointEntry | None:
+    fields = split_whitespace(line)
+    if len(fields) != 3:
+        return None
+    partition, offset = parse_int(fields[1]), parse_long(fields[2])
+    if partition is None or offset is None:
+        return None
+    return OffsetCheckpointEntry(fields[0], partition, offset)
+
+
+def _parse_epoch_entry(line: str) -> EpochEntry | None:
+    fields = split_whitespace(line)
+    if len(fields) != 2:
+        return None
+    epoch, start_offset = parse_int(fields[0]), parse_long(fields[1])
+    if epoch is None or start_offset is None:
+        return None
+    return EpochEntry(epoch, start_offset)
+
+
+def _check_version(line: str, path: str) -> None:
+    version = _parse_number(line, path)
+    if version != CHECKPOINT_VERSION:
+        raise CheckpointError(
+            f"Unrecognised version:{version}, expected version: {CHECKPOINT_VERSION} in checkpoint file at: {path}"
+        )
+
+
+def _parse_number(line: str, path: str) -> int:
+    number = parse_int(line)
+    if number is None:
+        raise _malformed(line, path)
+    return number
+
+
+def _malformed(line: str, path: str) -> CheckpointError:
+    return CheckpointError(f"Malformed line in checkpoint file [{path}]: {line}")

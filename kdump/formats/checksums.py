@@ -1,0 +1,70 @@
+"""The two checksums of Kafka's batches, for whatever runs without the compiled kernel.
+
+| checksum | polynomial, reflected | covers |
+|---|---|---|
+| CRC-32C (Castagnoli) | 0x82F63B78 | v2 batches, from the attributes to the end; producer snapshots |
+| CRC-32 (IEEE) | 0xEDB88320 | v0 and v1 messages, from the magic byte to the end |
+
+Both start from and end with all bits inverted, and are stored as unsigned 32-bit numbers.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+from kdump.errors import KdumpError
+
+Buffer = bytes | bytearray | memoryview
+
+
+class _Castagnoli:
+    """The CRC-32C in use; picked when the first checksum is asked for, because importing one takes time."""
+
+    engine = ""
+    update: Callable[[Buffer, int], int]
+
+
+def crc32(data: Buffer, value: int = 0) -> int:
+    """CRC-32 of `data`, going on from `value`, the checksum of the bytes before it."""
+    return zlib.crc32(data, value)
+
+
+def crc32c(data: Buffer, value: int = 0) -> int:
+    """CRC-32C of `data`, going on from `value`, the checksum of the bytes before it.
+
+    Raises KdumpError where neither fastcrc nor crcmod is installed.
+    """
+    if not _Castagnoli.engine:
+        _pick()
+    return _Castagnoli.update(data, value)
+
+
+def crc32c_engine() -> str:
+    """The library that computes `crc32c`: "fastcrc", "crcmod" or, where it is slow, "crcmod (pure Python)"."""
+    if not _Castagnoli.engine:
+        _pick()
+    return _Castagnoli.engine
+
+
+def _pick() -> None:
+    try:
+        from fastcrc.crc32 import iscsi
+    except ImportError:
+        engine, update = _crcmod()
+    else:
+        engine, update = "fastcrc", iscsi
+    _Castagnoli.update = staticmethod(update)
+    _Castagnoli.engine = engine
+
+
+def _crcmod() -> tuple[str, Callable[[Buffer, int], int]]:
+    try:
+        from crcmod import crcmod
+    except ImportError:
+        raise KdumpError(
+            "CRC-32C needs the package fastcrc or crcmod, and neither is installed: pip install fastcrc"
+        ) from None
+    # crcmod takes the polynomial with its leading term and not reflected.
+    update: Callable[[bytes, int], int] = crcmod.mkCrcFun(0x11EDC6F41, initCrc=0, rev=True, xorOut=0xFFFFFFFF)
+    return "crcmod" if crcmod._usingExtension else "crcmod (pure Python)", lambda data, value: update(bytes(data), value)

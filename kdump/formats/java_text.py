@@ -1,0 +1,52 @@
+"""How Java reads lines and numbers, which decides what Kafka's text readers and file-name parsers accept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
+LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
+
+WHITESPACE = " \t\n\x0b\f\r"  # what \s means in a Java pattern
+_TO_SPACE = {ord(character): " " for character in WHITESPACE}
+
+
+def parse_int(text: str) -> int | None:
+    """The 32-bit number of `Integer.parseInt`, or None where Java would throw."""
+    return _parse(text, INT_MIN, INT_MAX)
+
+
+def parse_long(text: str) -> int | None:
+    """The 64-bit number of `Long.parseLong`, or None where Java would throw."""
+    return _parse(text, LONG_MIN, LONG_MAX)
+
+
+def _parse(text: str, low: int, high: int) -> int | None:
+    negative = text[:1] == "-"
+    digits = text[1:] if negative or text[:1] == "+" else text
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    significant = digits.lstrip("0") or "0"
+    if len(significant) > 19:  # no 64-bit number is longer, and int() refuses thousands of digits
+        return None
+    value = -int(significant) if negative else int(significant)
+    return value if low <= value <= high else None
+
+
+def read_lines(data: bytes) -> Iterator[str]:
+    r"""The lines that `BufferedReader.readLine` gives: ended by \n, \r or \r\n, the last one by the end of the data.
+
+    Raises UnicodeDecodeError at the first line that is not UTF-8, as Java's reader fails there.
+    """
+    for line in data.splitlines():  # of bytes: unlike str's, it knows these three line ends only
+        yield line.decode()
+
+
+def split_whitespace(line: str) -> list[str]:
+    r"""The fields of `Pattern.compile("\\s+").split(line)`: leading white space gives an empty first field."""
+    if not line:
+        return [""]
+    fields = [field for field in line.translate(_TO_SPACE).split(" ") if field]
+    if fields and line[0] in WHITESPACE:
+        fields.insert(0, "")
+    return fields

@@ -1,0 +1,51 @@
+"""Messages of format v0 and v1, alone or wrapped in a compressed one.
+
+    byte     width   field
+    0        int64   offset; of a wrapper: that of its last inner message
+    8        int32   message size: bytes after this field
+    12       uint32  CRC-32 of byte 16 to the end
+    16       int8    magic: 0 or 1
+    17       int8    attributes: bits 0-2 codec, bit 3 timestamp type (v1: 0 CreateTime, 1 LogAppendTime)
+    18       int64   timestamp (ms), v1 only
+    18 / 26  int32   key length (below 0: null), key
+             int32   value length (below 0: null), value
+
+The value of a wrapper (codec other than 0) is a compressed run of whole messages. Their offsets are absolute in a v0
+wrapper; in a v1 wrapper they are relative, and the last one's absolute offset is the wrapper's own. A v1 wrapper's
+timestamp type, and with LogAppendTime its timestamp, hold for the v1 messages inside.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from kdump.formats.faults import LEGACY_BOUNDS, LEGACY_LIMIT, DamageError
+
+MESSAGE_AT = 12
+OVERHEAD_V0 = 14
+KEY_SIZE_AT_V0 = 6
+KEY_SIZE_AT_V1 = 14
+
+MESSAGE_FRAME = Struct(">qi")
+CRC = Struct(">I")
+TIMESTAMP = Struct(">q")
+LENGTH = Struct(">i")
+
+
+def key_size_at(magic: int) -> int:
+    """Where a message's key length stands, in bytes from its CRC field on."""
+    return KEY_SIZE_AT_V0 if magic == 0 else KEY_SIZE_AT_V1
+
+
+def length_at(data: bytes | bytearray, message: int, size: int, at: int) -> int:
+    """The length field `at` bytes into the message of `size` bytes that starts at index `message`."""
+    if not 0 <= at <= size - 4:
+        raise DamageError(LEGACY_BOUNDS, at + 4, size)
+    length: int = LENGTH.unpack_from(data, message + at)[0]
+    return length
+
+
+def check_limit(length: int, left: int) -> None:
+    """Refuse a key or value that is longer than what is left of its message."""
+    if length > left:
+        raise DamageError(LEGACY_LIMIT, length, left)

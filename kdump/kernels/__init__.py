@@ -1,0 +1,58 @@
+"""The hot loops: walk a buffer into a BatchBlock, decode records into a RecordBlock, render dump text.
+
+They exist twice: compiled (`_native`, built from Cython where a C compiler was at hand at installation) and in plain
+Python (`portable`), with the same functions and the same results on good and on damaged input. This module picks: the
+compiled ones where they can be loaded, or what the environment variable KDUMP_KERNELS (`native` or `portable`) names.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kdump.errors import KdumpError
+
+
+class KernelError(KdumpError):
+    """The kernels that KDUMP_KERNELS asks for cannot be had."""
+
+
+def _choose() -> str:
+    wanted = os.environ.get("KDUMP_KERNELS", "")
+    if wanted not in ("", "native", "portable"):
+        raise KernelError(f"KDUMP_KERNELS is {wanted!r}: expected 'native' or 'portable'")
+    if wanted != "portable":
+        try:
+            import kdump.kernels._native  # noqa: F401
+        except ImportError as error:
+            if wanted == "native":
+                raise KernelError(
+                    f"KDUMP_KERNELS asks for the native kernels, which are not built here ({error}): install a C"
+                    " compiler and reinstall kafka-kdump, or unset KDUMP_KERNELS"
+                ) from None
+        else:
+            return "native"
+    return "portable"
+
+
+active = _choose()
+"""Which kernels are in use: "native" or "portable"."""
+
+if TYPE_CHECKING or active == "portable":
+    from kdump.kernels.portable import LogText, check, crc32, crc32c, decode, find_batch, walk
+else:
+    from kdump.kernels._native import LogText, check, crc32, crc32c, decode, find_batch, walk
+
+
+def crc_engine() -> str:
+    """What computes CRC-32C: the compiled kernel's method, or the library that the portable kernels use."""
+    if active == "native":
+        from kdump.kernels import _native
+
+        return f"kernel ({_native.crc32c_method()})"
+    from kdump.formats.checksums import crc32c_engine
+
+    return crc32c_engine()
+
+
+__all__ = ["KernelError", "LogText", "active", "check", "crc32", "crc32c", "crc_engine", "decode", "find_batch", "walk"]

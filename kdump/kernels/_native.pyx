@@ -1,0 +1,55 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The compiled kernels: same functions and same results as `kdump.kernels.portable`, which says what they do.
+
+Every read is preceded by a comparison with what is left of the buffer. Numbers are those of kdump.formats.faults; the
+compiler cannot import them, so `tests/kernels` compares them.
+"""
+
+from cpython cimport array
+from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
+
+import array
+
+cdef extern from "native/crc.h" nogil:
+    void kdump_crc_init()
+    const char *kdump_crc32c_method()
+    uint32_t kdump_crc32c(uint32_t value, const uint8_t *p, size_t n)
+    uint32_t kdump_crc32(uint32_t value, const uint8_t *p, size_t n)
+
+kdump_crc_init()
+
+
+def crc32c_method():
+    """How CRC-32C is computed here: the processor's instruction, or tables."""
+    return kdump_crc32c_method().decode()
+
+
+def crc32c(data, uint32_t value=0):
+    """CRC-32C of `data`, going on from `value`."""
+    cdef const uint8_t[::1] view = data
+    if view.shape[0] == 0:
+        return value
+    with nogil:
+        value = kdump_crc32c(value, &view[0], <size_t>view.shape[0])
+    return value
+
+
+def crc32(data, uint32_t value=0):
+    """CRC-32 of `data`, going on from `value`."""
+    cdef const uint8_t[::1] view = data
+    if view.shape[0] == 0:
+        return value
+    with nogil:
+        value = kdump_crc32(value, &view[0], <size_t>view.shape[0])
+    return value
+
+
+include "native/common.pxi"
+include "native/walk.pxi"
+include "native/records.pxi"
+include "native/text.pxi"

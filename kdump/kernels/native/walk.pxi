@@ -1,0 +1,162 @@
+# Walk a buffer entry by entry, and find the next entry behind damage (portable.walk, portable.resync).
+
+
+def walk(block, int64_t position, int64_t end, int64_t file_end):
+    """Fill `block` with the entries from byte `position` on; return why it stopped."""
+    cdef Batches b
+    cdef Py_buffer buffer
+    cdef int64_t length = 0, needed = 0, bad_size = 0
+    cdef int status
+    if position < block.data_position:
+        raise ValueError("the walk would start before the block's data")
+    PyObject_GetBuffer(block.data, &buffer, PyBUF_SIMPLE)
+    try:
+        bind_batches(block, &b, &buffer)
+        with nogil:
+            status = walk_rows(&b, &position, end, file_end, &length, &needed, &bad_size)
+    finally:
+        PyBuffer_Release(&buffer)
+    block.length = length
+    block.next_position = position
+    block.status = status
+    if status == NEED_BYTES:
+        block.needed = needed
+    elif status == UNDERSIZED:
+        block.bad_size = bad_size
+    return status
+
+
+cdef int walk_rows(
+    const Batches *b, int64_t *position, int64_t end, int64_t file_end, int64_t *length, int64_t *needed,
+    int64_t *bad_size,
+) noexcept nogil:
+    cdef int64_t at, total, need
+    cdef int32_t size
+    cdef const uint8_t *p
+    while True:
+        if position[0] >= end - FRAME_SIZE:
+            return END
+        at = position[0] - b.data_position
+        if at > b.available - FRAME_SIZE:
+            needed[0] = FRAME_SIZE
+            return NEED_BYTES
+        p = b.data + at
+        size = get32(p + 8)
+        if size < MIN_SIZE_FIELD:
+            bad_size[0] = size
+            return UNDERSIZED
+        total = <int64_t>size + LOG_OVERHEAD
+        if position[0] > end - total:
+            return PARTIAL
+        need = total
+        if <signed char>p[16] >= 2 and total < HEADER_SIZE:
+            need = HEADER_SIZE
+            if position[0] + need > file_end:
+                return SHORT_HEADER
+        if at > b.available - need:
+            needed[0] = need
+            return NEED_BYTES
+        put_row(b, length[0], position[0], p, total)
+        position[0] += total
+        length[0] += 1
+        if length[0] == b.capacity:
+            return BLOCK_FULL
+
+
+cdef inline void put_row(const Batches *b, int64_t row, int64_t position, const uint8_t *p, int64_t total) noexcept nogil:
+    cdef int64_t offset = get64(p), timestamp
+    cdef int magic = <signed char>p[16]
+    b.position[row] = position
+    b.size[row] = total
+    b.magic[row] = magic
+    if magic >= 2:
+        b.leader_epoch[row] = get32(p + 12)
+        b.base_offset[row] = offset
+        b.last_offset[row] = add64(offset, get32(p + 23))
+        b.attributes[row] = <uint16_t>get16(p + 21)
+        b.crc[row] = <uint32_t>get32(p + 17)
+        b.base_timestamp[row] = get64(p + 27)
+        b.max_timestamp[row] = get64(p + 35)
+        b.producer_id[row] = get64(p + 43)
+        b.producer_epoch[row] = get16(p + 51)
+        b.base_sequence[row] = get32(p + 53)
+        b.count[row] = get32(p + 57)
+        b.valid[row] = (
+            total >= HEADER_SIZE
+            and <int64_t>kdump_crc32c(0, p + CRC_START, <size_t>(total - CRC_START)) == b.crc[row]
+        )
+        return
+    timestamp = get64(p + 18) if magic != 0 else -1
+    b.leader_epoch[row] = b.producer_id[row] = b.producer_epoch[row] = b.base_sequence[row] = -1
+    b.attributes[row] = p[17]
+    b.crc[row] = <uint32_t>get32(p + 12)
+    b.base_offset[row] = -1 if p[17] & CODEC_MASK else offset
+    b.last_offset[row] = offset
+    b.base_timestamp[row] = b.max_timestamp[row] = timestamp
+    b.count[row] = -1 if p[17] & CODEC_MASK else 1
+    b.valid[row] = <int64_t>kdump_crc32(0, p + 16, <size_t>(total - 16)) == b.crc[row]
+
+
+def find_batch(data, int64_t start, int64_t stop, int64_t left, int64_t lowest, int64_t highest):
+    """Index in `data[start:stop]` of the first entry whose header is plausible, or -1."""
+    cdef Py_buffer buffer
+    cdef int64_t found
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    try:
+        if start < 0 or stop > buffer.len:
+            raise ValueError("the range is not inside the data")
+        with nogil:
+            found = find_entry(<const uint8_t *>buffer.buf, start, stop, left, lowest, highest)
+    finally:
+        PyBuffer_Release(&buffer)
+    return found
+
+
+cdef int64_t find_entry(
+    const uint8_t *data, int64_t start, int64_t stop, int64_t left, int64_t lowest, int64_t highest
+) noexcept nogil:
+    cdef int64_t index, offset
+    cdef int32_t size
+    cdef const uint8_t *p
+    for index in range(start, stop - HEADER_SIZE + 1):
+        p = data + index
+        if p[16] > 2:
+            continue
+        offset = get64(p)
+        size = get32(p + 8)
+        if offset < lowest or offset > highest or size < MIN_SIZE_FIELD or size + LOG_OVERHEAD > left - index:
+            continue
+        if plausible_batch(p, size, offset, highest) if p[16] == 2 else plausible_message(p, stop - index, size):
+            return index
+    return -1
+
+
+cdef bint plausible_batch(const uint8_t *p, int32_t size, int64_t offset, int64_t highest) noexcept nogil:
+    cdef int64_t room = <int64_t>size + LOG_OVERHEAD - HEADER_SIZE
+    cdef int attributes = <uint16_t>get16(p + 21)
+    cdef int64_t delta = get32(p + 23), count = get32(p + 57)
+    return (
+        room >= 0
+        and attributes & ~0x7F == 0
+        and attributes & CODEC_MASK <= 4
+        and 0 <= delta <= highest - offset
+        and 0 <= count <= delta + 1
+        and (attributes & CODEC_MASK != 0 or count * 7 <= room)
+        and get64(p + 43) >= -1
+        and get16(p + 51) >= -1
+        and get32(p + 53) >= -1
+    )
+
+
+cdef bint plausible_message(const uint8_t *p, int64_t stop, int32_t size) noexcept nogil:
+    cdef int attributes = p[17]
+    cdef int64_t at = LOG_OVERHEAD + (14 if p[16] else 6)
+    cdef int64_t key_length, room
+    if attributes > (0x0F if p[16] else CODEC_MASK) or attributes & CODEC_MASK > 3:
+        return False
+    key_length = get32(p + at)
+    room = <int64_t>size - (22 if p[16] else 14) - max(0, key_length)
+    if key_length < -1 or room < 0:
+        return False
+    at += 4 + max(0, key_length)
+    return at + 4 > stop or max(0, get32(p + at)) == room

@@ -1,0 +1,431 @@
+"""Decode the records of the batches of a BatchBlock into a RecordBlock.
+
+`payloads[row - first]` is the decompressed payload of a compressed batch, None for any other. The rules, and the order
+in which they are checked, are those of Kafka's readers: an uncompressed v2 record may be read up to the end of its
+batch before its declared length is compared, a compressed one is confined to its declared length, and every
+compressed batch counts as damaged as a whole (`check`) because Kafka decodes it before it hands out a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kdump.blocks import BatchBlock, RecordBlock
+from kdump.formats import faults
+from kdump.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_AT, MIN_SIZE_FIELD
+from kdump.formats.checksums import crc32
+from kdump.formats.faults import DamageError, Fault
+from kdump.formats.message_set import CRC, MESSAGE_FRAME, TIMESTAMP, check_limit, key_size_at, length_at
+from kdump.kernels.portable.walk import wrap64
+
+
+Payloads = Sequence[bytes | None]
+Source = bytes | bytearray
+
+INT32_MAX = 0x7FFF_FFFF
+
+
+class Record(NamedTuple):
+    """One record: absolute offset, timestamp in ms, and where its parts are in the batch's source."""
+
+    offset: int
+    timestamp: int
+    sequence: int
+    key_position: int
+    key_length: int
+    value_position: int
+    value_length: int
+    headers_position: int
+    headers_count: int
+
+
+class Message(NamedTuple):
+    """One v0/v1 message: its absolute offset, its timestamp in ms as reported, and where it is in its source."""
+
+    offset: int
+    timestamp: int
+    position: int  # of the CRC field
+    size: int  # bytes from the CRC field on
+    magic: int
+    attributes: int
+
+
+class _EndError(Exception):
+    """A varint runs over the end of its buffer."""
+
+
+def decode(block: BatchBlock, records: RecordBlock, first: int, stop: int, payloads: Payloads) -> bool:
+    """Fill `records` from its cursor on with the records of the batches before row `stop`.
+
+    `payloads` starts at row `first`. Returns whether the block filled up before everything was decoded: then call
+    again. Stops at the first damaged batch with `records.fault` set and the cursor on that batch; the records before
+    the damage are in the block.
+    """
+    records.length = 0
+    records.fault = None
+    row = records.next_row
+    while row < stop:
+        source = payloads[row - first]
+        try:
+            full = _decode_batch(block, records, row, source)
+        except DamageError as damage:
+            records.fault = damage.fault
+            records.next_row = row
+            return False
+        if full:
+            records.next_row = row
+            return True
+        row += 1
+        records.seek(row)
+    records.next_row = row
+    return False
+
+
+def check(block: BatchBlock, row: int, payload: bytes | None) -> Fault | None:
+    """The damage that reading all records of batch `row` meets first, or None."""
+    try:
+        if block.magic[row] >= 2:
+            for _ in batch_records(block, row, payload):
+                pass
+        else:
+            for message in messages(block, row, payload):
+                _message_record(source_of(block, row, payload), message)
+    except DamageError as damage:
+        return damage.fault
+    return None
+
+
+def _decode_batch(block: BatchBlock, records: RecordBlock, row: int, payload: bytes | None) -> bool:
+    """Add the records of one batch from the cursor on; whether the block is full before its end."""
+    if block.magic[row] < 2:
+        return _decode_messages(block, records, row, payload)
+    payload = _given(block, row, payload)
+    for record, position in _batch_records_from(block, row, payload, records.next_index, records.next_position):
+        if records.length == records.capacity:
+            return True
+        _put(records, row, record)
+        records.next_index += 1
+        records.next_position = position
+    return False
+
+
+def _decode_messages(block: BatchBlock, records: RecordBlock, row: int, payload: bytes | None) -> bool:
+    source = source_of(block, row, payload)
+    for index, message in enumerate(messages(block, row, payload)):
+        if index < records.next_index:
+            continue
+        if records.length == records.capacity:
+            return True
+        at = records.length
+        _put(records, row, _message_record(source, message))
+        records.crc[at] = CRC.unpack_from(source, message.position)[0]
+        records.valid[at] = message_is_valid(source, message)
+        records.next_index += 1
+    return False
+
+
+def _put(records: RecordBlock, row: int, record: Record) -> None:
+    at = records.length
+    records.row[at] = row
+    records.offset[at] = record.offset
+    records.timestamp[at] = record.timestamp
+    records.sequence[at] = record.sequence
+    records.key_position[at] = record.key_position
+    records.key_length[at] = record.key_length
+    records.value_position[at] = record.value_position
+    records.value_length[at] = record.value_length
+    records.headers_position[at] = record.headers_position
+    records.headers_count[at] = record.headers_count
+    records.crc[at] = 0
+    records.valid[at] = 1
+    records.length += 1
+
+
+def source_of(block: BatchBlock, row: int, payload: bytes | None) -> Source:
+    """What the positions in the records of batch `row` are indexes into."""
+    payload = _given(block, row, payload)
+    return block.data if payload is None else payload
+
+
+# --- format v2 -------------------------------------------------------------------------------------------------------
+
+
+def batch_records(block: BatchBlock, row: int, payload: bytes | None) -> Iterator[Record]:
+    """The records of v2 batch `row`. Raises the damage where it is met."""
+    for record, _ in _batch_records_from(block, row, _given(block, row, payload), 0, 0):
+        yield record
+
+
+def _given(block: BatchBlock, row: int, payload: bytes | None) -> bytes | None:
+    """The payload of batch `row`: an empty one where a compressed batch comes without."""
+    return b"" if payload is None and block.attributes[row] & CODEC_MASK else payload
+
+
+def _batch_records_from(
+    block: BatchBlock, row: int, payload: bytes | None, index: int, position: int
+) -> Iterator[tuple[Record, int]]:
+    """Records from number `index` on, which starts at `position` of the source (0: the first), and where each ends."""
+    count = block.count[row]
+    if count < 0:
+        raise DamageError(faults.NEGATIVE_COUNT, count, block.magic[row])
+    if payload is None:
+        start = block.position[row] - block.data_position
+        source: Source = block.data
+        position = position or start + HEADER_SIZE
+        end = start + block.size[row]
+    else:
+        source = payload
+        end = len(payload)
+    append_time = bool(block.attributes[row] & LOG_APPEND_TIME)
+    base_timestamp = block.max_timestamp[row] if append_time else block.base_timestamp[row]
+    while index < count:
+        record, position = _record(source, position, end, payload is not None)
+        index += 1
+        if index == count and position < end:
+            raise DamageError(faults.RECORDS_REMAIN)
+        yield _placed(record, block.base_offset[row], base_timestamp, append_time, block.base_sequence[row]), position
+
+
+def _placed(record: Record, base_offset: int, base_timestamp: int, append_time: bool, base_sequence: int) -> Record:
+    """A record with its deltas made absolute."""
+    return record._replace(
+        offset=wrap64(base_offset + record.offset),
+        timestamp=base_timestamp if append_time else wrap64(base_timestamp + record.timestamp),
+        sequence=increment_sequence(base_sequence, record.offset) if base_sequence >= 0 else -1,
+    )
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """A producer's sequence moved on by `increment`, wrapping to 0 after 2^31 - 1 in Java's int arithmetic."""
+    if sequence > _wrap32(INT32_MAX - increment):
+        return _wrap32(increment - (INT32_MAX - sequence) - 1)
+    return _wrap32(sequence + increment)
+
+
+def _record(source: Source, position: int, end: int, confined: bool) -> tuple[Record, int]:
+    """One record with its deltas still relative, and where the next one starts."""
+    try:
+        size, start = _varint(source, position, end)
+    except _EndError:
+        raise DamageError(faults.PREMATURE_END) from None
+    if confined and size < 0:
+        raise DamageError(faults.NEGATIVE_SIZE, size)
+    if end - start < size:
+        raise DamageError(faults.RECORD_EOF if confined else faults.RECORD_BEYOND, size, end - start)
+    if confined:
+        end = start + size
+    try:
+        record, position = _record_body(source, start, end)
+    except (_EndError, _TooLongError):
+        raise DamageError(faults.STRUCTURE) from None
+    if position - start != size:
+        raise DamageError(faults.RECORD_SIZE, size, position - start)
+    return record, position
+
+
+def _record_body(source: Source, position: int, end: int) -> tuple[Record, int]:
+    if position >= end:
+        raise _EndError
+    timestamp_delta, position = _varlong(source, position + 1, end)
+    offset_delta, position = _varint(source, position, end)
+    key_position, key_length, position = _sized(source, position, end)
+    value_position, value_length, position = _sized(source, position, end)
+    count, position = _varint(source, position, end)
+    if count < 0:
+        raise DamageError(faults.HEADER_COUNT, count)
+    if count > end - position:
+        raise DamageError(faults.HEADER_COUNT_BEYOND, count)
+    headers_position = position
+    for _ in range(count):
+        length, position = _varint(source, position, end)
+        if length < 0:
+            raise DamageError(faults.HEADER_KEY_SIZE, length)
+        position = _skip(position, length, end)
+        _, _, position = _sized(source, position, end)
+    record = Record(
+        offset_delta,
+        timestamp_delta,
+        -1,
+        key_position,
+        key_length,
+        value_position,
+        value_length,
+        headers_position,
+        count,
+    )
+    return record, position
+
+
+def _sized(source: Source, position: int, end: int) -> tuple[int, int, int]:
+    """Position and length (-1 null) of the bytes behind a varint length, and where they end."""
+    length, position = _varint(source, position, end)
+    if length < 0:
+        return position, -1, position
+    return position, length, _skip(position, length, end)
+
+
+def _skip(position: int, length: int, end: int) -> int:
+    if length > end - position:
+        raise _EndError
+    return position + length
+
+
+class _TooLongError(DamageError):
+    """A varint of more than five bytes (ten for a varlong)."""
+
+
+def _varint(source: Source, position: int, end: int) -> tuple[int, int]:
+    value, position = _unsigned(source, position, end, 5)
+    value &= 0xFFFF_FFFF
+    return (value >> 1) ^ -(value & 1), position
+
+
+def _varlong(source: Source, position: int, end: int) -> tuple[int, int]:
+    value, position = _unsigned(source, position, end, 10)
+    value &= (1 << 64) - 1
+    return (value >> 1) ^ -(value & 1), position
+
+
+def _unsigned(source: Source, position: int, end: int, most: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if position >= end:
+            raise _EndError
+        byte = source[position]
+        position += 1
+        if shift == 7 * (most - 1) and byte & 0x80:
+            # Java keeps the sign extension of the last byte when it reports the value
+            raise _TooLongError(faults.VARINT_LONG, (value | byte - 256 << shift) & 0xFFFF_FFFF)
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, position
+
+
+def headers(source: Source, position: int, count: int) -> Iterator[tuple[bytes, bytes | None]]:
+    """Name and value of the `count` headers at `position` of a source that was decoded before."""
+    end = len(source)
+    for _ in range(count):
+        name_position, name_length, position = _sized(source, position, end)
+        value_position, value_length, position = _sized(source, position, end)
+        value = bytes(source[value_position : value_position + value_length]) if value_length >= 0 else None
+        yield bytes(source[name_position : name_position + name_length]), value
+
+
+def _wrap32(value: int) -> int:
+    return (value + (1 << 31) & 0xFFFF_FFFF) - (1 << 31)
+
+
+# --- formats v0 and v1 -----------------------------------------------------------------------------------------------
+
+
+def messages(block: BatchBlock, row: int, payload: bytes | None) -> Iterator[Message]:
+    """The message of entry `row`, or those inside it when it is a wrapper. Raises the damage where it is met.
+
+    What makes a wrapper unreadable as a whole is raised before the first message is given.
+    """
+    payload = _given(block, row, payload) or b""
+    magic = block.magic[row]
+    attributes = block.attributes[row]
+    codec = attributes & CODEC_MASK
+    if codec > 4:
+        raise DamageError(faults.UNKNOWN_CODEC, codec)
+    if codec == 0:
+        start = block.position[row] - block.data_position + LOG_OVERHEAD
+        size = block.size[row] - LOG_OVERHEAD
+        yield Message(block.last_offset[row], block.max_timestamp[row], start, size, magic, attributes)
+        return
+    if magic < 0:
+        raise DamageError(faults.WRAPPER_MAGIC, magic)
+    if codec == 4:
+        raise DamageError(faults.WRAPPER_CODEC, magic)
+    inner = list(_inner(block, row, payload))
+    if not inner:
+        raise DamageError(faults.WRAPPER_EMPTY)
+    shift = _offset_shift(block.last_offset[row], inner[-1].offset) if magic == 1 else 0
+    for message in inner:
+        inner_codec = message.attributes & CODEC_MASK
+        if inner_codec > 4:
+            raise DamageError(faults.UNKNOWN_CODEC, inner_codec)
+        if inner_codec:
+            raise DamageError(faults.INNER_COMPRESSED)
+        yield message._replace(offset=wrap64(message.offset + shift))
+
+
+def largest_message_timestamp(block: BatchBlock, row: int, payload: bytes | None) -> tuple[int, Fault | None]:
+    """The largest timestamp (ms) of entry `row`, at least -1; keys and values are not looked at, only their frames."""
+    try:
+        return max((message.timestamp for message in messages(block, row, payload)), default=-1), None
+    except DamageError as damage:
+        return -1, damage.fault
+
+
+def _offset_shift(wrapper_offset: int, last_inner: int) -> int:
+    """What turns the relative offsets inside a v1 wrapper into absolute ones."""
+    if wrapper_offset == 0:  # some librdkafka releases wrote 0 whatever was inside
+        return 0
+    if wrapper_offset < last_inner:
+        raise DamageError(faults.WRAPPER_OFFSET, wrapper_offset, last_inner)
+    return wrap64(wrapper_offset - last_inner)
+
+
+def _inner(block: BatchBlock, row: int, payload: bytes) -> Iterator[Message]:
+    """The messages inside a wrapper, with the offsets as stored."""
+    position, end = 0, len(payload)
+    append_time = bool(block.attributes[row] & LOG_APPEND_TIME) and block.magic[row] > 0
+    while end - position >= LOG_OVERHEAD:
+        offset, size = MESSAGE_FRAME.unpack_from(payload, position)
+        if size < MIN_SIZE_FIELD:
+            raise DamageError(faults.INNER_SIZE, size)
+        start = position + LOG_OVERHEAD
+        if size > end - start:
+            return
+        magic = payload[position + MAGIC_AT]
+        magic -= (magic & 0x80) << 1
+        timestamp = TIMESTAMP.unpack_from(payload, start + 6)[0] if magic else -1
+        if magic == 1 and append_time:
+            timestamp = block.max_timestamp[row]
+        yield Message(offset, timestamp, start, size, magic, payload[start + 5])
+        position = start + size
+
+
+def message_key(source: Source, message: Message) -> tuple[int, int]:
+    """Position and declared length of a message's key."""
+    at = key_size_at(message.magic)
+    return message.position + at + 4, length_at(source, message.position, message.size, at)
+
+
+def message_value(source: Source, message: Message, key_length: int) -> tuple[int, int]:
+    """Position and declared length of a message's value."""
+    at = key_size_at(message.magic) + 4 + max(0, key_length)
+    return message.position + at + 4, length_at(source, message.position, message.size, at)
+
+
+def check_message_limit(message: Message, position: int, length: int) -> None:
+    """Refuse a declared length that runs over the end of the message."""
+    check_limit(length, message.position + message.size - position)
+
+
+def message_is_valid(source: Source, message: Message) -> bool:
+    """Whether the CRC of a message holds."""
+    stored: int = CRC.unpack_from(source, message.position)[0]
+    return crc32(memoryview(source)[message.position + 4 : message.position + message.size]) == stored
+
+
+def _message_record(source: Source, message: Message) -> Record:
+    key_position, key_length = message_key(source, message)
+    check_message_limit(message, key_position, key_length)
+    value_position, value_length = message_value(source, message, key_length)
+    check_message_limit(message, value_position, value_length)
+    return Record(
+        message.offset,
+        message.timestamp,
+        -1,
+        key_position,
+        max(key_length, -1),
+        value_position,
+        max(value_length, -1),
+        0,
+        0,
+    )

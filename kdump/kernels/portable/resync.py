@@ -1,0 +1,68 @@
+"""Find where the next trustworthy entry may start behind damage."""
+
+from __future__ import annotations
+
+from kdump.formats.batch import (
+    CODEC_MASK,
+    FRAME,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+)
+from kdump.formats.message_set import LENGTH, MESSAGE_AT, OVERHEAD_V0, key_size_at
+
+OVERHEAD_V1 = 22
+KNOWN_ATTRIBUTES = 0x7F
+SMALLEST_RECORD = 7
+
+
+def find_batch(
+    data: bytes | bytearray, start: int, stop: int, left: int, lowest: int, highest: int
+) -> int:
+    """Index in `data[start:stop]` of the first entry whose header is plausible, or -1.
+
+    `left` is how many bytes of the file there are from data[0] on (an entry must end within them); `lowest` and
+    `highest` bound its offsets (absolute). Only headers that lie wholly before `stop` are looked at. The CRC is not:
+    the caller walks the entry to learn whether it holds.
+    """
+    for index in range(start, stop - HEADER_SIZE + 1):
+        magic = data[index + MAGIC_AT]
+        if magic > 2:
+            continue
+        offset, size = FRAME.unpack_from(data, index)[:2]
+        if not lowest <= offset <= highest or size < OVERHEAD_V0 or size + LOG_OVERHEAD > left - index:
+            continue
+        if _plausible_batch(data, index, highest) if magic == 2 else _plausible_message(data, index, stop, size, magic):
+            return index
+    return -1
+
+
+def _plausible_batch(data: bytes | bytearray, index: int, highest: int) -> bool:
+    offset, size, _, _, _, attributes, delta, _, _, producer, epoch, sequence, count = HEADER.unpack_from(data, index)
+    room = size + LOG_OVERHEAD - HEADER_SIZE
+    return (
+        room >= 0
+        and attributes & ~KNOWN_ATTRIBUTES == 0
+        and attributes & CODEC_MASK <= 4
+        and 0 <= delta <= highest - offset
+        and 0 <= count <= delta + 1
+        and (attributes & CODEC_MASK != 0 or count * SMALLEST_RECORD <= room)
+        and producer >= -1
+        and epoch >= -1
+        and sequence >= -1
+    )
+
+
+def _plausible_message(data: bytes | bytearray, index: int, stop: int, size: int, magic: int) -> bool:
+    attributes = data[index + MAGIC_AT + 1]
+    if attributes > (0x0F if magic else CODEC_MASK) or attributes & CODEC_MASK > 3:
+        return False
+    overhead = OVERHEAD_V1 if magic else OVERHEAD_V0
+    at = index + MESSAGE_AT + key_size_at(magic)
+    key_length = LENGTH.unpack_from(data, at)[0]
+    value_room = size - overhead - max(0, key_length)
+    if key_length < -1 or value_room < 0:
+        return False
+    at += 4 + max(0, key_length)
+    return at + 4 > stop or max(0, LENGTH.unpack_from(data, at)[0]) == value_room

@@ -1,0 +1,256 @@
+"""Render batches and records as the lines that Kafka's own dump tool prints (kafka-dump-log of Kafka 4.0)."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+
+from kdump.blocks import BatchBlock
+from kdump.formats import faults
+from kdump.formats.batch import (
+    ABORT,
+    CODEC_MASK,
+    COMMIT,
+    CONTROL,
+    DELETE_HORIZON,
+    LEADER_CHANGE,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    control_type_name,
+)
+from kdump.formats.codecs import NAMES as CODEC_NAMES
+from kdump.formats.faults import DamageError
+from kdump.formats.message_set import CRC
+from kdump.formats.java_utf8 import java_utf8
+from kdump.kernels.portable.records import (
+    Message,
+    Record,
+    Source,
+    batch_records,
+    check,
+    check_message_limit,
+    headers,
+    increment_sequence,
+    message_is_valid,
+    message_key,
+    message_value,
+    messages,
+    source_of,
+)
+
+FLUSH_SIZE = 1 << 18
+MIN_LEGACY_MAGIC = 0
+
+Write = Callable[[memoryview], object]
+Contents = Callable[[int, bytes | None, bytes | None], tuple[bytes | None, bytes | None]]
+ControlText = Callable[[int, bytes | None], bytes]
+
+
+def string_contents(offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+    """Keys and values as text, as Kafka's StringDecoder gives them."""
+    return key if key is None else java_utf8(key), value if value is None else java_utf8(value)
+
+
+class LogText:
+    """A renderer for one log file.
+
+    deep           a line for every record, not only for every batch
+    print_data     keys and values too
+    skip_metadata  keys and values only
+    control        gives the text of a KRaft control record (type, value), such as `SnapshotFooter {"version":0}`
+    contents       gives the texts of (offset, key, value); None: as UTF-8
+
+    `gaps` collects pairs of consecutive records' offsets that do not follow each other.
+    """
+
+    def __init__(
+        self,
+        deep: bool,
+        print_data: bool,
+        skip_metadata: bool,
+        control: ControlText,
+        contents: Contents | None = None,
+    ) -> None:
+        self.gaps = array("q")
+        self._deep = deep
+        self._print_data = print_data
+        self._skip_metadata = skip_metadata
+        self._control = control
+        self._contents = contents or string_contents
+        self._last_offset = -1
+        self._out = bytearray()
+
+    def render(
+        self, block: BatchBlock, first: int, stop: int, payloads: Sequence[bytes | None], write: Write
+    ) -> faults.Fault | None:
+        """Write the lines of the batches `first` to `stop` - 1; return the damage that ended them early, if any.
+
+        `payloads[row - first]` is the payload of a compressed batch; None for an uncompressed one, and for a
+        compressed one of which only the batch line is wanted. What was rendered before damage is written, an
+        unfinished line included.
+        """
+        try:
+            for row in range(first, stop):
+                self._batch_line(block, row)
+                if self._deep:
+                    self._records(block, row, payloads[row - first], write)
+                self._flush(write, FLUSH_SIZE)
+        except DamageError as damage:
+            return damage.fault
+        finally:
+            self._flush(write, 1)
+        return None
+
+    def _flush(self, write: Write, least: int) -> None:
+        if len(self._out) >= least:
+            out, self._out = self._out, bytearray()
+            write(memoryview(out))
+
+    def _batch_line(self, block: BatchBlock, row: int) -> None:
+        magic = block.magic[row]
+        self._out += (_batch_fields(block, row) if magic >= 2 else f"offset: {block.last_offset[row]}").encode()
+        if magic < MIN_LEGACY_MAGIC:
+            raise DamageError(faults.LEGACY_MAGIC, magic)
+        codec = block.attributes[row] & CODEC_MASK
+        if codec > 4:
+            raise DamageError(faults.UNKNOWN_CODEC, codec)
+        self._out += (
+            f" position: {block.position[row]} {_timestamp_type(block, row)}: {block.max_timestamp[row]}"
+            f" size: {block.size[row]} magic: {magic} compresscodec: {CODEC_NAMES[codec]} crc: {block.crc[row]}"
+            f" isvalid: {'true' if block.valid[row] else 'false'}\n"
+        ).encode()
+
+    def _records(self, block: BatchBlock, row: int, payload: bytes | None, write: Write) -> None:
+        if block.attributes[row] & CODEC_MASK:
+            if payload is None:
+                return
+            damage = check(block, row, payload) if block.magic[row] >= 2 else None
+            if damage:
+                raise DamageError(*damage)
+        source = source_of(block, row, payload)
+        if block.magic[row] >= 2:
+            for record in batch_records(block, row, payload):
+                self._record_line(block, row, source, record)
+                self._flush(write, FLUSH_SIZE)
+        else:
+            for message in messages(block, row, payload):
+                self._message_line(block, row, source, message)
+                self._flush(write, FLUSH_SIZE)
+
+    def _follow(self, offset: int) -> None:
+        if self._last_offset not in (-1, offset - 1):
+            self.gaps.extend((self._last_offset, offset))
+        self._last_offset = offset
+
+    def _record_line(self, block: BatchBlock, row: int, source: Source, record: Record) -> None:
+        self._follow(record.offset)
+        control = bool(block.attributes[row] & CONTROL)
+        key = _part(source, record.key_position, record.key_length)
+        value = _part(source, record.value_position, record.value_length)
+        prefix = b"| "
+        if not self._skip_metadata:
+            names = b",".join(java_utf8(name) for name, _ in headers(source, record.headers_position, record.headers_count))
+            self._out += (
+                f"| offset: {record.offset} {_timestamp_type(block, row)}: {record.timestamp} keySize:"
+                f" {record.key_length} valueSize: {record.value_length} sequence: {record.sequence} headerKeys: ["
+            ).encode()
+            self._out += names + b"]"
+            prefix = b" "
+            if control:
+                self._out += self._control_text(key, value)
+        if self._print_data and not control:
+            self._print_contents(prefix, record.offset, key, value)
+        self._out += b"\n"
+
+    def _message_line(self, block: BatchBlock, row: int, source: Source, message: Message) -> None:
+        self._follow(message.offset)
+        prefix = b"| "
+        if not self._skip_metadata:
+            key_length = message_key(source, message)[1]
+            value_length = message_value(source, message, key_length)[1]
+            valid = "true" if message_is_valid(source, message) else "false"
+            self._out += (
+                f"| offset: {message.offset} {_timestamp_type(block, row)}: {message.timestamp} keySize: {key_length}"
+                f" valueSize: {value_length} isValid: {valid} crc: {CRC.unpack_from(source, message.position)[0]}}}"
+            ).encode()
+            prefix = b" "
+        if self._print_data:
+            key_position, key_length = message_key(source, message)
+            check_message_limit(message, key_position, key_length)
+            value_position, value_length = message_value(source, message, key_length)
+            check_message_limit(message, value_position, value_length)
+            key = _part(source, key_position, key_length)
+            self._print_contents(prefix, message.offset, key, _part(source, value_position, value_length))
+        self._out += b"\n"
+
+    def _print_contents(self, prefix: bytes, offset: int, key: bytes | None, value: bytes | None) -> None:
+        key_text, value_text = self._contents(offset, key, value)
+        if key_text is not None:
+            self._out += prefix + b"key: " + key_text
+        if value_text is not None:
+            self._out += b" payload: " + value_text
+
+    def _control_text(self, key: bytes | None, value: bytes | None) -> bytes:
+        number = control_type(key)
+        if number in (ABORT, COMMIT):
+            return f" endTxnMarker: {control_type_name(number)} coordinatorEpoch: {marker_epoch(value)}".encode()
+        if number == LEADER_CHANGE or control_type_name(number) == "UNKNOWN":
+            return f" controlType: {control_type_name(number)}({number})".encode()
+        return b" " + self._control(number, value)
+
+
+def control_type(key: bytes | None) -> int:
+    """The type number in a control record's key (int16 version, int16 type). Raises DamageError."""
+    if key is None:
+        raise DamageError(faults.CONTROL_NO_KEY)
+    if len(key) < 4:
+        raise DamageError(faults.CONTROL_KEY_SIZE, len(key))
+    version = int.from_bytes(key[:2], "big", signed=True)
+    if version < 0:
+        raise DamageError(faults.CONTROL_VERSION, version)
+    return int.from_bytes(key[2:4], "big", signed=True)
+
+
+def marker_epoch(value: bytes | None) -> int:
+    """The coordinator epoch in a transaction marker's value (int16 version, int32 epoch). Raises DamageError."""
+    if value is None:
+        raise DamageError(faults.MARKER_NO_VALUE)
+    if len(value) < 6:
+        raise DamageError(faults.MARKER_SIZE, len(value))
+    version = int.from_bytes(value[:2], "big", signed=True)
+    if version < 0:
+        raise DamageError(faults.MARKER_VERSION, version)
+    return int.from_bytes(value[2:6], "big", signed=True)
+
+
+def _part(source: Source, position: int, length: int) -> bytes | None:
+    return bytes(source[position : position + length]) if length >= 0 else None
+
+
+def _timestamp_type(block: BatchBlock, row: int) -> str:
+    if block.magic[row] == 0:
+        return "NoTimestampType"
+    return "LogAppendTime" if block.attributes[row] & LOG_APPEND_TIME else "CreateTime"
+
+
+def _batch_fields(block: BatchBlock, row: int) -> str:
+    attributes = block.attributes[row]
+    base_sequence = block.base_sequence[row]
+    horizon = f"[{block.base_timestamp[row]}]" if attributes & DELETE_HORIZON else ".empty"
+    return (
+        f"baseOffset: {block.base_offset[row]} lastOffset: {block.last_offset[row]} count: {block.count[row]}"
+        f" baseSequence: {base_sequence} lastSequence: {last_sequence(block, row)}"
+        f" producerId: {block.producer_id[row]} producerEpoch: {block.producer_epoch[row]}"
+        f" partitionLeaderEpoch: {block.leader_epoch[row]}"
+        f" isTransactional: {'true' if attributes & TRANSACTIONAL else 'false'}"
+        f" isControl: {'true' if attributes & CONTROL else 'false'} deleteHorizonMs: OptionalLong{horizon}"
+    )
+
+
+def last_sequence(block: BatchBlock, row: int) -> int:
+    """The sequence that a batch's last offset delta leads to; -1 without a base sequence."""
+    base = block.base_sequence[row]
+    if base == -1:
+        return -1
+    delta = block.last_offset[row] - block.base_offset[row]
+    return increment_sequence(base, (delta + (1 << 31) & 0xFFFF_FFFF) - (1 << 31))

@@ -1,0 +1,88 @@
+"""Decompress the payloads of a stretch of batches, ready for the kernels."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kdump.blocks import BatchBlock
+from kdump.errors import KdumpError
+from kdump.formats import faults
+from kdump.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD
+from kdump.formats.codecs import DEFAULT_LIMIT, ZSTD, decompress
+from kdump.formats.faults import DamageError, Fault
+from kdump.formats.message_set import check_limit, key_size_at, length_at
+
+STRETCH_BYTES = 4 << 20
+"""Decompressed bytes after which a stretch ends, so that memory stays flat however well a log compresses."""
+
+
+class Stretch(NamedTuple):
+    """Payloads of the rows from `first` to `stop` - 1; None for an uncompressed batch.
+
+    Where a payload cannot be had its row is the stretch's last, its payload None, and `error` or `fault` says why.
+    """
+
+    first: int
+    stop: int
+    payloads: list[bytes | None]
+    error: KdumpError | None = None
+    fault: Fault | None = None
+
+
+def inflate(block: BatchBlock, first: int, stop: int | None = None, limit: int = DEFAULT_LIMIT) -> Stretch:
+    """Decompress the batches from row `first` on, up to `stop` or until `STRETCH_BYTES` are reached.
+
+    `limit` bounds the decompressed bytes of one batch. Every row must be held by the block.
+    """
+    stop = block.length if stop is None else stop
+    payloads: list[bytes | None] = []
+    attributes = block.attributes
+    total = 0
+    for row in range(first, stop):
+        if not attributes[row] & CODEC_MASK:
+            payloads.append(None)
+            continue
+        try:
+            payload = payload_of(block, row, limit)
+        except DamageError as damage:
+            return Stretch(first, row + 1, [*payloads, None], fault=damage.fault)
+        except KdumpError as error:
+            return Stretch(first, row + 1, [*payloads, None], error=error)
+        payloads.append(payload)
+        total += len(payload)
+        if total >= STRETCH_BYTES:
+            return Stretch(first, row + 1, payloads)
+    return Stretch(first, stop, payloads)
+
+
+def payload_of(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> bytes:
+    """The decompressed payload of one compressed batch. Raises DamageError or CodecError."""
+    codec = block.attributes[row] & CODEC_MASK
+    if codec > ZSTD:
+        raise DamageError(faults.UNKNOWN_CODEC, codec)
+    at = block.position[row] - block.data_position
+    end = at + block.size[row]
+    if block.magic[row] >= 2:
+        if block.count[row] <= 0:  # Kafka's readers do not open the payload then
+            return b""
+        start = at + HEADER_SIZE
+    else:
+        start, end = _wrapper_value(block, row, at + LOG_OVERHEAD, codec)
+    return decompress(codec, memoryview(block.data)[start:end], magic=block.magic[row], limit=limit)
+
+
+def _wrapper_value(block: BatchBlock, row: int, message: int, codec: int) -> tuple[int, int]:
+    """Where the value of a v0/v1 wrapper starts and ends in the block's data."""
+    magic = block.magic[row]
+    if magic < 0:
+        raise DamageError(faults.WRAPPER_MAGIC, magic)
+    if codec == ZSTD:
+        raise DamageError(faults.WRAPPER_CODEC, magic)
+    size = block.size[row] - LOG_OVERHEAD
+    at = key_size_at(magic)
+    at += 4 + max(0, length_at(block.data, message, size, at))
+    length = length_at(block.data, message, size, at)
+    if length < 0:
+        raise DamageError(faults.WRAPPER_NULL, magic)
+    check_limit(length, size - at - 4)
+    return message + at + 4, message + at + 4 + length

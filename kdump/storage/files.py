@@ -1,0 +1,70 @@
+"""Open and read files without changing anything about them."""
+
+from __future__ import annotations
+
+import os
+from typing import Self
+
+
+def open_for_reading(path: str) -> int:
+    """A read-only file descriptor that leaves the file's access time alone where the system allows it."""
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+    no_access_time = getattr(os, "O_NOATIME", 0)
+    if no_access_time:
+        try:
+            return os.open(path, flags | no_access_time)
+        except PermissionError:
+            pass  # only the owner may ask for it
+    return os.open(path, flags)
+
+
+class ReadOnlyFile:
+    """An open file. `size` is its size in bytes when it was opened; what is appended later is not looked at."""
+
+    def __init__(self, path: str) -> None:
+        """Open `path`. Raises OSError."""
+        self.path = path
+        self.bytes_read = 0
+        self._fd = open_for_reading(path)
+        self.size = os.fstat(self._fd).st_size
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; nothing else can be done with it afterwards."""
+        os.close(self._fd)
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes from byte `position` on; fewer at the end of the file."""
+        wanted = max(0, min(size, self.size - position))
+        pieces = []
+        while wanted:
+            piece = os.pread(self._fd, wanted, position)
+            if not piece:
+                break
+            pieces.append(piece)
+            position += len(piece)
+            wanted -= len(piece)
+            self.bytes_read += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def read_into(self, view: memoryview, position: int) -> int:
+        """Fill `view` with the bytes from byte `position` on; how many there were."""
+        done = 0
+        while done < len(view):
+            count = os.preadv(self._fd, [view[done:]], position + done)
+            if count == 0:
+                break
+            done += count
+        self.bytes_read += done
+        return done
+
+
+def read_small(path: str, most: int = 1 << 20) -> bytes:
+    """The content of a small file; no more than `most` bytes of it."""
+    with ReadOnlyFile(path) as file:
+        return file.read(0, most)

@@ -1,0 +1,129 @@
+"""A .log file (or a KRaft .checkpoint, which has the same format) open for reading, and the one way to walk it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kdump import kernels
+from kdump.blocks import BatchBlock
+from kdump.formats.batch import (
+    CRC_START,
+    FRAME,
+    FRAME_SIZE,
+    HEADER_SIZE,
+    LAST_OFFSET_DELTA,
+    LAST_OFFSET_DELTA_AT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MIN_SIZE_FIELD,
+)
+from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER, UNDERSIZED
+from kdump.kernels.portable.walk import put_header, wrap64
+from kdump.storage.files import ReadOnlyFile
+
+BUFFER_SIZE = 1 << 20
+
+
+class Entry(NamedTuple):
+    """Where one entry of a log is.
+
+    `status` is BLOCK_FULL for a whole entry, with its size in bytes and its absolute last offset; else it says, as at
+    the end of a walk, why there is none (of UNDERSIZED, `size` is the size field).
+    """
+
+    status: int
+    size: int = 0
+    last_offset: int = -1
+
+
+class LogFile(ReadOnlyFile):
+    """An open log file."""
+
+    def __init__(self, path: str) -> None:
+        """Open `path`. Raises OSError."""
+        super().__init__(path)
+        self._buffer = bytearray()
+
+    def blocks(self, start: int = 0, stop: int | None = None, *, whole: bool = True) -> Iterator[BatchBlock]:
+        """The entries from byte `start` (an entry's first) up to byte `stop`, as blocks; always at least one.
+
+        The last block's `status` (formats.faults) and `next_position` tell how and where the walk ended. Unless
+        `whole`, a batch larger than the buffer is only summed, not kept: the block then does not hold it. A file that
+        shrinks meanwhile ends where it now does. The same block is given each time.
+        """
+        end = file_end = self.size
+        if stop is not None:
+            end = min(end, stop)
+        block = BatchBlock()
+        position = start
+        while True:
+            status = kernels.walk(block, position, end, file_end)
+            if status == NEED_BYTES and block.length == 0:
+                if not whole and block.needed > BUFFER_SIZE:
+                    self._sum(block, position)
+                else:
+                    self._fill(block, position, max(BUFFER_SIZE, block.needed))
+                    if block.available < min(block.needed, file_end - position):
+                        file_end = position + block.available
+                        end = min(end, file_end)
+                    continue
+            yield block
+            position = block.next_position
+            if status not in (BLOCK_FULL, NEED_BYTES):
+                return
+
+    def entry_at(self, position: int, stop: int) -> Entry:
+        """The frame of the entry at byte `position`, of a log that ends at byte `stop`; its CRC is not looked at."""
+        end = min(stop, self.size)
+        data = self.read(position, HEADER_SIZE) if position < end - FRAME_SIZE else b""
+        if len(data) < FRAME_SIZE:
+            return Entry(END)
+        offset, size, _, magic = FRAME.unpack_from(data)
+        if size < MIN_SIZE_FIELD:
+            return Entry(UNDERSIZED, size)
+        if position > end - LOG_OVERHEAD - size:
+            return Entry(PARTIAL)
+        if magic < 2:
+            return Entry(BLOCK_FULL, size + LOG_OVERHEAD, offset)
+        if len(data) < HEADER_SIZE:
+            return Entry(SHORT_HEADER)
+        return Entry(BLOCK_FULL, size + LOG_OVERHEAD, wrap64(offset + LAST_OFFSET_DELTA.unpack_from(data, LAST_OFFSET_DELTA_AT)[0]))
+
+    def batch_at(self, position: int, size: int) -> BatchBlock:
+        """The whole entry at byte `position`, as given by `entry_at`, in a block of its own."""
+        block = BatchBlock(1)
+        block.data = self.read(position, max(size, HEADER_SIZE))
+        block.data_position = position
+        block.available = len(block.data)
+        kernels.walk(block, position, position + size, self.size)
+        return block
+
+    def _fill(self, block: BatchBlock, position: int, size: int) -> None:
+        """Put the bytes from `position` on into the block's data."""
+        size = min(size, self.size - position)
+        if len(self._buffer) < size or len(self._buffer) > max(size, BUFFER_SIZE):
+            self._buffer = bytearray(size)
+        block.data = self._buffer
+        block.data_position = position
+        block.available = self.read_into(memoryview(self._buffer)[:size], position)
+
+    def _sum(self, block: BatchBlock, position: int) -> None:
+        """Make the entry at `position` the block's only row, reading it piece by piece."""
+        size = block.needed
+        self._fill(block, position, HEADER_SIZE)
+        put_header(block, 0, position)
+        legacy = block.magic[0] < 2
+        checksum = kernels.crc32 if legacy else kernels.crc32c
+        at, end = position + (MAGIC_AT if legacy else CRC_START), position + size
+        value = 0
+        piece = memoryview(bytearray(BUFFER_SIZE))
+        while at < end:
+            got = self.read_into(piece[: min(BUFFER_SIZE, end - at)], at)
+            if got == 0:
+                break
+            value = checksum(piece[:got], value)
+            at += got
+        block.valid[0] = at == end and value == block.crc[0]
+        block.length = 1
+        block.next_position = position + size
