@@ -66,5 +66,9 @@ def _crcmod() -> tuple[str, Callable[[Buffer, int], int]]:
             "CRC-32C needs the package fastcrc or crcmod, and neither is installed: pip install fastcrc"
         ) from None
     # crcmod takes the polynomial with its leading term and not reflected.
-    update: Callable[[bytes, int], int] = crcmod.mkCrcFun(0x11EDC6F41, initCrc=0, rev=True, xorOut=0xFFFFFFFF)
-    return "crcmod" if crcmod._usingExtension else "crcmod (pure Python)", lambda data, value: update(bytes(data), value)
+    compute: Callable[[bytes, int], int] = crcmod.mkCrcFun(0x11EDC6F41, initCrc=0, rev=True, xorOut=0xFFFFFFFF)
+
+    def update(data: Buffer, value: int) -> int:
+        return compute(bytes(data), value)
+
+    return "crcmod" if crcmod._usingExtension else "crcmod (pure Python)", update

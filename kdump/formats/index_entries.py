@@ -43,7 +43,7 @@ _ABORTED_TXN = struct.Struct(">hqqqq")
 
 _MIN_RELATIVE, _MAX_RELATIVE = -(1 << 31), (1 << 31) - 1
 
-Buffer = bytes | bytearray | memoryview
+Buffer = bytes | bytearray | memoryview  # a mapped file goes in as a memoryview of it
 
 
 class OffsetIndexEntry(NamedTuple):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.errors import CheckpointError, KdumpError
 from kdump.formats.java_properties import parse_properties
@@ -25,7 +25,6 @@ from kdump.formats.uuids import ZERO_UUID, format_uuid, is_reserved_directory_id
 
 PARTITION_METADATA_VERSION = 0
 CLEAN_SHUTDOWN_VERSION = 0
-UNKNOWN_BROKER_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +226,7 @@ def _voters(state: _JsonObject) -> tuple[int, ...] | None:
     return tuple(_JsonObject.of(voter, state.path).integer("voterId", INT_MIN, INT_MAX) for voter in voters)
 
 
-@dataclass(frozen=True, slots=True)
-class _JsonObject:
+class _JsonObject(NamedTuple):
     """A JSON object of which every field that is asked for must be there with the type asked for."""
 
     fields: dict[str, Any]

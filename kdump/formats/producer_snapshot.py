@@ -164,4 +164,6 @@ def _check_crc(data: bytes | memoryview) -> None:
 
 def _need(data: bytes | memoryview, size: int, what: str) -> None:
     if len(data) < size:
-        raise TruncatedSnapshotError(f"{_INVALID}{what} would end at byte {size}, but there are only {len(data)} bytes")
+        raise TruncatedSnapshotError(
+            f"{_INVALID}{what} would end at byte {size}, but the data ends at byte {len(data)}"
+        )

@@ -21,7 +21,7 @@ from kdump.formats.index_entries import (
 )
 from kdump.storage.files import ReadOnlyFile
 
-WARM_BYTES = 8192
+WARM_BYTES = 8192  # what a busy broker has in memory of an index
 CHUNK_ENTRIES = 8192
 
 
@@ -47,6 +47,10 @@ class OffsetIndex(ReadOnlyFile):
         """The entry from whose position a scan finds absolute `offset`: the segment's start where no entry does."""
         slot = floor_slot(self.entries, OFFSET_ENTRY_SIZE, offset, lambda number: self.entry(number).offset)
         return OffsetIndexEntry(self.base_offset, 0) if slot < 0 else self.entry(slot)
+
+    def drop_zero_tail(self) -> None:
+        """Count only the entries before the zeros that a preallocated index ends with."""
+        self.entries = _used(self.entries, lambda number: self.entry(number) == (self.base_offset, 0))
 
     def check(self) -> None:
         """Kafka's sanity check. Raises CorruptIndexError."""
@@ -76,6 +80,10 @@ class TimeIndex(ReadOnlyFile):
         """The last entry at or before `timestamp` (ms): all later records lie behind its offset."""
         slot = floor_slot(self.entries, TIME_ENTRY_SIZE, timestamp, lambda number: self.entry(number).timestamp)
         return TimeIndexEntry(-1, self.base_offset) if slot < 0 else self.entry(slot)
+
+    def drop_zero_tail(self) -> None:
+        """Count only the entries before the zeros that a preallocated index ends with."""
+        self.entries = _used(self.entries, lambda number: self.entry(number) == (0, self.base_offset))
 
     def check(self) -> None:
         """Kafka's sanity check. Raises CorruptIndexError."""
@@ -109,6 +117,20 @@ def floor_slot(entries: int, entry_size: int, target: int, key: Callable[[int], 
     if key(0) > target:
         return -1
     return _search(0, first_hot, target, key)
+
+
+def _used(entries: int, is_zero: Callable[[int], bool]) -> int:
+    """How many entries come before a tail of zeros; of nothing but zeros, none."""
+    if entries == 0 or not is_zero(entries - 1):
+        return entries
+    low, high = 0, entries - 1
+    while low < high:
+        middle = (low + high) // 2
+        if is_zero(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 def _search(low: int, high: int, target: int, key: Callable[[int], int]) -> int:

@@ -40,17 +40,12 @@ class Entry(NamedTuple):
 class LogFile(ReadOnlyFile):
     """An open log file."""
 
-    def __init__(self, path: str) -> None:
-        """Open `path`. Raises OSError."""
-        super().__init__(path)
-        self._buffer = bytearray()
-
     def blocks(self, start: int = 0, stop: int | None = None, *, whole: bool = True) -> Iterator[BatchBlock]:
         """The entries from byte `start` (an entry's first) up to byte `stop`, as blocks; always at least one.
 
         The last block's `status` (formats.faults) and `next_position` tell how and where the walk ended. Unless
         `whole`, a batch larger than the buffer is only summed, not kept: the block then does not hold it. A file that
-        shrinks meanwhile ends where it now does. The same block is given each time.
+        shrinks meanwhile ends where it now does. The same block is given each time of one walk.
         """
         end = file_end = self.size
         if stop is not None:
@@ -63,7 +58,7 @@ class LogFile(ReadOnlyFile):
                 if not whole and block.needed > BUFFER_SIZE:
                     self._sum(block, position)
                 else:
-                    self._fill(block, position, max(BUFFER_SIZE, block.needed))
+                    self._fill(block, position, max(min(BUFFER_SIZE, end + HEADER_SIZE - position), block.needed))
                     if block.available < min(block.needed, file_end - position):
                         file_end = position + block.available
                         end = min(end, file_end)
@@ -102,11 +97,11 @@ class LogFile(ReadOnlyFile):
     def _fill(self, block: BatchBlock, position: int, size: int) -> None:
         """Put the bytes from `position` on into the block's data."""
         size = min(size, self.size - position)
-        if len(self._buffer) < size or len(self._buffer) > max(size, BUFFER_SIZE):
-            self._buffer = bytearray(size)
-        block.data = self._buffer
+        buffer = block.data
+        if not isinstance(buffer, bytearray) or len(buffer) < size or len(buffer) > max(size, BUFFER_SIZE):
+            block.data = buffer = bytearray(size)
         block.data_position = position
-        block.available = self.read_into(memoryview(self._buffer)[:size], position)
+        block.available = self.read_into(memoryview(buffer)[:size], position)
 
     def _sum(self, block: BatchBlock, position: int) -> None:
         """Make the entry at `position` the block's only row, reading it piece by piece."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,7 +96,7 @@ def test_malformed_lines_of_leader_epochs(line: str) -> None:
 @pytest.mark.parametrize(("expected", "found"), [(2, 1), (0, 1), (3, 0), (-1, 0), (2147483647, 2)])
 def test_another_number_of_entries(expected: int, found: int) -> None:
     with pytest.raises(CheckpointError) as caught:
-        parse_leader_epochs(f"0\n{expected}\n{'1 1\n' * found}".encode(), PATH)
+        parse_leader_epochs(f"0\n{expected}\n".encode() + b"1 1\n" * found, PATH)
     assert str(caught.value) == f"Expected [{expected}] entries in checkpoint file [{PATH}], but found only [{found}]"
 
 
@@ -112,6 +114,8 @@ def test_every_truncation_and_bit_flip_gives_entries_or_the_error() -> None:
         assert len(entries) in (0, 2)
 
 
-def damaged(sound: bytes) -> list[bytes]:
-    flips = [sound[:at] + bytes([sound[at] ^ 1 << bit]) + sound[at + 1 :] for at in range(len(sound)) for bit in range(8)]
-    return [sound[:size] for size in range(len(sound))] + flips
+def damaged(sound: bytes) -> Iterator[bytes]:
+    for at, byte in enumerate(sound):
+        yield sound[:at]
+        for bit in range(8):
+            yield sound[:at] + bytes([byte ^ 1 << bit]) + sound[at + 1 :]

@@ -126,7 +126,8 @@ def test_offset_index_with_a_partial_entry() -> None:
     with pytest.raises(CorruptIndexError) as caught:
         check_offset_index(131, 257, 4, "00000000000000000257.index")
     assert str(caught.value) == (
-        "Index file 00000000000000000257.index is corrupt, found 131 bytes which is neither positive nor a multiple of 8"
+        "Index file 00000000000000000257.index is corrupt, found 131 bytes which is neither positive nor a "
+        "multiple of 8"
     )
 
 

@@ -20,7 +20,9 @@ def test_signs_and_leading_zeros(text: str, number: int) -> None:
     assert parse_int(text) == parse_long(text) == number
 
 
-@pytest.mark.parametrize("text", ["", "+", "-", "+-1", "--1", " 1", "1 ", "1_0", "0x1", "1.0", "²", "\u0661", "9" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", "+", "-", "+-1", "--1", " 1", "1 ", "1_0", "0x1", "1.0", "²", "\u0661", "9" * 5000]
+)
 def test_not_numbers(text: str) -> None:
     assert parse_int(text) is None
     assert parse_long(text) is None

@@ -1,4 +1,4 @@
-"""How a generated message of Kafka's is described: a `Schema` is a table of `Field`s, `SchemaError` says what breaks it.
+"""The tables of Kafka's generated messages: a `Schema` is made of `Field`s, and `SchemaError` says what breaks it.
 
 `schema` interprets the tables; a topic's module holds them.
 """
@@ -6,12 +6,9 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 from kdump.errors import KdumpError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 RUNTIME_EXCEPTION = "java.lang.RuntimeException"
 UNSUPPORTED_VERSION = "org.apache.kafka.common.errors.UnsupportedVersionException"

@@ -6,9 +6,7 @@ what Python does.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
     ord('"'): '\\"',

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import struct
 from binascii import b2a_base64
+from typing import Any, NoReturn
 
 from kdump.formats.internal_topics.description import (
     PACKERS,
@@ -36,11 +37,18 @@ from kdump.formats.internal_topics.description import (
 )
 from kdump.formats.internal_topics.java_text import utf8_text
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
-
-__all__ = ["Field", "Schema", "SchemaError", "decode", "decode_as_broker", "encode", "to_json", "uuid_text"]
+__all__ = [
+    "Field",
+    "Schema",
+    "SchemaError",
+    "decode",
+    "decode_as_broker",
+    "encode",
+    "read_unsigned_varint",
+    "to_json",
+    "uuid_text",
+    "write_unsigned_varint",
+]
 
 BUFFER_UNDERFLOW = "java.nio.BufferUnderflowException"
 _MAX_STRING = 0x7FFF
@@ -96,6 +104,20 @@ def to_json(schema: Schema, version: int, value: dict[str, Any]) -> dict[str, An
 def uuid_text(value: bytes) -> str:
     """The text form of a Kafka Uuid: 22 characters of URL-safe base64 without padding."""
     return b2a_base64(value, newline=False).translate(_URL_SAFE, b"=").decode()
+
+
+def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The varint at a position, as Java's int, and the position after it; SchemaError if it is cut or too long."""
+    source = _Source(data, position, 0, None)
+    return source.unsigned_varint(), source.position
+
+
+def write_unsigned_varint(out: bytearray, value: int) -> None:
+    """Append a non-negative number."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
 
 
 # --- reading ---
@@ -289,10 +311,10 @@ def _write_tagged(out: bytearray, layout: Layout, version: int, value: dict[str,
             data = bytearray()
             _write_named(data, column, version, value)
             sections.append((tag, data))
-    _write_varint(out, len(sections))
+    write_unsigned_varint(out, len(sections))
     for tag, data in sections:
-        _write_varint(out, tag)
-        _write_varint(out, len(data))
+        write_unsigned_varint(out, tag)
+        write_unsigned_varint(out, len(data))
         out += data
 
 
@@ -371,16 +393,9 @@ def _write_sized(out: bytearray, data: bytes | None, flexible: bool, kind: str) 
 
 def _write_length(out: bytearray, length: int, flexible: bool, kind: str) -> None:
     if flexible:
-        _write_varint(out, length + 1)
+        write_unsigned_varint(out, length + 1)
     else:
         out += PACKERS[kind].pack(length)
-
-
-def _write_varint(out: bytearray, value: int) -> None:
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
 
 
 # --- JSON ---

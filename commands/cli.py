@@ -1,0 +1,90 @@
+"""The command `kdump`: a group whose commands are imported when they are called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from kdump.commands import exit_codes
+from kdump.errors import KdumpError
+
+COMMANDS = {"dump": "dump", "ls": "ls"}
+"""Name of each command and the module of this package that holds it as `command`."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module only to run it or to tell about it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"kdump.commands.{COMMANDS[cmd_name]}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], COMMANDS, 1)
+            hint = f" Did you mean {close[0]!r}?" if close else f" The commands are: {', '.join(sorted(COMMANDS))}."
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    from kdump import __version__, kernels
+
+    click.echo(f"kdump {__version__}\nkernels: {kernels.active}\nCRC-32C: {kernels.crc_engine()}")
+    ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version,
+    help="Show the version, the kernels in use and what computes CRC-32C.",
+)
+def cli() -> None:
+    """Look into Apache Kafka log directories that no broker is serving.
+
+    PATHs are files of a segment, partition directories or log directories (entries of log.dirs).
+
+    Exit codes: 0 sound or done, 1 findings, 2 usage, 3 could not complete, 4 refused by a safety rail.
+    """
+
+
+def main() -> None:
+    """Run the command line and exit; no traceback reaches the user."""
+    try:
+        code = cli.main(prog_name="kdump", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # nobody reads on: what the next flush at exit would say is of no use to anyone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = exit_codes.OK
+    except click.exceptions.Exit as done:
+        code = done.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        code = exit_codes.INTERRUPTED
+    except KdumpError as error:
+        code = _fail(str(error))
+    except OSError as error:
+        code = _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    sys.exit(code)
+
+
+def _fail(text: str) -> int:
+    click.echo(f"kdump: {text}", err=True)
+    return exit_codes.INCOMPLETE

@@ -1,0 +1,142 @@
+"""Compression of batch payloads: decompress exactly what Kafka's readers would deliver, compress as its writers do.
+
+The codec id is the low three bits of a batch's attributes. Compressed are a v2 batch's records, or the messages
+inside a v0 or v1 wrapper message:
+
+| id | codec | payload |
+|---|---|---|
+| 0 | none | the records themselves |
+| 1 | gzip | members of RFC 1952, one after the other |
+| 2 | snappy | a stream of chunks as xerial's snappy-java writes it, or one bare snappy block |
+| 3 | lz4 | one LZ4 frame; what follows its end mark is never looked at |
+| 4 | zstd | zstd frames, one after the other; v2 alone |
+
+Nothing is believed before it is checked: output is counted while it comes, and nothing is allocated from a length
+field alone. The libraries are loaded when they are first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kdump.errors import CodecError, UnknownCodecError
+from kdump.formats.codecs import gzip, lz4, snappy, zstd
+from kdump.formats.codecs.common import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, Buffer, bounded, join
+
+__all__ = [
+    "DEFAULT_LIMIT",
+    "GZIP",
+    "LEVELS",
+    "LZ4",
+    "NAMES",
+    "NONE",
+    "SNAPPY",
+    "ZSTD",
+    "codec_name",
+    "compress",
+    "decompress",
+    "delivered",
+]
+
+DEFAULT_LIMIT = 1 << 30
+"""Bytes that one payload may grow to."""
+
+LEVELS = {GZIP: (1, 9), LZ4: (1, 17), ZSTD: (-131072, 22)}
+"""Lowest and highest level of each codec that has levels."""
+
+
+def codec_name(codec: int) -> str:
+    """Kafka's name of a codec id. Raises UnknownCodecError."""
+    _check(codec)
+    return NAMES[codec]
+
+
+def decompress(codec: int, data: Buffer, *, magic: int = 2, limit: int = DEFAULT_LIMIT) -> bytes:
+    """The bytes that a Kafka consumer's stream over the payload `data` of a batch would deliver up to its end.
+
+    `magic` is that of the batch or wrapper message; it matters to lz4 alone. `limit` bounds the bytes delivered.
+    Raises CodecError where Kafka's stream would fail at any point, where the output grows past `limit` and where the
+    codec's library is not installed; UnknownCodecError for the ids 5 to 7.
+    """
+    if codec == ZSTD:
+        return zstd.decompress(data, limit)
+    if codec == LZ4:
+        return join(lz4.pieces(data, magic), limit)
+    if codec == SNAPPY:
+        return join(snappy.pieces(data, limit), limit)
+    if codec == GZIP:
+        return gzip.decompress(data, limit)
+    _check(codec)
+    return join((bytes(data),), limit)
+
+
+def delivered(
+    codec: int, data: Buffer, *, magic: int = 2, limit: int = DEFAULT_LIMIT
+) -> tuple[bytes | None, CodecError | None]:
+    """What a Kafka consumer gets of the payload `data` before its stream fails, and the failure, if there is one.
+
+    For payloads that `decompress` refuses: Kafka takes records from the stream as it goes, so it meets those before
+    the damage, and may be done before it meets the damage. The bytes are None where the stream cannot even be
+    opened. They end where Kafka's buffers end; for gzip, snappy and zstd that is only certain as long as no record
+    is larger than Kafka's buffer (16 KiB, for snappy 2 KiB). Raises UnknownCodecError.
+    """
+    got: list[bytes] = []
+    try:
+        for piece in bounded(_kafka_pieces(codec, data, magic, limit), limit):
+            got.append(piece)
+    except UnknownCodecError:
+        raise
+    except CodecError as error:
+        if not got:
+            return None, error
+        whole = b"".join(got)
+        return whole[: len(whole) - len(whole) % snappy.KAFKA_STEP] if codec == SNAPPY else whole, error
+    return b"".join(got), None
+
+
+def compress(codec: int, data: Buffer, *, magic: int = 2, level: int | None = None) -> bytes:
+    """Compress the records of a batch into the framing of Kafka's writer for this codec and `magic`.
+
+    `level` is one of the codec's own (`LEVELS`); None is Kafka's default: gzip 6, lz4 9, zstd 3. gzip and zstd give
+    the bytes that Kafka gives; snappy and lz4 the same framing around blocks that may differ. Raises CodecError for
+    a level that the codec does not have or a library that is not installed, UnknownCodecError for the ids 5 to 7.
+    """
+    _check(codec)
+    if level is not None:
+        _check_level(codec, level)
+    if codec == GZIP:
+        return gzip.compress(data, level)
+    if codec == SNAPPY:
+        return snappy.compress(data)
+    if codec == LZ4:
+        return lz4.compress(data, magic, level)
+    if codec == ZSTD:
+        return zstd.compress(data, level)
+    return bytes(data)
+
+
+def _kafka_pieces(codec: int, data: Buffer, magic: int, limit: int) -> Iterator[bytes]:
+    """An empty piece once the stream is open, then pieces as Kafka's reader asks for them."""
+    if codec == GZIP:
+        return gzip.kafka_pieces(data)
+    if codec == SNAPPY:
+        return snappy.pieces(data, limit)
+    if codec == LZ4:
+        return lz4.pieces(data, magic)
+    if codec == ZSTD:
+        return zstd.kafka_pieces(data)
+    _check(codec)
+    return iter((bytes(data),))
+
+
+def _check(codec: int) -> None:
+    if not NONE <= codec <= ZSTD:
+        raise UnknownCodecError(f"Unknown compression type id: {codec}")
+
+
+def _check_level(codec: int, level: int) -> None:
+    if codec not in LEVELS:
+        raise CodecError(f"{NAMES[codec]} has no compression levels")
+    lowest, highest = LEVELS[codec]
+    if not lowest <= level <= highest:
+        raise CodecError(f"{NAMES[codec]} has the compression levels {lowest} to {highest}, not {level}")

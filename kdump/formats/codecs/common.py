@@ -1,0 +1,51 @@
+"""What the codecs share: their names, the bound on what they put out, and the errors they all know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kdump.errors import CodecError
+
+Buffer = bytes | bytearray | memoryview
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+
+STEP = 1 << 20
+"""Most bytes of output asked of a streaming library at once."""
+
+KAFKA_STEP = 16 << 10
+"""Bytes that Kafka's buffered readers ask of a gzip or zstd stream at once."""
+
+
+class LimitError(CodecError):
+    """The payload grows past the limit."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The payload decompresses to more than the limit of {limit} bytes")
+
+
+def bounded(pieces: Iterable[bytes], limit: int) -> Iterator[bytes]:
+    """Pass `pieces` on as long as they come to no more than `limit` bytes. Raises LimitError."""
+    total = 0
+    for piece in pieces:
+        total += len(piece)
+        if total > limit:
+            raise LimitError(limit)
+        yield piece
+
+
+def join(pieces: Iterable[bytes], limit: int) -> bytes:
+    """All of `pieces`, which are at most `limit` bytes. Raises LimitError."""
+    got = [piece for piece in bounded(pieces, limit) if piece]
+    return got[0] if len(got) == 1 else b"".join(got)
+
+
+def missing(codec: int, package: str) -> CodecError:
+    """The error for a codec whose library is not there."""
+    return CodecError(f"{NAMES[codec]} needs the package {package}, which is not installed: pip install {package}")
+
+
+def library_text(error: Exception) -> str:
+    """What a library found wrong, without the name of its function that says so."""
+    return str(error).rpartition(": ")[2]

@@ -1,0 +1,160 @@
+"""gzip payloads (RFC 1952), read as Java's GZIPInputStream reads them.
+
+A payload is one member, or several; what follows a member and is not the header of another one is ignored
+(little-endian):
+
+| byte | width | meaning |
+|---|---|---|
+| 0 | 2 | magic 1F 8B |
+| 2 | 1 | method, 8 |
+| 3 | 1 | flags: 2 header checksum, 4 extra field, 8 name, 16 comment; Java ignores the others |
+| 4 | 6 | time, extra flags, operating system; Java writes 0, 0 and 255 |
+| then | 2 + n | extra field after its length |
+| then | … | name and comment, each up to a zero byte |
+| then | 2 | low half of the CRC-32 of the header so far |
+| then | … | deflate data |
+| then | 4 | CRC-32 of the member's output |
+| then | 4 | length of the member's output modulo 2^32 |
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from struct import Struct
+from types import ModuleType
+
+from kdump.errors import CodecError
+from kdump.formats.codecs.common import KAFKA_STEP, STEP, Buffer, LimitError, join, library_text
+
+_PLAIN = bytes.fromhex("1f8b0800")
+_HEADER = bytes.fromhex("1f8b08000000000000ff")  # as Java has written it since release 16
+_HEADER_SIZE = 10
+_HEADER_CHECKSUM, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
+_TRAILER = Struct("<II")
+_TRAILER_SIZE = 8
+
+_FEED = 64 << 10  # input bytes handed over at once: the libraries copy what they do not use up
+_KAFKA_FEED = 8 << 10  # the input buffer that Kafka gives to GZIPInputStream
+
+
+def decompress(data: Buffer, limit: int) -> bytes:
+    """The output of all members. Raises CodecError, LimitError past `limit` bytes."""
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return join(_pieces(data, zlib, _FEED, STEP), limit)
+    try:
+        return join(_pieces(data, isal_zlib, _FEED, STEP), limit)
+    except LimitError:
+        raise
+    except CodecError:
+        # What is wrong, and whether anything is, is for zlib to say: it is what Java uses.
+        return join(_pieces(data, zlib, _FEED, STEP), limit)
+
+
+def kafka_pieces(data: Buffer) -> Iterator[bytes]:
+    """An empty piece once the stream is open, then the output in the portions that Kafka gets. Raises CodecError."""
+    return _pieces(data, zlib, _KAFKA_FEED, KAFKA_STEP)
+
+
+def compress(data: Buffer, level: int | None) -> bytes:
+    """One member, byte for byte as Kafka on a current Java writes it."""
+    deflate = zlib.compressobj(6 if level is None else level, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL)
+    trailer = _TRAILER.pack(zlib.crc32(data), len(data) & 0xFFFFFFFF)
+    return b"".join((_HEADER, deflate.compress(data), deflate.flush(), trailer))
+
+
+def _pieces(data: Buffer, library: ModuleType, feed: int, step: int) -> Iterator[bytes]:
+    view = memoryview(data)
+    total = len(view)
+    at = filled = _header_end(view, 0)  # filled: how far Java has taken bytes into its input buffer
+    yield b""
+    while True:
+        member = library.decompressobj(-zlib.MAX_WBITS)
+        crc = size = 0
+        while not member.eof:
+            if at == total:
+                raise CodecError("Unexpected end of ZLIB input stream")
+            pending: Buffer = view[at : filled if at < filled else at + feed]
+            at += len(pending)
+            more = True
+            while more:
+                try:
+                    piece: bytes = member.decompress(pending, step)
+                except library.error as error:
+                    raise CodecError(library_text(error)) from None
+                if piece:
+                    crc = library.crc32(piece, crc)
+                    size += len(piece)
+                    yield piece
+                pending = member.unconsumed_tail
+                more = not member.eof and (len(pending) > 0 or len(piece) == step)
+        at -= len(member.unused_data)
+        if at > filled:
+            filled = min(filled - (filled - at) // _KAFKA_FEED * _KAFKA_FEED, total)
+        _check_trailer(view[at : at + _TRAILER_SIZE], crc, size)
+        # Java looks for another member if there is input outside its buffer, or enough inside for one.
+        if max(filled, at + _TRAILER_SIZE) == total and filled - at <= _TRAILER_SIZE + _HEADER_SIZE + _TRAILER_SIZE:
+            return
+        try:
+            at = _header_end(view, at + _TRAILER_SIZE)
+        except CodecError:
+            return
+        filled = max(filled, at)
+
+
+def _header_end(view: memoryview, start: int) -> int:
+    """Where the deflate data of the member that starts at `start` starts."""
+    fixed = view[start : start + _HEADER_SIZE]
+    if len(fixed) < _HEADER_SIZE or fixed[:4] != _PLAIN:
+        _check_fixed_header(fixed)
+    at = start + _HEADER_SIZE
+    flags = fixed[3]
+    if flags & _EXTRA:
+        at += 2 + int.from_bytes(view[at : at + 2], "little")
+    if flags & _NAME:
+        at = _after_zero(view, at)
+    if flags & _COMMENT:
+        at = _after_zero(view, at)
+    if flags & _HEADER_CHECKSUM:
+        at += 2
+    if at > len(view):
+        raise _header_error()
+    if flags & _HEADER_CHECKSUM:
+        checksum = int.from_bytes(view[at - 2 : at], "little")
+        if zlib.crc32(view[start : at - 2]) & 0xFFFF != checksum:
+            raise CodecError("Corrupt GZIP header")
+    return at
+
+
+def _check_fixed_header(fixed: memoryview) -> None:
+    known = bytes(fixed[:3])
+    if len(known) >= 2 and known[:2] != _HEADER[:2]:
+        raise CodecError("Not in GZIP format")
+    if len(known) == 3 and known[2] != _HEADER[2]:
+        raise CodecError("Unsupported compression method")
+    if len(fixed) < _HEADER_SIZE:
+        raise _header_error()
+
+
+def _after_zero(view: memoryview, at: int) -> int:
+    while at < len(view):
+        zero = bytes(view[at : at + _FEED]).find(0)
+        if zero >= 0:
+            return at + zero + 1
+        at += _FEED
+    raise _header_error()
+
+
+def _header_error() -> CodecError:
+    return CodecError("Unexpected end of GZIP header")
+
+
+def _check_trailer(trailer: memoryview, crc: int, size: int) -> None:
+    if len(trailer) == _TRAILER_SIZE:
+        if _TRAILER.unpack(trailer) == (crc, size & 0xFFFFFFFF):
+            return
+    elif len(trailer) < 4 or int.from_bytes(trailer[:4], "little") == crc:
+        raise CodecError("Unexpected end of GZIP trailer")
+    raise CodecError("Corrupt GZIP trailer")

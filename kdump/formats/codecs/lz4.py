@@ -1,0 +1,149 @@
+"""lz4 payloads: one LZ4 frame (little-endian), of which Kafka reads a part of what the format allows.
+
+| byte | width | meaning |
+|---|---|---|
+| 0 | 4 | magic 04 22 4D 18 |
+| 4 | 1 | FLG: bits 7-6 version, 01; 5 independent blocks, 1; 4 block checksums; 3 content size; 2 content checksum |
+| 5 | 1 | BD: bits 6-4 largest block, 4 to 7 for 64 KiB, 256 KiB, 1 MiB, 4 MiB; the others 0 |
+| 6 | 0 or 8 | content size; not checked |
+| then | 1 | HC: second byte of the xxh32 of the bytes from FLG on; wrong in magic 0, where it is not checked |
+| then | uint32 | length of the block, bit 31 set if it is stored as it is; 0 is the end mark |
+| then | … | the block, and its xxh32 (4 bytes) if there are block checksums; then the next block's length |
+| end | 0 or 4 | content checksum; must be there, is not checked |
+
+Whatever follows is never looked at. Kafka writes blocks of 64 KiB without any of the options, FLG BD HC 60 40 82. In
+magic 0 its hash took in the frame's magic, so HC is 1A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any
+
+from kdump.errors import CodecError
+from kdump.formats.codecs.common import LZ4, Buffer, missing
+
+_MAGIC = bytes.fromhex("04224d18")
+_HEADER = _MAGIC + bytes.fromhex("604082")
+_HEADER_V0 = _MAGIC + bytes.fromhex("60401a")
+_INDEPENDENT_BLOCKS, _BLOCK_CHECKSUMS, _CONTENT_SIZE, _CONTENT_CHECKSUM = 0x20, 0x10, 0x08, 0x04
+_LENGTH = Struct("<I")
+_STORED = 1 << 31
+_BLOCK_SIZE = 64 << 10
+_MOST_EXPANSION = 255
+_FAST_LEVEL = 9  # Kafka's default, and the fast compressor; every other level is the dense one's
+
+
+def pieces(data: Buffer, magic: int) -> Iterator[bytes]:
+    """An empty piece once the stream is open, then one for each block. Raises CodecError."""
+    try:
+        from lz4.block import LZ4BlockError
+        from lz4.block import decompress as decompress_block
+    except ImportError:
+        raise missing(LZ4, "lz4") from None
+    view = memoryview(data)
+    total = len(view)
+    if view[:7] == _HEADER:
+        at, flags, largest = 7, 0x60, _BLOCK_SIZE
+    else:
+        at, flags, largest = _header(view, magic)
+    yield b""
+    while True:
+        if total - at < 4:
+            raise _end_error()
+        (size,) = _LENGTH.unpack_from(view, at)
+        at += 4
+        stored = size & _STORED
+        size &= ~_STORED
+        if not size:
+            if flags & _CONTENT_CHECKSUM and total - at < 4:
+                raise _end_error()
+            return
+        if size > largest:
+            raise CodecError(f"Block size {size} exceeded max: {largest}")
+        if size > total - at:
+            raise _end_error()
+        block = view[at : at + size]
+        if stored:
+            piece = bytes(block)
+        else:
+            try:
+                piece = decompress_block(block, uncompressed_size=min(largest, _MOST_EXPANSION * size))
+            except (LZ4BlockError, ValueError):
+                raise CodecError(f"LZ4 block at byte {at} of the payload is corrupt") from None
+        at += size
+        if flags & _BLOCK_CHECKSUMS:
+            _check_block(block, view[at : at + 4])
+            at += 4
+        if not piece:  # Kafka's buffered reader takes a block without output for the end
+            return
+        yield piece
+
+
+def compress(data: Buffer, magic: int, level: int | None) -> bytes:
+    """A frame as Kafka's writer frames it, for `magic` 0 with the wrong header checksum of its time."""
+    try:
+        from lz4.block import compress as compress_block
+    except ImportError:
+        raise missing(LZ4, "lz4") from None
+    dense = level is not None and level != _FAST_LEVEL
+    options: dict[str, Any] = {"mode": "high_compression", "compression": level} if dense else {}
+    out = [_HEADER_V0 if magic == 0 else _HEADER]
+    view = memoryview(data)
+    for at in range(0, len(view), _BLOCK_SIZE):
+        raw = view[at : at + _BLOCK_SIZE]
+        block: bytes = compress_block(raw, store_size=False, **options)
+        if len(block) < len(raw):
+            out += _LENGTH.pack(len(block)), block
+        else:
+            out += _LENGTH.pack(len(raw) | _STORED), bytes(raw)
+    out.append(_LENGTH.pack(0))
+    return b"".join(out)
+
+
+def _header(view: memoryview, magic: int) -> tuple[int, int, int]:
+    """The frame header's end, its FLG byte and the size of the largest block."""
+    if len(view) < 6:
+        raise _end_error()
+    if view[:4] != _MAGIC:
+        raise CodecError("Stream unsupported (invalid magic bytes)")
+    flags, sizes = view[4], view[5]
+    if flags & 0x03:
+        raise CodecError("Reserved bits must be 0")
+    if not flags & _INDEPENDENT_BLOCKS:
+        raise CodecError("Dependent block stream is unsupported")
+    if flags >> 6 != 1:
+        raise CodecError(f"Version {flags >> 6} is unsupported")
+    if sizes & 0x0F:
+        raise CodecError("Reserved2 field must be 0")
+    code = sizes >> 4 & 0x07
+    if code < 4:
+        raise CodecError("Block size value must be between 4 and 7")
+    if sizes & 0x80:
+        raise CodecError("Reserved3 field must be 0")
+    at = 14 if flags & _CONTENT_SIZE else 6
+    if len(view) <= at:
+        raise _end_error()
+    if magic > 0 and _xxh32(view[4:at]) >> 8 & 0xFF != view[at]:
+        raise CodecError("Stream frame descriptor corrupted")
+    return at + 1, flags, 1 << (2 * code + 8)
+
+
+def _check_block(block: memoryview, checksum: memoryview) -> None:
+    if len(checksum) < 4:
+        raise _end_error()
+    if _LENGTH.unpack(checksum) != (_xxh32(block),):
+        raise CodecError("Block checksum mismatch")
+
+
+def _end_error() -> CodecError:
+    return CodecError("Stream ended prematurely")
+
+
+def _xxh32(data: Buffer) -> int:
+    """The xxh32 with seed 0, taken from an LZ4 frame: its last four bytes can be that of its content."""
+    from lz4.frame import compress as compress_frame
+
+    frame: bytes = compress_frame(data, content_checksum=True)
+    return int.from_bytes(frame[-4:], "little")

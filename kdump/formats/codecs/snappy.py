@@ -1,0 +1,120 @@
+"""snappy payloads: the stream of xerial's snappy-java, which Kafka writes, or one bare snappy block.
+
+The stream (big-endian); its header may come again where the length of a chunk is due:
+
+| byte | width | meaning |
+|---|---|---|
+| 0 | 8 | magic 82 53 4E 41 50 50 59 00 |
+| 8 | int32 | version, 1 |
+| 12 | int32 | oldest version that can read it, 1 |
+| 16 | int32 | length of the chunk |
+| 20 | … | the chunk: a snappy block of at most 32 KiB as Kafka writes them; then the next chunk's length |
+
+A payload without the magic is one snappy block, which starts with the length of its output as a varint of at most
+5 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+from kdump.errors import CodecError
+from kdump.formats.codecs.common import SNAPPY, Buffer, LimitError, missing
+
+KAFKA_STEP = 2 << 10
+"""Bytes that Kafka's buffered reader asks of the stream at once; it gets none of them if a chunk then fails."""
+
+_MAGIC = bytes.fromhex("82534e4150505900")
+_MAGIC_HEAD = int.from_bytes(_MAGIC[:4], "big", signed=True)
+_VERSIONS = Struct(">ii")
+_HEADER = _MAGIC + _VERSIONS.pack(1, 1)
+_HEADER_SIZE = 16
+_LENGTH = Struct(">i")
+_CHUNK_SIZE = 32 << 10
+_MOST_EXPANSION = 22  # the densest element makes 64 bytes of 3
+
+
+def pieces(data: Buffer, limit: int) -> Iterator[bytes]:
+    """An empty piece once the stream is open, then one for each chunk.
+
+    Raises CodecError, LimitError before a chunk that would take the output past `limit` bytes.
+    """
+    view = memoryview(data)
+    total = len(view)
+    if not total:
+        raise CodecError("Cannot decompress empty stream")
+    if total < _HEADER_SIZE or view[:8] != _MAGIC:
+        block = _decompress_block(view, "the payload, a bare block", limit)
+        yield b""
+        yield block
+        return
+    yield b""
+    at = _HEADER_SIZE
+    chunks = 0
+    while total - at >= 4:
+        (size,) = _LENGTH.unpack_from(view, at)
+        if size == _MAGIC_HEAD:
+            _check_header(view[at : at + _HEADER_SIZE])
+            at += _HEADER_SIZE
+            continue
+        if size < 0:
+            raise CodecError(f"chunkSize is too big or negative : {size}")
+        if size > total - at - 4:
+            raise CodecError("failed to read chunk")
+        chunks += 1
+        piece = _decompress_block(view[at + 4 : at + 4 + size], f"chunk {chunks} at byte {at} of the payload", limit)
+        limit -= len(piece)
+        yield piece
+        at += 4 + size
+
+
+def compress(data: Buffer) -> bytes:
+    """A stream of chunks as Kafka's writer frames it."""
+    try:
+        import snappy
+    except ImportError:
+        raise missing(SNAPPY, "python-snappy") from None
+    out = [_HEADER]
+    view = memoryview(data)
+    for at in range(0, len(view), _CHUNK_SIZE):
+        block: bytes = snappy.compress(bytes(view[at : at + _CHUNK_SIZE]))
+        out += _LENGTH.pack(len(block)), block
+    return b"".join(out)
+
+
+def _check_header(header: memoryview) -> None:
+    """A header amid the stream; one whose magic goes wrong after its head is passed over, as snappy-java does."""
+    if len(header) < _HEADER_SIZE:
+        raise CodecError("Insufficient header size in a concatenated block")
+    version, _ = _VERSIONS.unpack_from(header, 8)
+    if version < 1 and header[:8] == _MAGIC:
+        raise CodecError(f"Compressed with an incompatible codec version {version}. At least version 1 is required")
+
+
+def _decompress_block(block: memoryview, where: str, limit: int) -> bytes:
+    try:
+        import snappy
+    except ImportError:
+        raise missing(SNAPPY, "python-snappy") from None
+    length = _output_size(block)
+    if length > _MOST_EXPANSION * len(block):
+        raise CodecError(f"FAILED_TO_UNCOMPRESS(5): {where}, has no room for the length it gives, {length}")
+    if length > limit:
+        raise LimitError(limit)
+    try:
+        piece: bytes = snappy.uncompress(block)
+    except snappy.UncompressError:
+        raise CodecError(f"FAILED_TO_UNCOMPRESS(5): {where}, is corrupt") from None
+    return piece
+
+
+def _output_size(block: memoryview) -> int:
+    """The varint at the start of a snappy block; more than any block can hold if there is none."""
+    size = shift = 0
+    for byte in block[:5]:
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return size
+        shift += 7
+    return 1 << 32

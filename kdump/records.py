@@ -1,0 +1,145 @@
+"""Batches and records as plain values, for those who want one at a time rather than columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kdump import kernels
+from kdump.blocks import BATCH_COLUMNS, BatchBlock, RecordBlock
+from kdump.errors import KdumpError
+from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
+from kdump.formats.codecs import DEFAULT_LIMIT, NAMES
+from kdump.formats.faults import fault_error
+from kdump.kernels.portable.records import headers
+from kdump.payloads import inflate
+
+NO_TIMESTAMP_TYPE = "NoTimestampType"
+CREATE_TIME = "CreateTime"
+LOG_APPEND = "LogAppendTime"
+
+
+class Batch(NamedTuple):
+    """One entry of a log; the fields are those of BatchBlock."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    magic: int
+    attributes: int
+    crc: int
+    valid: bool
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+    leader_epoch: int
+
+    @property
+    def codec(self) -> str:
+        """Name of the codec; `codec N` for ids that no release knows."""
+        codec = self.attributes & CODEC_MASK
+        return NAMES[codec] if codec < len(NAMES) else f"codec {codec}"
+
+    @property
+    def timestamp_type(self) -> str:
+        """CreateTime, LogAppendTime, or (v0) NoTimestampType."""
+        if self.magic == 0:
+            return NO_TIMESTAMP_TYPE
+        return LOG_APPEND if self.attributes & LOG_APPEND_TIME else CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch is part of a transaction."""
+        return self.magic >= 2 and bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the records are markers of Kafka's own rather than a client's."""
+        return self.magic >= 2 and bool(self.attributes & CONTROL)
+
+    @property
+    def delete_horizon(self) -> int | None:
+        """From when on (ms) compaction may drop the batch's tombstones and markers; None if not set yet."""
+        return self.base_timestamp if self.magic >= 2 and self.attributes & DELETE_HORIZON else None
+
+
+class Record(NamedTuple):
+    """One record: absolute offset, timestamp in ms (-1 none), contents (None: null), producer's sequence (-1 none)."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+    sequence: int
+    row: int
+
+
+class BadBatch(NamedTuple):
+    """A batch whose records cannot be read, or not all of them: its row, and why."""
+
+    row: int
+    error: KdumpError
+
+
+def batch_at(block: BatchBlock, row: int) -> Batch:
+    """Row `row` of a block as a value of its own."""
+    fields = [getattr(block, name)[row] for name in BATCH_COLUMNS]
+    fields[7] = bool(fields[7])
+    return Batch._make(fields)
+
+
+def records_of(
+    block: BatchBlock, first: int = 0, stop: int | None = None, limit: int = DEFAULT_LIMIT
+) -> Iterator[Record | BadBatch]:
+    """The records of the batches `first` to `stop` - 1, in order; a BadBatch where one's records break off.
+
+    The batches must be held by the block. `limit` bounds what one batch may decompress to, in bytes.
+    """
+    stop = block.length if stop is None else stop
+    decoded = RecordBlock()
+    row = first
+    while row < stop:
+        stretch = inflate(block, row, stop, limit)
+        good = stretch.stop - 1 if stretch.error or stretch.fault else stretch.stop
+        yield from _decoded(block, decoded, row, good, stretch.payloads)
+        if good < stretch.stop:
+            yield BadBatch(good, stretch.error or fault_error(stretch.fault or (0, 0, 0)))
+        row = stretch.stop
+
+
+def _decoded(
+    block: BatchBlock, decoded: RecordBlock, first: int, stop: int, payloads: list[bytes | None]
+) -> Iterator[Record | BadBatch]:
+    decoded.seek(first)
+    while decoded.next_row < stop:
+        kernels.decode(block, decoded, first, stop, payloads)
+        yield from _values(block, decoded, first, payloads)
+        if decoded.fault:
+            yield BadBatch(decoded.next_row, fault_error(decoded.fault))
+            decoded.seek(decoded.next_row + 1)
+
+
+def _values(block: BatchBlock, decoded: RecordBlock, first: int, payloads: list[bytes | None]) -> Iterator[Record]:
+    for at in range(decoded.length):
+        row = decoded.row[at]
+        payload = payloads[row - first]
+        source = block.data if payload is None else payload
+        count = decoded.headers_count[at]
+        yield Record(
+            decoded.offset[at],
+            decoded.timestamp[at],
+            _part(source, decoded.key_position[at], decoded.key_length[at]),
+            _part(source, decoded.value_position[at], decoded.value_length[at]),
+            tuple(headers(source, decoded.headers_position[at], count)) if count else (),
+            decoded.sequence[at],
+            row,
+        )
+
+
+def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None:
+    return bytes(source[position : position + length]) if length >= 0 else None

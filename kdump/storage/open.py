@@ -1,0 +1,43 @@
+"""From a path to what it is: a file of a segment, a partition directory or a log directory."""
+
+from __future__ import annotations
+
+import os
+
+from kdump.errors import NameFormatError
+from kdump.formats import names
+from kdump.formats.names import is_partition_dir, parse_file_name
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.partition_log import PartitionLog
+from kdump.storage.segment import Segment
+
+
+def open_segment(path: str) -> Segment:
+    """The segment of a .log file. Raises NameFormatError, and FileNotFoundError where there is no such file."""
+    if not os.path.exists(path):
+        raise FileNotFoundError(2, "No such file", path)
+    return Segment(path)
+
+
+def open_log(path: str) -> PartitionLog:
+    """The log in a partition directory. Raises OSError."""
+    return PartitionLog(path)
+
+
+def open_directory(path: str) -> PartitionLog | LogDirectory:
+    """What a directory is, by its name and by what is in it.
+
+    Raises OSError, and NameFormatError where it has neither a segment nor a partition directory in it.
+    """
+    partition = PartitionLog(path)
+    if partition.segments:
+        return partition
+    directory = LogDirectory(path)
+    if directory.partition_names:
+        return directory
+    named = is_partition_dir(os.path.basename(os.path.abspath(path)))
+    if named or any(says.kind in names.SEGMENT_KINDS for says in partition.files.values()):
+        return partition
+    if any(parse_file_name(name).kind != names.OTHER for name in directory.files):
+        return directory
+    raise NameFormatError(f"{path}: neither a partition directory (no .log in it) nor a log directory")

@@ -1,0 +1,97 @@
+"""A partition directory: its segments in order, and the files beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from bisect import bisect_right
+from functools import cached_property
+
+from kdump.errors import NameFormatError
+from kdump.formats import names
+from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
+from kdump.formats.metadata_files import PartitionMetadata, parse_partition_metadata
+from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
+from kdump.records import BadBatch, Batch, Record
+from kdump.storage.files import read_small
+from kdump.storage.scan import Damage
+from kdump.storage.segment import Segment
+
+
+class PartitionLog:
+    """One replica of a partition on disk.
+
+    `name` is what the directory's name says (None where it is not one that Kafka gives). `files` maps every file
+    name to what it says; `segments` are those a broker would serve, by base offset.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Look into a partition directory. Raises OSError."""
+        self.path = path
+        try:
+            self.name: PartitionDirName | None = parse_partition_dir(os.path.basename(os.path.abspath(path)), path)
+        except NameFormatError:
+            self.name = None
+        with os.scandir(path) as entries:
+            self.files: dict[str, FileName] = {
+                name: parse_file_name(name) for name in sorted(entry.name for entry in entries if entry.is_file())
+            }
+        self.segments = sorted(
+            (
+                Segment(os.path.join(path, name))
+                for name, says in self.files.items()
+                if says.kind == names.LOG and says.state == names.LIVE and says.offset is not None
+            ),
+            key=lambda segment: segment.base_offset,
+        )
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.path!r})"
+
+    def orphans(self) -> Iterator[str]:
+        """Index files without their .log, which a broker deletes at start."""
+        bases = {segment.base_offset for segment in self.segments}
+        for name, says in self.files.items():
+            if says.kind in names.INDEX_KINDS and says.state == names.LIVE and says.offset not in bases:
+                yield name
+
+    def in_state(self, state: str) -> list[str]:
+        """The files with a suffix of their own: names.DELETED, CLEANED, SWAP, TMP or PART."""
+        return [name for name, says in self.files.items() if says.state == state]
+
+    @cached_property
+    def leader_epochs(self) -> list[EpochEntry]:
+        """The entries of leader-epoch-checkpoint; none without the file. Raises OSError, CheckpointError."""
+        if names.LEADER_EPOCH_CHECKPOINT not in self.files:
+            return []
+        path = os.path.join(self.path, names.LEADER_EPOCH_CHECKPOINT)
+        return list(parse_leader_epochs(read_small(path), path))
+
+    @cached_property
+    def metadata(self) -> PartitionMetadata | None:
+        """What partition.metadata says; None without the file. Raises OSError, CheckpointError."""
+        if names.PARTITION_METADATA not in self.files:
+            return None
+        path = os.path.join(self.path, names.PARTITION_METADATA)
+        return parse_partition_metadata(read_small(path), path)
+
+    def segments_from(self, offset: int) -> list[Segment]:
+        """The segments from the one on that absolute `offset` belongs to."""
+        at = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset)
+        return self.segments[max(0, at - 1) :]
+
+    def batches(self, start_offset: int = 0, stop_offset: int | None = None) -> Iterator[Batch | Damage]:
+        """The batches that reach into [start_offset, stop_offset), and the damage between them. Raises OSError."""
+        for segment in self.segments_from(start_offset):
+            if stop_offset is not None and segment.base_offset >= stop_offset:
+                return
+            yield from segment.batches(start_offset, stop_offset)
+
+    def records(
+        self, start_offset: int = 0, stop_offset: int | None = None
+    ) -> Iterator[Record | BadBatch | Damage]:
+        """The records with an offset in [start_offset, stop_offset), and the damage between them. Raises OSError."""
+        for segment in self.segments_from(start_offset):
+            if stop_offset is not None and segment.base_offset >= stop_offset:
+                return
+            yield from segment.records(start_offset, stop_offset)

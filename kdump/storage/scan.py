@@ -1,0 +1,162 @@
+"""Walk a log past its damage: runs of batches that can be trusted, and what lies between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kdump import kernels
+from kdump.blocks import BatchBlock
+from kdump.formats.batch import HEADER_SIZE
+from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER
+from kdump.storage.log_file import BUFFER_SIZE, LogFile
+
+MAX_RELATIVE_OFFSET = (1 << 31) - 1
+MAX_OFFSET = (1 << 63) - 1
+
+
+class Run(NamedTuple):
+    """Rows `first` to `stop` - 1 of a block: batches whose frames and CRCs hold."""
+
+    block: BatchBlock
+    first: int
+    stop: int
+
+
+class Damage(NamedTuple):
+    """Bytes of a log that cannot be trusted: from `position` up to `resumed`, where the next good batch starts.
+
+    `resumed` is the log's end where there is none. `text` says what is wrong at `position`.
+    """
+
+    position: int
+    resumed: int
+    text: str
+
+
+def scan(
+    log: LogFile, base_offset: int, start: int = 0, stop: int | None = None, *, whole: bool = True
+) -> Iterator[Run | Damage]:
+    """The batches of `log` from byte `start` (a batch's first) up to byte `stop`, and the damage between them.
+
+    `base_offset` (absolute) is the segment's; it bounds the offsets that a batch found behind damage may have. The
+    block of a run is reused for the next one. `whole` as for LogFile.blocks.
+    """
+    end = log.size if stop is None else min(stop, log.size)
+    lowest, highest = base_offset, min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET)
+    position = start
+    while True:
+        resumed = None
+        for block in log.blocks(position, end, whole=whole):
+            row = 0
+            while row < block.length:
+                bad = _first_bad(block, row)
+                if bad > row:
+                    yield Run(block, row, bad)
+                    if lowest <= block.last_offset[bad - 1] < highest:
+                        lowest = block.last_offset[bad - 1] + 1
+                if bad == block.length:
+                    break
+                at = block.position[bad]
+                resumed = _resync(log, at + 1, end, lowest, highest)
+                yield Damage(at, resumed, _crc_text(block, bad))
+                row = bad + 1
+                if row < block.length and block.position[row] == resumed:
+                    resumed = None
+                else:
+                    break
+            if resumed is not None:
+                break
+        if resumed is None:
+            damage = _tail(log, block, end, lowest, highest)
+            if damage is None:
+                return
+            yield damage
+            resumed = damage.resumed
+        if resumed >= end:
+            return
+        position = resumed
+
+
+def _first_bad(block: BatchBlock, row: int) -> int:
+    """The first row from `row` on whose CRC does not hold; the block's length where all do."""
+    try:
+        return block.valid.index(0, row, block.length)
+    except ValueError:
+        return block.length
+
+
+def _crc_text(block: BatchBlock, row: int) -> str:
+    size = block.size[row]
+    if block.magic[row] >= 2 and size < HEADER_SIZE:
+        return f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead {HEADER_SIZE})"
+    return (
+        f"the CRC of the batch of {size} bytes at offset {block.last_offset[row]} does not hold (stored crc ="
+        f" {block.crc[row]})"
+    )
+
+
+def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int) -> Damage | None:
+    """What a walk that ended before the log's end met there."""
+    at = block.next_position
+    if at >= end or block.status in (BLOCK_FULL, NEED_BYTES):
+        return None
+    resumed = _resync(log, at + 1, end, lowest, highest)
+    if block.status in (PARTIAL, END):
+        text = f"the last batch is cut off: {end - at} bytes are left of it"
+        if resumed < end:
+            text = "a batch's size field leads over the end of the log"
+    elif block.status == SHORT_HEADER:
+        text = "the size field is too small for a batch, and its header runs over the end of the file"
+    elif block.bad_size == 0 and resumed >= end and _only_zeros(log, at, end):
+        text = f"{end - at} bytes of zeros up to the end (preallocated, or never written)"
+    else:
+        text = f"Found record size {block.bad_size} smaller than minimum record overhead (14)"
+    return Damage(at, resumed, text)
+
+
+def _only_zeros(log: LogFile, position: int, end: int) -> bool:
+    pieces = (log.read(at, min(BUFFER_SIZE, end - at)) for at in range(position, end, BUFFER_SIZE))
+    return all(piece.count(0) == len(piece) for piece in pieces)
+
+
+def _resync(log: LogFile, position: int, end: int, lowest: int, highest: int) -> int:
+    """The first byte from `position` on where an entry with a plausible header and a valid CRC starts, or `end`."""
+    while position < end:
+        data = log.read(position, min(BUFFER_SIZE, end - position))
+        if not data:
+            return end
+        at = -1
+        if data.count(0) < len(data):
+            at = kernels.find_batch(data, 0, len(data), end - position, lowest, highest)
+        if at < 0:
+            if len(data) < BUFFER_SIZE:
+                # a v0/v1 message at the very end may be shorter than what is looked at as a header
+                return _short_tail(log, data, position, end, lowest, highest)
+            position += len(data) - HEADER_SIZE + 1
+            continue
+        if _holds(log, position + at, end):
+            return position + at
+        position += at + 1
+    return end
+
+
+def _short_tail(log: LogFile, data: bytes, position: int, end: int, lowest: int, highest: int) -> int:
+    start = max(0, len(data) - HEADER_SIZE + 1)
+    padded = data[start:] + bytes(HEADER_SIZE)
+    at = -1
+    while True:
+        at = kernels.find_batch(padded, at + 1, len(padded), len(data) - start, lowest, highest)
+        if at < 0:
+            return end
+        if _holds(log, position + start + at, end):
+            return position + start + at
+
+
+def _holds(log: LogFile, position: int, end: int) -> bool:
+    """Whether a whole entry with a valid CRC starts at `position`."""
+    entry = log.entry_at(position, end)
+    if entry.status != BLOCK_FULL:
+        return False
+    block = next(log.blocks(position, position + entry.size, whole=False))
+    return block.length == 1 and bool(block.valid[0])

@@ -1,0 +1,133 @@
+"""A segment: a .log with the index files of the same base offset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from kdump.errors import NameFormatError
+from kdump.formats import names
+from kdump.formats.faults import BLOCK_FULL
+from kdump.records import BadBatch, Batch, Record, batch_at, records_of
+from kdump.storage.index_files import OffsetIndex, TimeIndex, TxnIndex
+from kdump.storage.log_file import LogFile
+from kdump.storage.scan import Damage, scan
+
+
+class Segment:
+    """One segment on disk. Nothing is open until it is asked for.
+
+    `base_offset` (absolute) is that of the file name. `suffix` is what follows `.log` in it, such as `.deleted` or
+    `.swap`, and goes for the index files too.
+    """
+
+    def __init__(self, log_path: str) -> None:
+        """The segment of a .log file (or of a KRaft .checkpoint). Raises NameFormatError."""
+        folder, name = os.path.split(log_path)
+        parsed = names.parse_file_name(name)
+        self.is_checkpoint = parsed.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)
+        if not self.is_checkpoint and (parsed.kind != names.LOG or parsed.offset is None):
+            raise NameFormatError(f"{log_path}: not the name of a segment, which is <base offset>.log")
+        self.log_path = log_path
+        self.base_offset = 0 if self.is_checkpoint else parsed.offset or 0
+        self.suffix = f".{parsed.state}" if parsed.state else ""
+        self._folder = folder
+        self._stem = name.partition(".")[0]
+
+    def __repr__(self) -> str:
+        return f"Segment({self.log_path!r})"
+
+    def path(self, kind: str) -> str:
+        """The path of the segment's file of a kind (names.OFFSET_INDEX, …), whether it exists or not."""
+        return self.log_path if kind == names.LOG else os.path.join(self._folder, f"{self._stem}.{kind}{self.suffix}")
+
+    def has(self, kind: str) -> bool:
+        """Whether the segment has a file of this kind; a KRaft snapshot has no index."""
+        return not self.is_checkpoint and os.path.isfile(self.path(kind))
+
+    def open_log(self) -> LogFile:
+        """The .log, open for reading. Raises OSError."""
+        return LogFile(self.log_path)
+
+    def offset_index(self) -> OffsetIndex:
+        """The .index, open for reading. Raises OSError."""
+        return OffsetIndex(self.path(names.OFFSET_INDEX), self.base_offset)
+
+    def time_index(self) -> TimeIndex:
+        """The .timeindex, open for reading. Raises OSError."""
+        return TimeIndex(self.path(names.TIME_INDEX), self.base_offset)
+
+    def txn_index(self) -> TxnIndex:
+        """The .txnindex, open for reading. Raises OSError."""
+        return TxnIndex(self.path(names.TXN_INDEX))
+
+    def position_of(self, log: LogFile, offset: int) -> int:
+        """A byte position in `log` from which a scan meets every batch that reaches absolute `offset`.
+
+        Taken from the index where its entry leads to a batch that fits it, else 0.
+        """
+        if not self.has(names.OFFSET_INDEX) or offset <= self.base_offset:
+            return 0
+        with self.offset_index() as index:
+            index.drop_zero_tail()
+            entry = index.lookup(offset)
+        if entry.position <= 0 or not self.base_offset <= entry.offset <= offset:
+            return 0
+        batch = log.entry_at(entry.position, log.size)
+        fits = batch.status == BLOCK_FULL and self.base_offset <= batch.last_offset <= entry.offset
+        return entry.position if fits else 0
+
+    def position_of_time(self, log: LogFile, timestamp: int) -> int:
+        """A byte position in `log` behind which all records are that have this timestamp (ms) or a later one.
+
+        Taken from the indexes where they are in order, else 0.
+        """
+        if not self.has(names.TIME_INDEX):
+            return 0
+        with self.time_index() as index:
+            index.drop_zero_tail()
+            if index.entries == 0 or index.entry(0).timestamp > index.entry(index.entries - 1).timestamp:
+                return 0
+            entry = index.lookup(timestamp)
+        return self.position_of(log, entry.offset)
+
+    def largest_timestamp(self) -> int | None:
+        """The largest timestamp (ms) of the segment as its time index has it; None where that is absent or empty."""
+        if not self.has(names.TIME_INDEX):
+            return None
+        with self.time_index() as index:
+            index.drop_zero_tail()
+            return index.entry(index.entries - 1).timestamp if index.entries else None
+
+    def batches(self, start_offset: int | None = None, stop_offset: int | None = None) -> Iterator[Batch | Damage]:
+        """The batches that reach into [start_offset, stop_offset), and the damage between them. Raises OSError."""
+        with self.open_log() as log:
+            start = 0 if start_offset is None else self.position_of(log, start_offset)
+            for part in scan(log, self.base_offset, start, whole=False):
+                if isinstance(part, Damage):
+                    yield part
+                    continue
+                for row in range(part.first, part.stop):
+                    if start_offset is not None and part.block.last_offset[row] < start_offset:
+                        continue
+                    if stop_offset is not None and part.block.base_offset[row] >= stop_offset:
+                        return
+                    yield batch_at(part.block, row)
+
+    def records(
+        self, start_offset: int | None = None, stop_offset: int | None = None
+    ) -> Iterator[Record | BadBatch | Damage]:
+        """The records with an offset in [start_offset, stop_offset), and the damage between them. Raises OSError."""
+        low = self.base_offset if start_offset is None else start_offset
+        with self.open_log() as log:
+            for part in scan(log, self.base_offset, self.position_of(log, low)):
+                if isinstance(part, Damage):
+                    yield part
+                    continue
+                for item in records_of(part.block, part.first, part.stop):
+                    if isinstance(item, Record):
+                        if stop_offset is not None and item.offset >= stop_offset:
+                            return
+                        if item.offset < low:
+                            continue
+                    yield item
