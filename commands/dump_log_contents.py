@@ -37,7 +37,10 @@ def _topic_contents(decoder: str) -> Contents:
     from kdump.formats.internal_topics import dump_text
 
     def contents(offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
-        texts = dump_text.parse(decoder, offset, key, value)
+        try:
+            texts = dump_text.parse(decoder, offset, key, value)
+        except dump_text.DecoderAbort as abort:
+            raise JavaError(abort.java_class, abort.message or "") from None
         return _encoded(texts[0]), _encoded(texts[1])
 
     return contents

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.commands.dump_log_contents import contents_printer, control_text
-from kdump.commands.dump_log_java import JavaError, java_error, java_fault
+from kdump.commands.dump_log_java import JavaError, java_codec_error, java_fault
 from kdump.commands.dump_log_options import INT_MAX, Options
 from kdump.errors import CorruptRecordError, CorruptSnapshotError, NameFormatError
 from kdump.formats import names
@@ -141,14 +141,14 @@ class Dump:
             if fault:
                 raise java_fault(fault)
             if error:
-                raise java_error(error)
+                raise java_codec_error(block, row - 1, error)
 
     # --- .index and .timeindex
 
     def _index(self, path: str) -> None:
         base_offset = _base_offset(path)
         log_path = _sibling(path, ".log")
-        with LogFile(log_path) as log, OffsetIndex(path, base_offset) as index:
+        with LogFile(log_path) as log, OffsetIndex(os.path.abspath(path), base_offset) as index:
             _check_size(log)
             if index.entries == 0:
                 self._line(f"{path} is empty.")
@@ -181,7 +181,7 @@ class Dump:
             if not os.path.exists(_sibling(path, ".index")):
                 # Kafka's tool creates the file, then fails so; reading must not create anything
                 raise JavaError(ILLEGAL_ARGUMENT, "Invalid max index size: -1")
-            with OffsetIndex(_sibling(path, ".index"), base_offset) as index, TimeIndex(path, base_offset) as times:
+            with OffsetIndex(_sibling(path, ".index"), base_offset) as index, TimeIndex(os.path.abspath(path), base_offset) as times:
                 if self._options.index_sanity_check:
                     times.check()
                     self._line(f"{path} passed sanity check.")
@@ -323,7 +323,7 @@ def _largest_in_batch(block: BatchBlock) -> int:
     """The largest timestamp (ms) of the records of a one-batch block, at least -1."""
     stretch = inflate(block, 0)
     if stretch.error:
-        raise stretch.error
+        raise java_codec_error(block, 0, stretch.error)
     fault = stretch.fault
     largest = -1
     if fault is None and block.magic[0] < 2:

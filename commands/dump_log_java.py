@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kdump import kernels
+from kdump.blocks import BatchBlock
 from kdump.errors import (
     CodecError,
     CorruptIndexError,
@@ -12,7 +14,9 @@ from kdump.errors import (
     UnknownCodecError,
 )
 from kdump.formats import faults
+from kdump.formats.codecs import DEFAULT_LIMIT, GZIP, LZ4, SNAPPY, delivered
 from kdump.formats.faults import Fault, fault_error
+from kdump.payloads import packed_payload
 
 KAFKA = "org.apache.kafka.common."
 
@@ -21,7 +25,7 @@ _BY_FAULT = {
     faults.VARINT_LONG: "java.lang.IllegalArgumentException",
     faults.NEGATIVE_SIZE: "java.lang.IllegalArgumentException",
     faults.LEGACY_LIMIT: "java.lang.IllegalArgumentException",
-    faults.LEGACY_BOUNDS: "java.lang.IndexOutOfBoundsException",
+    faults.OUT_OF_BOUNDS: "java.lang.IndexOutOfBoundsException",
     faults.CONTROL_NO_KEY: "java.lang.NullPointerException",
     faults.MARKER_NO_VALUE: "java.lang.NullPointerException",
 }
@@ -33,6 +37,10 @@ _BY_ERROR: tuple[tuple[type[KdumpError], str], ...] = (
     (CorruptIndexError, "org.apache.kafka.storage.internals.log.CorruptIndexException"),
     (NameFormatError, "java.lang.NumberFormatException"),
 )
+
+
+_CAUSES = {GZIP: "java.util.zip.ZipException: ", SNAPPY: "java.io.IOException: ", LZ4: "java.io.IOException: "}
+_AT_THE_END = (faults.PREMATURE_END, faults.RECORD_EOF, faults.WRAPPER_EMPTY)
 
 
 class JavaError(Exception):
@@ -61,7 +69,22 @@ def java_error(error: Exception) -> JavaError:
         return JavaError("java.nio.file.AccessDeniedException", str(error.filename))
     if isinstance(error, OSError):
         return JavaError("java.io.IOException", f"{error.filename}: {error.strerror}")
-    java_class = getattr(error, "java_class", None)
-    if java_class is None:
-        java_class = next((name for kind, name in _BY_ERROR if isinstance(error, kind)), KAFKA + "KafkaException")
+    java_class = next((name for kind, name in _BY_ERROR if isinstance(error, kind)), KAFKA + "KafkaException")
     return JavaError(java_class, str(error))
+
+
+def java_codec_error(block: BatchBlock, row: int, error: KdumpError, limit: int = DEFAULT_LIMIT) -> JavaError:
+    """What Kafka's tool dies of at batch `row`, whose payload cannot be decompressed to its end.
+
+    Kafka reads records while it decompresses, and so may meet damage among the records first.
+    """
+    if not isinstance(error, CodecError) or isinstance(error, UnknownCodecError):
+        return java_error(error)
+    codec, payload = packed_payload(block, row)
+    got, failure = delivered(codec, payload, magic=block.magic[row], limit=limit)
+    fault = kernels.check(block, row, got) if got is not None else None
+    if fault and fault[0] not in _AT_THE_END:
+        return java_fault(fault)
+    if got is not None and block.magic[row] >= 2:
+        return JavaError(KAFKA + "KafkaException", "Failed to decompress record stream")
+    return JavaError(KAFKA + "KafkaException", _CAUSES.get(codec, "") + str(failure or error))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 INT_MAX = 0x7FFF_FFFF
@@ -55,11 +54,10 @@ class OptionError(Exception):
         self.java_class = f"joptsimple.{java_class}"
 
 
-@dataclass(slots=True)
-class Options:
+class Options(NamedTuple):
     """What the command line asked for; sizes in bytes."""
 
-    files: list[str] = field(default_factory=list)
+    files: tuple[str, ...] = ()
     help: bool = False
     version: bool = False
     print_data: bool = False
@@ -75,25 +73,28 @@ class Options:
 
 
 def parse(arguments: list[str]) -> Options:
-    """Read a command line. Raises OptionError."""
+    """Read a command line. Raises OptionError and DecoderError."""
     given = _given(arguments)
-    options = Options()
-    options.files = given["files"].split(",") if given.get("files") else []
-    options.help = "help" in given
-    options.version = "version" in given
-    options.topic_decoder = next((name for name in TOPIC_DECODERS if name in given), None)
-    options.print_data = options.topic_decoder is not None or any(
+    files = given.get("files")
+    topic_decoder = next((name for name in TOPIC_DECODERS if name in given), None)
+    print_data = topic_decoder is not None or any(
         name in given for name in ("print-data-log", "key-decoder-class", "value-decoder-class")
     )
-    options.deep = options.print_data or "deep-iteration" in given
-    options.verify_index_only = "verify-index-only" in given
-    options.index_sanity_check = "index-sanity-check" in given
-    options.skip_record_metadata = "skip-record-metadata" in given
-    options.max_message_size = _number(given, "max-message-size", options.max_message_size)
-    options.max_bytes = _number(given, "max-bytes", options.max_bytes)
-    options.key_decoder = _decoder(given.get("key-decoder-class"))
-    options.value_decoder = _decoder(given.get("value-decoder-class"))
-    return options
+    return Options(
+        files=tuple(files.split(",")) if files else (),
+        help="help" in given,
+        version="version" in given,
+        print_data=print_data,
+        deep=print_data or "deep-iteration" in given,
+        verify_index_only="verify-index-only" in given,
+        index_sanity_check="index-sanity-check" in given,
+        skip_record_metadata="skip-record-metadata" in given,
+        max_message_size=_number(given, "max-message-size", Options().max_message_size),
+        max_bytes=_number(given, "max-bytes", Options().max_bytes),
+        key_decoder=_decoder(given.get("key-decoder-class")),
+        value_decoder=_decoder(given.get("value-decoder-class")),
+        topic_decoder=topic_decoder,
+    )
 
 
 def _given(arguments: list[str]) -> dict[str, str | None]:

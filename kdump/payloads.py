@@ -57,18 +57,26 @@ def inflate(block: BatchBlock, first: int, stop: int | None = None, limit: int =
 
 def payload_of(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> bytes:
     """The decompressed payload of one compressed batch. Raises DamageError or CodecError."""
+    codec, packed = packed_payload(block, row)
+    if block.magic[row] >= 2 and block.count[row] <= 0:  # Kafka's readers do not open the payload then
+        return b""
+    return decompress(codec, packed, magic=block.magic[row], limit=limit)
+
+
+def packed_payload(block: BatchBlock, row: int) -> tuple[int, memoryview]:
+    """The codec and the payload of one compressed batch as it is on disk. Raises DamageError."""
     codec = block.attributes[row] & CODEC_MASK
     if codec > ZSTD:
         raise DamageError(faults.UNKNOWN_CODEC, codec)
     at = block.position[row] - block.data_position
     end = at + block.size[row]
-    if block.magic[row] >= 2:
-        if block.count[row] <= 0:  # Kafka's readers do not open the payload then
-            return b""
-        start = at + HEADER_SIZE
+    if block.magic[row] < 2:
+        at, end = _wrapper_value(block, row, at + LOG_OVERHEAD, codec)
+    elif block.size[row] < HEADER_SIZE:
+        raise DamageError(faults.OUT_OF_BOUNDS, HEADER_SIZE, block.size[row])
     else:
-        start, end = _wrapper_value(block, row, at + LOG_OVERHEAD, codec)
-    return decompress(codec, memoryview(block.data)[start:end], magic=block.magic[row], limit=limit)
+        at += HEADER_SIZE
+    return codec, memoryview(block.data)[at:end]
 
 
 def _wrapper_value(block: BatchBlock, row: int, message: int, codec: int) -> tuple[int, int]:

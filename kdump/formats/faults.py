@@ -31,7 +31,7 @@ HEADER_KEY_SIZE = 20
 RECORD_EOF = 21
 VARINT_LONG = 22
 NEGATIVE_SIZE = 23
-LEGACY_BOUNDS = 30
+OUT_OF_BOUNDS = 30
 LEGACY_LIMIT = 31
 WRAPPER_MAGIC = 32
 WRAPPER_CODEC = 33
@@ -79,7 +79,7 @@ _TEXTS: dict[int, tuple[type[KdumpError], str]] = {
         "Varint is too long, the most significant bit in the 5th byte is set, converted value: {0:x}",
     ),
     NEGATIVE_SIZE: (InvalidRecordError, "capacity < 0: ({0} < 0)"),
-    LEGACY_BOUNDS: (InvalidRecordError, "A length in the v0/v1 message points {0} bytes past its {1} bytes"),
+    OUT_OF_BOUNDS: (InvalidRecordError, "A field would end at byte {0}, where there are only {1}"),
     LEGACY_LIMIT: (InvalidRecordError, "newLimit > capacity: ({0} > {1})"),
     WRAPPER_MAGIC: (InvalidRecordError, "Invalid wrapper magic found in legacy deep record iterator {0}"),
     WRAPPER_CODEC: (InvalidRecordError, "Invalid wrapper compressionType found in legacy deep record iterator {0}"),

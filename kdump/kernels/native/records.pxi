@@ -173,7 +173,10 @@ cdef inline int next_record(
     return 0
 
 
-cdef inline int check_count(const Batches *b, int64_t row, Fault *fault) noexcept nogil:
+cdef inline int check_header(const Batches *b, int64_t row, Fault *fault) noexcept nogil:
+    """What makes a v2 batch unreadable before its first record."""
+    if b.size[row] < HEADER_SIZE:
+        return fail(fault, OUT_OF_BOUNDS, HEADER_SIZE, b.size[row])
     if b.count[row] < 0:
         return fail(fault, NEGATIVE_COUNT, b.count[row], b.magic[row])
     return 0
@@ -183,7 +186,7 @@ cdef int check_batch(const Batches *b, int64_t row, const Source *s, Fault *faul
     """Read all records of a v2 batch for the damage among them."""
     cdef int64_t at = s.start, index
     cdef Record r
-    if check_count(b, row, fault):
+    if check_header(b, row, fault):
         return fault.code
     for index in range(b.count[row]):
         if next_record(b, row, s, index, &at, &r, fault):
@@ -215,7 +218,7 @@ cdef int source_of(const Batches *b, int64_t row, object payload, Source *s) exc
 cdef int get_length(const Source *s, const Message *m, int64_t at, int64_t *length, Fault *fault) noexcept nogil:
     """The length field `at` bytes into the message."""
     if at < 0 or at > m.size - 4:
-        return fail(fault, LEGACY_BOUNDS, at + 4, m.size)
+        return fail(fault, OUT_OF_BOUNDS, at + 4, m.size)
     length[0] = get32(s.data + m.position + at)
     return 0
 
@@ -474,7 +477,7 @@ cdef int decode_batch(const Batches *b, Records *r, const Source *s, Fault *faul
     cdef int64_t at = r.next_position if r.next_position else s.start
     cdef int64_t count = b.count[r.next_row]
     cdef Record record
-    if check_count(b, r.next_row, fault):
+    if check_header(b, r.next_row, fault):
         return fault.code
     while r.next_index < count:
         r.next_position = at

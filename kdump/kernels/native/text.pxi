@@ -354,7 +354,7 @@ cdef class LogText:
     ) except -1 nogil:
         cdef int64_t at = s.start, index
         cdef Record r
-        if check_batch(b, row, s, fault) if s.confined else check_count(b, row, fault):
+        if check_batch(b, row, s, fault) if s.confined else check_header(b, row, fault):
             return 0
         for index in range(b.count[row]):
             if next_record(b, row, s, index, &at, &r, fault):

@@ -166,6 +166,8 @@ def _batch_records_from(
     block: BatchBlock, row: int, payload: bytes | None, index: int, position: int
 ) -> Iterator[tuple[Record, int]]:
     """Records from number `index` on, which starts at `position` of the source (0: the first), and where each ends."""
+    if block.size[row] < HEADER_SIZE:
+        raise DamageError(faults.OUT_OF_BOUNDS, HEADER_SIZE, block.size[row])
     count = block.count[row]
     if count < 0:
         raise DamageError(faults.NEGATIVE_COUNT, count, block.magic[row])
