@@ -8,10 +8,11 @@ import sys
 
 import click
 
-from kdump.commands import exit_codes
 from kdump.errors import KdumpError
 
-COMMANDS = {"dump": "dump", "ls": "ls"}
+from . import exit_codes
+
+COMMANDS = {"dump": "dump", "lookup": "lookup", "ls": "ls"}
 """Name of each command and the module of this package that holds it as `command`."""
 
 
@@ -24,7 +25,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"kdump.commands.{COMMANDS[cmd_name]}").command
+        command: click.Command = importlib.import_module(f".{COMMANDS[cmd_name]}", __package__).command
         return command
 
     def resolve_command(
@@ -50,7 +51,11 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version,
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
     help="Show the version, the kernels in use and what computes CRC-32C.",
 )
 def cli() -> None:
@@ -65,7 +70,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line and exit; no traceback reaches the user."""
     try:
-        code = cli.main(prog_name="kdump", standalone_mode=False)
+        code: int = cli.main(prog_name="kdump", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         # nobody reads on: what the next flush at exit would say is of no use to anyone

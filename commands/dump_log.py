@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from kdump.commands.dump_log_options import DecoderError, OptionError, Options, help_text, parse
 from kdump.errors import KdumpError
+
+from .dump_log_options import DecoderError, OptionError, Options, help_text, parse
 
 INTERRUPTED = 130
 
@@ -46,8 +47,8 @@ def _run(arguments: list[str]) -> int:
 
 
 def _dump(options: Options) -> int:
-    from kdump.commands.dump_log_files import Dump
-    from kdump.commands.dump_log_java import JavaError, java_error
+    from .dump_log_files import Dump
+    from .dump_log_java import JavaError, java_error
 
     out = sys.stdout.buffer
     dump = Dump(options, out.write)
@@ -59,7 +60,7 @@ def _dump(options: Options) -> int:
         died = java_error(error)
         return _die(died.java_class, died.text)
     out.flush()
-    for line in dump.errors():
+    for line in dump.report.lines():
         os.write(sys.stderr.fileno(), os.fsencode(line) + b"\n")
     return 0
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
-from kdump.commands.dump_log_java import JavaError
-from kdump.commands.dump_log_options import Options
 from kdump.formats.java_utf8 import java_utf8
-from kdump.kernels.portable.text import Contents
+
+from .dump_log_java import JavaError
+
+if TYPE_CHECKING:
+    from kdump.kernels.portable.text import Contents
+
+    from .dump_log_options import Options
 
 _FIXED = {"LongDecoder": struct.Struct(">q"), "IntegerDecoder": struct.Struct(">i")}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.errors import (
@@ -10,21 +12,24 @@ from kdump.errors import (
     CorruptRecordError,
     InvalidRecordError,
     KdumpError,
-    NameFormatError,
     UnknownCodecError,
 )
 from kdump.formats import faults
 from kdump.formats.codecs import DEFAULT_LIMIT, GZIP, LZ4, SNAPPY, delivered
 from kdump.formats.faults import Fault, fault_error
+from kdump.formats.names import offset_in_name
 from kdump.payloads import packed_payload
+from kdump.storage.log_file import LogFile
 
 KAFKA = "org.apache.kafka.common."
+ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
+INT_MAX = 0x7FFF_FFFF
 
 _BY_FAULT = {
-    faults.LEGACY_MAGIC: "java.lang.IllegalArgumentException",
-    faults.VARINT_LONG: "java.lang.IllegalArgumentException",
-    faults.NEGATIVE_SIZE: "java.lang.IllegalArgumentException",
-    faults.LEGACY_LIMIT: "java.lang.IllegalArgumentException",
+    faults.LEGACY_MAGIC: ILLEGAL_ARGUMENT,
+    faults.VARINT_LONG: ILLEGAL_ARGUMENT,
+    faults.NEGATIVE_SIZE: ILLEGAL_ARGUMENT,
+    faults.LEGACY_LIMIT: ILLEGAL_ARGUMENT,
     faults.OUT_OF_BOUNDS: "java.lang.IndexOutOfBoundsException",
     faults.CONTROL_NO_KEY: "java.lang.NullPointerException",
     faults.MARKER_NO_VALUE: "java.lang.NullPointerException",
@@ -32,10 +37,9 @@ _BY_FAULT = {
 _BY_ERROR: tuple[tuple[type[KdumpError], str], ...] = (
     (CorruptRecordError, KAFKA + "errors.CorruptRecordException"),
     (InvalidRecordError, KAFKA + "InvalidRecordException"),
-    (UnknownCodecError, "java.lang.IllegalArgumentException"),
+    (UnknownCodecError, ILLEGAL_ARGUMENT),
     (CodecError, KAFKA + "KafkaException"),
     (CorruptIndexError, "org.apache.kafka.storage.internals.log.CorruptIndexException"),
-    (NameFormatError, "java.lang.NumberFormatException"),
 )
 
 
@@ -88,3 +92,33 @@ def java_codec_error(block: BatchBlock, row: int, error: KdumpError, limit: int 
     if got is not None and block.magic[row] >= 2:
         return JavaError(KAFKA + "KafkaException", "Failed to decompress record stream")
     return JavaError(KAFKA + "KafkaException", _CAUSES.get(codec, "") + str(failure or error))
+
+
+def base_offset_of(path: str) -> int:
+    """The base offset in a file's name, as Kafka's tool parses it."""
+    name = os.path.basename(path)
+    offset = offset_in_name(name)
+    if offset is None:
+        raise JavaError("java.lang.NumberFormatException", f'For input string: "{name.partition(".")[0]}"')
+    return offset
+
+
+def check_size(log: LogFile) -> None:
+    """Refuse a log that is larger than Kafka opens."""
+    if log.size > INT_MAX:
+        raise JavaError(
+            KAFKA + "KafkaException",
+            f"The size of segment {log.path} ({log.size}) is larger than the maximum allowed segment size of {INT_MAX}",
+        )
+
+
+def slice_end(log: LogFile, position: int, size: int) -> int:
+    """Where a slice of `size` bytes from byte `position` of a log ends, with Kafka's objections to either."""
+    records = f"FileRecords(size={log.size}, file={log.path}, start=0, end={INT_MAX})"
+    if position < 0:
+        raise JavaError(ILLEGAL_ARGUMENT, f"Invalid position: {position} in read from {records}")
+    if position > log.size:
+        raise JavaError(ILLEGAL_ARGUMENT, f"Slice from position {position} exceeds end position of {records}")
+    if size < 0:
+        raise JavaError(ILLEGAL_ARGUMENT, f"Invalid size: {size} in read from {records}")
+    return min(position + size, log.size)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-OK = 0
+OK: int = 0
 """Sound, or done."""
 
-FINDINGS = 1
+FINDINGS: int = 1
 """Something is wrong with the data: damage was met, errors were found, a plan has work in it."""
 
-USAGE = 2
+USAGE: int = 2
 """The command line is wrong; click's own code."""
 
-INCOMPLETE = 3
+INCOMPLETE: int = 3
 """The command could not complete: no such file, no permission, a file that cannot be read."""
 
-REFUSED = 4
+REFUSED: int = 4
 """A safety rail refused."""
 
-INTERRUPTED = 130
+INTERRUPTED: int = 130
 """Ended by Ctrl-C, at a safe boundary."""

@@ -63,8 +63,8 @@ class BatchBlock:
     producer_id, producer_epoch, base_sequence, leader_epoch   -1 where absent, always so in v0/v1
     count           records as declared; 1 for an uncompressed v0/v1 message, -1 for a wrapper
 
-    `data[0:available]` holds the bytes of the file from `data_position` on; rows may lie only partly inside it (then
-    `holds` is false and the content has to be read from the file).
+    `packed` counts the rows whose attributes name a codec. `data[0:available]` holds the bytes of the file from
+    `data_position` on; a row may lie only partly inside it (then `holds` is false).
     `status`, `next_position`, `needed` and `bad_size` say how the walk that filled the block ended (formats.faults).
     """
 
@@ -78,6 +78,7 @@ class BatchBlock:
         "length",
         "needed",
         "next_position",
+        "packed",
         "status",
     )
 
@@ -102,6 +103,7 @@ class BatchBlock:
         for name in BATCH_COLUMNS:
             setattr(self, name, array("q", bytes(8 * capacity)))
         self.length = 0
+        self.packed = 0
         self.data: bytearray | bytes = b""
         self.data_position = 0
         self.available = 0
@@ -113,7 +115,7 @@ class BatchBlock:
     def holds(self, row: int) -> bool:
         """Whether all bytes of the row's entry are in `data`."""
         start = self.position[row] - self.data_position
-        return 0 <= start and start + self.size[row] <= self.available
+        return start >= 0 and start + self.size[row] <= self.available
 
 
 class RecordBlock:

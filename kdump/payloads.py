@@ -37,6 +37,8 @@ def inflate(block: BatchBlock, first: int, stop: int | None = None, limit: int =
     stop = block.length if stop is None else stop
     payloads: list[bytes | None] = []
     attributes = block.attributes
+    if not block.packed:
+        return Stretch(first, stop, [None] * (stop - first))
     total = 0
     for row in range(first, stop):
         if not attributes[row] & CODEC_MASK:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kdump import kernels
-from kdump.blocks import BATCH_COLUMNS, BatchBlock, RecordBlock
+from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import KdumpError
 from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.codecs import DEFAULT_LIMIT, NAMES
@@ -20,7 +20,7 @@ LOG_APPEND = "LogAppendTime"
 
 
 class Batch(NamedTuple):
-    """One entry of a log; the fields are those of BatchBlock."""
+    """One entry of a log; the fields are the columns of BatchBlock (`record_count` is its `count`)."""
 
     position: int
     size: int
@@ -35,7 +35,7 @@ class Batch(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    record_count: int
     leader_epoch: int
 
     @property
@@ -88,9 +88,23 @@ class BadBatch(NamedTuple):
 
 def batch_at(block: BatchBlock, row: int) -> Batch:
     """Row `row` of a block as a value of its own."""
-    fields = [getattr(block, name)[row] for name in BATCH_COLUMNS]
-    fields[7] = bool(fields[7])
-    return Batch._make(fields)
+    return Batch(
+        block.position[row],
+        block.size[row],
+        block.base_offset[row],
+        block.last_offset[row],
+        block.magic[row],
+        block.attributes[row],
+        block.crc[row],
+        block.valid[row] == 1,
+        block.base_timestamp[row],
+        block.max_timestamp[row],
+        block.producer_id[row],
+        block.producer_epoch[row],
+        block.base_sequence[row],
+        block.count[row],
+        block.leader_epoch[row],
+    )
 
 
 def records_of(
@@ -135,10 +149,27 @@ def _values(block: BatchBlock, decoded: RecordBlock, first: int, payloads: list[
             decoded.timestamp[at],
             _part(source, decoded.key_position[at], decoded.key_length[at]),
             _part(source, decoded.value_position[at], decoded.value_length[at]),
-            tuple(headers(source, decoded.headers_position[at], count)) if count else (),
+            tuple(header_pairs(source, decoded.headers_position[at], count)) if count else (),
             decoded.sequence[at],
             row,
         )
+
+
+def header_pairs(source: bytes | bytearray, position: int, count: int) -> list[tuple[bytes, bytes | None]]:
+    """Name and value of the `count` headers at `position` of a source that was decoded before."""
+    pairs: list[tuple[bytes, bytes | None]] = []
+    start = position
+    for _ in range(count):
+        size = source[position]
+        name = position + 1
+        position = name + (size >> 1)
+        if size >= 0x80 or source[position] >= 0x80:  # a length of 64 or more takes another byte
+            return list(headers(source, start, count))
+        size = source[position]
+        value = position + 1
+        position = value if size & 1 else value + (size >> 1)
+        pairs.append((bytes(source[name : value - 1]), None if size & 1 else bytes(source[value:position])))
+    return pairs
 
 
 def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None:

@@ -5,8 +5,8 @@
 `kdump` and each of its commands give a page each, out of their docstrings and options; `dump-log`, which is no click
 command, gives one out of its table of options. `--check` writes nothing and fails where a page is not current.
 
-In a docstring click's marker for a paragraph that keeps its lines (backslash b) keeps them here too, and a line of its
-own that is a key of SECTIONS begins that section.
+In a docstring click's marker for a paragraph that keeps its lines (backslash b) keeps them here too, and a paragraph
+that opens with a key of SECTIONS begins that section.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from inspect import cleandoc
 from pathlib import Path
 
 import click
@@ -44,13 +45,22 @@ OPTION_WORD = re.compile(r"(?P<separator>[\s,/|]+)|(?P<option>-[^\s,]*)|(?P<argu
 class Page:
     """What a man page says; `text` is written as a docstring is, the rest is plain text."""
 
-    name: str
+    command: str
     summary: str
     synopsis: str
     text: str
     options: tuple[tuple[str, str], ...]
     commands: tuple[tuple[str, str], ...] = ()
     see_also: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return page_name(self.command)
+
+
+def page_name(command: str) -> str:
+    """`kdump dump` → `kdump-dump`, as man wants it."""
+    return command.replace(" ", "-")
 
 
 def escape(text: str) -> str:
@@ -72,14 +82,17 @@ def option_heading(text: str) -> str:
 def body(text: str) -> Iterator[str]:
     """A docstring as roff lines, to stand after a section's heading."""
     after_heading = True
-    for paragraph in re.split(r"\n[ \t]*\n", text.partition("\f")[0].strip("\n")):
+    for paragraph in re.split(r"\n[ \t]*\n", cleandoc(text.partition("\f")[0])):
         lines = paragraph.splitlines()
         keeps_lines = lines[0].strip() == "\b"
         if keeps_lines:
             del lines[0]
-        if lines and lines[0].strip() in SECTIONS:
-            yield f".SH {SECTIONS[lines.pop(0).strip()]}"
+        heading = next((key for key in SECTIONS if lines and lines[0].lstrip().startswith(key)), None)
+        if heading:
+            yield f".SH {SECTIONS[heading]}"
             after_heading = True
+            lines[0] = lines[0].lstrip().removeprefix(heading).strip()
+            lines = lines if lines[0] else lines[1:]
         elif not after_heading:
             yield ".PP"
         after_heading = after_heading and not lines
@@ -98,11 +111,10 @@ def render(page: Page, version: str) -> str:
         ".SH NAME",
         rf"{escape(page.name)} \- {escape(page.summary)}",
         ".SH SYNOPSIS",
-        rf"\fB{escape(page.name if page.name == 'dump-log' else page.name.replace('-', ' '))}\fR "
-        + option_heading(page.synopsis),
-        ".SH DESCRIPTION",
-        *body(page.text),
+        rf"\fB{escape(page.command)}\fR {option_heading(page.synopsis)}",
     ]
+    if page.text:
+        lines += [".SH DESCRIPTION", *body(page.text)]
     for title, rows in (("OPTIONS", page.options), ("COMMANDS", page.commands)):
         if rows:
             lines.append(f".SH {title}")
@@ -118,22 +130,22 @@ def render(page: Page, version: str) -> str:
 def click_pages(command: click.Command, parent: click.Context | None, name: str) -> Iterator[Page]:
     """The page of a click command, then those of the commands under it."""
     context = command.context_class(command, info_name=name, parent=parent, **command.context_settings)
-    title = context.command_path.replace(" ", "-")
     options = (param for param in command.get_params(context) if isinstance(param, click.Option))
     records = (option.get_help_record(context) for option in options)
     children = []
     if isinstance(command, click.Group):
         found = ((child, command.get_command(context, child)) for child in command.list_commands(context))
         children = [(child, below) for child, below in found if below is not None and not below.hidden]
-    rows = tuple((f"{title}-{child}", summary(below)) for child, below in children)
+    path = context.command_path
+    rows = tuple((page_name(f"{path} {child}"), summary(below)) for child, below in children)
     yield Page(
-        name=title,
+        command=path,
         summary=summary(command),
         synopsis=" ".join(command.collect_usage_pieces(context)),
         text=command.help or "",
         options=tuple(record for record in records if record is not None),
         commands=rows,
-        see_also=("dump-log",) if parent is None else (parent.command_path.replace(" ", "-"), "dump-log"),
+        see_also=("dump-log",) if parent is None else (page_name(parent.command_path), "dump-log"),
     )
     for child, below in children:
         yield from click_pages(below, context, child)
@@ -149,7 +161,7 @@ def dump_log_page() -> Page:
     from kdump.commands.dump_log_options import OPTIONS
 
     return Page(
-        name="dump-log",
+        command="dump-log",
         summary="print Kafka log segments and their index files as kafka-dump-log.sh does",
         synopsis="--files file1,file2,... [option ...]",
         text=DUMP_LOG,

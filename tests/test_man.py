@@ -22,6 +22,7 @@ def shown(source: str, tmp_path: Path) -> str:
     """What a reader sees of a page, and no warning of the formatter's."""
     if shutil.which("groff") is None:
         pytest.skip("groff is not installed")
+    assert "\n\n" not in source
     path = tmp_path / "page.1"
     path.write_text(source, encoding="ascii")
     command = ["groff", "-man", "-Tutf8", "-ww", "-P-cbou", "-rLL=100n", str(path)]
@@ -49,6 +50,9 @@ def sample(**_: object) -> None:
     \b
     Examples:
       kdump --form=csv 'a b'
+
+    Exit codes: 0 sound,
+    1 not.
     """
 
 
@@ -68,7 +72,8 @@ def test_text_reaches_the_reader_unchanged(tmp_path: Path) -> None:
     assert ".a line that looks like a request, 'quoted', with a back\\slash, a ~ and a ^ and a `tick` →." in text
     assert "           kept   as\n             they are\n" in text
     assert "EXAMPLES\n           kdump --form=csv 'a b'\n" in text
-    assert "--form [text|csv]\n              How it's printed.  [default: text]\n" in text
+    assert "EXIT STATUS\n       0 sound, 1 not.\n" in text
+    assert "--form [text|csv]\n              How it's printed. [default: text]\n" in text
     assert "-n, --limit N\n              No more than N; '.' and \\n are not special.\n" in text
     assert "--colour / --no-colour\n" in text
     assert "secret" not in text
@@ -79,10 +84,10 @@ def test_fonts_of_an_option() -> None:
 
 
 def test_every_command_has_a_page() -> None:
-    group = click.Group("kdump", commands={"one": sample, "two": click.Command("two", hidden=True)})
+    group = click.Group("kdump", commands={"one-more": sample, "two": click.Command("two", hidden=True)})
     names = [found.name for found in generate.click_pages(group, None, "kdump")]
-    assert names == ["kdump", "kdump-one"]
-    assert r"\fBkdump\-one\fR(1)" in page(group)
+    assert names == ["kdump", "kdump-one-more"]
+    assert r"\fBkdump\-one\-more\fR(1)" in page(group)
 
 
 def test_stale_names_what_is_missing_changed_or_left_over(tmp_path: Path) -> None:

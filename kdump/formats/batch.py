@@ -18,9 +18,9 @@ All integers are big-endian and signed unless stated.
     57    int32   record count
     61            records; where the attributes name a codec, one compressed stream of them
 
-A record: varint length of what follows, int8 attributes, varlong timestamp delta, varint offset delta, varint key length
-(below 0: null) and key, the same for the value, varint header count, and for each header varint length and bytes of its
-key (UTF-8), varint length (below 0: null) and bytes of its value. Varints are zigzag-encoded.
+A record: varint length of what follows, int8 attributes, varlong timestamp delta, varint offset delta, varint key
+length (below 0: null) and key, the same for the value, varint header count, and for each header varint length and bytes
+of its key (UTF-8), varint length (below 0: null) and bytes of its value. Varints are zigzag-encoded.
 """
 
 from __future__ import annotations
@@ -60,3 +60,8 @@ CONTROL_TYPES = (
 def control_type_name(number: int) -> str:
     """Kafka's name of a control record type; UNKNOWN for types that readers must ignore."""
     return CONTROL_TYPES[number] if 0 <= number < len(CONTROL_TYPES) else "UNKNOWN"
+
+
+def wrap64(value: int) -> int:
+    """`value` as Java's long arithmetic would leave it."""
+    return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)

@@ -60,15 +60,15 @@ def _pick() -> None:
 
 def _crcmod() -> tuple[str, Callable[[Buffer, int], int]]:
     try:
-        from crcmod import crcmod
+        from crcmod.crcmod import _usingExtension, mkCrcFun
     except ImportError:
         raise KdumpError(
             "CRC-32C needs the package fastcrc or crcmod, and neither is installed: pip install fastcrc"
         ) from None
     # crcmod takes the polynomial with its leading term and not reflected.
-    compute: Callable[[bytes, int], int] = crcmod.mkCrcFun(0x11EDC6F41, initCrc=0, rev=True, xorOut=0xFFFFFFFF)
+    compute: Callable[[bytes, int], int] = mkCrcFun(0x11EDC6F41, initCrc=0, rev=True, xorOut=0xFFFFFFFF)
 
     def update(data: Buffer, value: int) -> int:
         return compute(bytes(data), value)
 
-    return "crcmod" if crcmod._usingExtension else "crcmod (pure Python)", update
+    return "crcmod" if _usingExtension else "crcmod (pure Python)", update

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kdump.formats.batch import CODEC_MASK, CRC_START, HEADER, HEADER_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD
+from kdump.formats.batch import (
+    CODEC_MASK,
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    wrap64,
+)
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.codecs import compress
 from kdump.formats.message_set import CRC, LENGTH, MESSAGE_FRAME, TIMESTAMP
@@ -80,7 +88,7 @@ def _record(record: NewRecord, base_offset: int, base_timestamp: int) -> bytes:
     body = b"".join(
         (
             b"\0",
-            varint(record.timestamp - base_timestamp),
+            varint(wrap64(record.timestamp - base_timestamp)),
             varint(record.offset - base_offset),
             _sized(record.key),
             _sized(record.value),

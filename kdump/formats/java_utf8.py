@@ -1,8 +1,8 @@
 """Bytes as Java's UTF-8 decoder would print them.
 
-Kafka's own tools build a `String` from the bytes of keys, values and header keys, and print it. Valid UTF-8 comes out as
-it went in; what is malformed becomes U+FFFD, and how many bytes one replacement stands for is the decoder's own
-(a surrogate's three bytes, for instance, are one).
+Kafka's own tools build a `String` from the bytes of keys, values and header keys, and print it. Valid UTF-8 comes out
+as it went in; what is malformed becomes U+FFFD, and how many bytes one replacement stands for is the decoder's own (a
+surrogate's three bytes, for instance, are one).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from kdump.formats.faults import LEGACY_BOUNDS, LEGACY_LIMIT, DamageError
+from kdump.formats.faults import LEGACY_LIMIT, OUT_OF_BOUNDS, DamageError
 
 MESSAGE_AT = 12
 OVERHEAD_V0 = 14
@@ -40,7 +40,7 @@ def key_size_at(magic: int) -> int:
 def length_at(data: bytes | bytearray, message: int, size: int, at: int) -> int:
     """The length field `at` bytes into the message of `size` bytes that starts at index `message`."""
     if not 0 <= at <= size - 4:
-        raise DamageError(LEGACY_BOUNDS, at + 4, size)
+        raise DamageError(OUT_OF_BOUNDS, at + 4, size)
     length: int = LENGTH.unpack_from(data, message + at)[0]
     return length
 

@@ -15,13 +15,21 @@ from libc.string cimport memcpy
 
 import array
 
+from kdump.formats.faults import DamageError
+
 cdef extern from "native/crc.h" nogil:
     void kdump_crc_init()
     const char *kdump_crc32c_method()
     uint32_t kdump_crc32c(uint32_t value, const uint8_t *p, size_t n)
     uint32_t kdump_crc32(uint32_t value, const uint8_t *p, size_t n)
 
+cdef extern from "native/text.h" nogil:
+    void kdump_text_init()
+    size_t kdump_copy_ascii(uint8_t *to, const uint8_t *source, size_t n)
+    size_t kdump_put_number(uint8_t *to, int64_t number)
+
 kdump_crc_init()
+kdump_text_init()
 
 
 def crc32c_method():

@@ -64,6 +64,24 @@ class ReadOnlyFile:
         return done
 
 
+def list_directory(path: str) -> tuple[list[str], list[str]]:
+    """The names of the directories and of the files in a directory, sorted; what is neither is left out.
+
+    Raises OSError. Symbolic links are what they lead to; one that leads nowhere is left out.
+    """
+    directories, files = [], []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            try:
+                if entry.is_dir():
+                    directories.append(entry.name)
+                elif entry.is_file():
+                    files.append(entry.name)
+            except OSError:  # a link that cannot be followed
+                continue
+    return sorted(directories), sorted(files)
+
+
 def read_small(path: str, most: int = 1 << 20) -> bytes:
     """The content of a small file; no more than `most` bytes of it."""
     with ReadOnlyFile(path) as file:

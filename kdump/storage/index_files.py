@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from kdump.errors import CorruptIndexError
 from kdump.formats.index_entries import (
     ABORTED_TXN_SIZE,
     OFFSET_ENTRY_SIZE,
@@ -24,6 +25,8 @@ from kdump.storage.files import ReadOnlyFile
 WARM_BYTES = 8192  # what a busy broker has in memory of an index
 CHUNK_ENTRIES = 8192
 
+Trace = Callable[[str], object]
+
 
 class OffsetIndex(ReadOnlyFile):
     """An .index file. `entries` counts its whole length, as Kafka does when it opens one: a zero tail is entries."""
@@ -35,17 +38,20 @@ class OffsetIndex(ReadOnlyFile):
         self.entries = self.size // OFFSET_ENTRY_SIZE
 
     def entry(self, number: int) -> OffsetIndexEntry:
-        """Entry `number`, 0 <= number < entries."""
-        return offset_entry_at(self.read(number * OFFSET_ENTRY_SIZE, OFFSET_ENTRY_SIZE), 0, self.base_offset)
+        """Entry `number`, 0 <= number < entries. Raises CorruptIndexError where the file has shrunk since."""
+        return offset_entry_at(_entry_bytes(self, number, OFFSET_ENTRY_SIZE), 0, self.base_offset)
 
     def __iter__(self) -> Iterator[OffsetIndexEntry]:
         """All entries."""
         for chunk in _chunks(self, self.entries, OFFSET_ENTRY_SIZE):
             yield from decode_offset_entries(chunk, self.base_offset)
 
-    def lookup(self, offset: int) -> OffsetIndexEntry:
-        """The entry from whose position a scan finds absolute `offset`: the segment's start where no entry does."""
-        slot = floor_slot(self.entries, OFFSET_ENTRY_SIZE, offset, lambda number: self.entry(number).offset)
+    def lookup(self, offset: int, trace: Trace | None = None) -> OffsetIndexEntry:
+        """The entry from whose position a scan finds absolute `offset`: the segment's start where no entry does.
+
+        `trace` is told every entry that is looked at.
+        """
+        slot = floor_slot(self.entries, OFFSET_ENTRY_SIZE, offset, lambda number: self.entry(number).offset, trace)
         return OffsetIndexEntry(self.base_offset, 0) if slot < 0 else self.entry(slot)
 
     def drop_zero_tail(self) -> None:
@@ -68,17 +74,20 @@ class TimeIndex(ReadOnlyFile):
         self.entries = self.size // TIME_ENTRY_SIZE
 
     def entry(self, number: int) -> TimeIndexEntry:
-        """Entry `number`, 0 <= number < entries."""
-        return time_entry_at(self.read(number * TIME_ENTRY_SIZE, TIME_ENTRY_SIZE), 0, self.base_offset)
+        """Entry `number`, 0 <= number < entries. Raises CorruptIndexError where the file has shrunk since."""
+        return time_entry_at(_entry_bytes(self, number, TIME_ENTRY_SIZE), 0, self.base_offset)
 
     def __iter__(self) -> Iterator[TimeIndexEntry]:
         """All entries."""
         for chunk in _chunks(self, self.entries, TIME_ENTRY_SIZE):
             yield from decode_time_entries(chunk, self.base_offset)
 
-    def lookup(self, timestamp: int) -> TimeIndexEntry:
-        """The last entry at or before `timestamp` (ms): all later records lie behind its offset."""
-        slot = floor_slot(self.entries, TIME_ENTRY_SIZE, timestamp, lambda number: self.entry(number).timestamp)
+    def lookup(self, timestamp: int, trace: Trace | None = None) -> TimeIndexEntry:
+        """The last entry at or before `timestamp` (ms): all later records lie behind its offset.
+
+        `trace` is told every entry that is looked at.
+        """
+        slot = floor_slot(self.entries, TIME_ENTRY_SIZE, timestamp, lambda number: self.entry(number).timestamp, trace)
         return TimeIndexEntry(-1, self.base_offset) if slot < 0 else self.entry(slot)
 
     def drop_zero_tail(self) -> None:
@@ -103,7 +112,9 @@ class TxnIndex(ReadOnlyFile):
             yield from decode_aborted_txns(chunk)
 
 
-def floor_slot(entries: int, entry_size: int, target: int, key: Callable[[int], int]) -> int:
+def floor_slot(
+    entries: int, entry_size: int, target: int, key: Callable[[int], int], trace: Trace | None = None
+) -> int:
     """The largest slot whose key is not above `target`, or -1, found as the broker finds it.
 
     It looks first into the last 8192 bytes, which a busy broker has in memory; on an index that is not sorted
@@ -111,12 +122,23 @@ def floor_slot(entries: int, entry_size: int, target: int, key: Callable[[int], 
     """
     if entries == 0:
         return -1
+    if trace:
+        key = _traced(key, trace)
     first_hot = max(0, entries - 1 - WARM_BYTES // entry_size)
     if key(first_hot) < target:
         return _search(first_hot, entries - 1, target, key)
     if key(0) > target:
         return -1
     return _search(0, first_hot, target, key)
+
+
+def _traced(key: Callable[[int], int], trace: Trace) -> Callable[[int], int]:
+    def traced(number: int) -> int:
+        found = key(number)
+        trace(f"index slot {number}: {found}")
+        return found
+
+    return traced
 
 
 def _used(entries: int, is_zero: Callable[[int], bool]) -> int:
@@ -144,6 +166,13 @@ def _search(low: int, high: int, target: int, key: Callable[[int], int]) -> int:
         else:
             low = middle
     return low
+
+
+def _entry_bytes(file: ReadOnlyFile, number: int, entry_size: int) -> bytes:
+    data = file.read(number * entry_size, entry_size)
+    if len(data) < entry_size:
+        raise CorruptIndexError(f"{file.path} became shorter while it was read")
+    return data
 
 
 def _chunks(file: ReadOnlyFile, entries: int, entry_size: int) -> Iterator[bytes]:

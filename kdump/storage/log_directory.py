@@ -9,7 +9,7 @@ from kdump.formats import names
 from kdump.formats.checkpoints import parse_offset_checkpoint
 from kdump.formats.metadata_files import CleanShutdown, MetaProperties, parse_clean_shutdown, parse_meta_properties
 from kdump.formats.names import is_partition_dir
-from kdump.storage.files import read_small
+from kdump.storage.files import list_directory, read_small
 from kdump.storage.partition_log import PartitionLog
 
 
@@ -19,10 +19,7 @@ class LogDirectory:
     def __init__(self, path: str) -> None:
         """Look into a log directory. Raises OSError."""
         self.path = path
-        with os.scandir(path) as entries:
-            found = sorted((entry.name, entry.is_dir()) for entry in entries)
-        self.directories = [name for name, is_dir in found if is_dir]
-        self.files = [name for name, is_dir in found if not is_dir]
+        self.directories, self.files = list_directory(path)
 
     def __repr__(self) -> str:
         return f"LogDirectory({self.path!r})"
@@ -60,7 +57,8 @@ class LogDirectory:
         data = self._content(name)
         if data is None:
             return {}
-        return {(topic, partition): offset for topic, partition, offset in parse_offset_checkpoint(data, self._path(name))}
+        entries = parse_offset_checkpoint(data, self._path(name))
+        return {(topic, partition): offset for topic, partition, offset in entries}
 
     def _path(self, name: str) -> str:
         return os.path.join(self.path, name)

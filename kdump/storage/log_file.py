@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import (
+    CODEC_MASK,
     CRC_START,
     FRAME,
     FRAME_SIZE,
@@ -17,9 +18,9 @@ from kdump.formats.batch import (
     LOG_OVERHEAD,
     MAGIC_AT,
     MIN_SIZE_FIELD,
+    wrap64,
 )
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER, UNDERSIZED
-from kdump.kernels.portable.walk import put_header, wrap64
 from kdump.storage.files import ReadOnlyFile
 
 BUFFER_SIZE = 1 << 20
@@ -83,7 +84,8 @@ class LogFile(ReadOnlyFile):
             return Entry(BLOCK_FULL, size + LOG_OVERHEAD, offset)
         if len(data) < HEADER_SIZE:
             return Entry(SHORT_HEADER)
-        return Entry(BLOCK_FULL, size + LOG_OVERHEAD, wrap64(offset + LAST_OFFSET_DELTA.unpack_from(data, LAST_OFFSET_DELTA_AT)[0]))
+        delta = LAST_OFFSET_DELTA.unpack_from(data, LAST_OFFSET_DELTA_AT)[0]
+        return Entry(BLOCK_FULL, size + LOG_OVERHEAD, wrap64(offset + delta))
 
     def batch_at(self, position: int, size: int) -> BatchBlock:
         """The whole entry at byte `position`, as given by `entry_at`, in a block of its own."""
@@ -105,6 +107,8 @@ class LogFile(ReadOnlyFile):
 
     def _sum(self, block: BatchBlock, position: int) -> None:
         """Make the entry at `position` the block's only row, reading it piece by piece."""
+        from kdump.kernels.portable.walk import put_header  # not worth its import before a batch this large turns up
+
         size = block.needed
         self._fill(block, position, HEADER_SIZE)
         put_header(block, 0, position)
@@ -121,4 +125,5 @@ class LogFile(ReadOnlyFile):
             at += got
         block.valid[0] = at == end and value == block.crc[0]
         block.length = 1
+        block.packed = int(block.attributes[0] & CODEC_MASK != 0)
         block.next_position = position + size

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from bisect import bisect_right
+from collections.abc import Iterator
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kdump.errors import NameFormatError
 from kdump.formats import names
@@ -13,9 +14,12 @@ from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
 from kdump.formats.metadata_files import PartitionMetadata, parse_partition_metadata
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
 from kdump.records import BadBatch, Batch, Record
-from kdump.storage.files import read_small
+from kdump.storage.files import list_directory, read_small
 from kdump.storage.scan import Damage
 from kdump.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from kdump.lookup import OffsetPosition, TimestampOffset
 
 
 class PartitionLog:
@@ -32,10 +36,7 @@ class PartitionLog:
             self.name: PartitionDirName | None = parse_partition_dir(os.path.basename(os.path.abspath(path)), path)
         except NameFormatError:
             self.name = None
-        with os.scandir(path) as entries:
-            self.files: dict[str, FileName] = {
-                name: parse_file_name(name) for name in sorted(entry.name for entry in entries if entry.is_file())
-            }
+        self.files: dict[str, FileName] = {name: parse_file_name(name) for name in list_directory(path)[1]}
         self.segments = sorted(
             (
                 Segment(os.path.join(path, name))
@@ -80,18 +81,37 @@ class PartitionLog:
         at = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset)
         return self.segments[max(0, at - 1) :]
 
-    def batches(self, start_offset: int = 0, stop_offset: int | None = None) -> Iterator[Batch | Damage]:
+    def find_offset(self, offset: int, log_start_offset: int = 0) -> OffsetPosition:
+        """Where a broker's fetch from absolute `offset` starts reading (kdump.lookup). Raises OSError, KdumpError."""
+        from kdump.lookup import LogLookup
+
+        with LogLookup(self, log_start_offset, clean=self.closed_cleanly) as lookup:
+            return lookup.find_offset(offset)
+
+    def find_timestamp(self, timestamp: int, log_start_offset: int = 0) -> TimestampOffset | None:
+        """What a broker answers to a search for `timestamp` (ms) (kdump.lookup). Raises OSError, KdumpError."""
+        from kdump.lookup import LogLookup
+
+        with LogLookup(self, log_start_offset, clean=self.closed_cleanly) as lookup:
+            return lookup.find_timestamp(timestamp)
+
+    @property
+    def closed_cleanly(self) -> bool:
+        """Whether the log directory around it says that all its logs were closed in order."""
+        return os.path.exists(os.path.join(os.path.dirname(os.path.abspath(self.path)), names.CLEAN_SHUTDOWN))
+
+    def batches(self, start_offset: int | None = None, stop_offset: int | None = None) -> Iterator[Batch | Damage]:
         """The batches that reach into [start_offset, stop_offset), and the damage between them. Raises OSError."""
-        for segment in self.segments_from(start_offset):
+        for segment in self.segments if start_offset is None else self.segments_from(start_offset):
             if stop_offset is not None and segment.base_offset >= stop_offset:
                 return
             yield from segment.batches(start_offset, stop_offset)
 
     def records(
-        self, start_offset: int = 0, stop_offset: int | None = None
+        self, start_offset: int | None = None, stop_offset: int | None = None
     ) -> Iterator[Record | BadBatch | Damage]:
         """The records with an offset in [start_offset, stop_offset), and the damage between them. Raises OSError."""
-        for segment in self.segments_from(start_offset):
+        for segment in self.segments if start_offset is None else self.segments_from(start_offset):
             if stop_offset is not None and segment.base_offset >= stop_offset:
                 return
             yield from segment.records(start_offset, stop_offset)

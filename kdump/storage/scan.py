@@ -13,6 +13,7 @@ from kdump.storage.log_file import BUFFER_SIZE, LogFile
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
 MAX_OFFSET = (1 << 63) - 1
+FIRST_WINDOW = 1 << 12  # bytes searched at first: mostly the next batch is near
 
 
 class Run(NamedTuple):
@@ -58,7 +59,9 @@ def scan(
                 if bad == block.length:
                     break
                 at = block.position[bad]
-                resumed = _resync(log, at + 1, end, lowest, highest)
+                resumed = at + block.size[bad]
+                if not _leads_on(log, block, bad, end, lowest):
+                    resumed = _resync(log, at + 1, end, lowest, highest)
                 yield Damage(at, resumed, _crc_text(block, bad))
                 row = bad + 1
                 if row < block.length and block.position[row] == resumed:
@@ -84,6 +87,18 @@ def _first_bad(block: BatchBlock, row: int) -> int:
         return block.valid.index(0, row, block.length)
     except ValueError:
         return block.length
+
+
+def _leads_on(log: LogFile, block: BatchBlock, row: int, end: int, lowest: int) -> bool:
+    """Whether the frame of a bad batch can be believed: a good batch follows whose offsets go on where its end.
+
+    Its content is not searched then, which may hold what looks like a batch (of a topic that carries batches).
+    """
+    last_offset = block.last_offset[row]
+    if not lowest <= last_offset < MAX_OFFSET:
+        return False
+    following = _entry(log, block.position[row] + block.size[row], end)
+    return following is not None and following.base_offset[0] == last_offset + 1
 
 
 def _crc_text(block: BatchBlock, row: int) -> str:
@@ -122,41 +137,41 @@ def _only_zeros(log: LogFile, position: int, end: int) -> bool:
 
 def _resync(log: LogFile, position: int, end: int, lowest: int, highest: int) -> int:
     """The first byte from `position` on where an entry with a plausible header and a valid CRC starts, or `end`."""
+    window = FIRST_WINDOW
     while position < end:
-        data = log.read(position, min(BUFFER_SIZE, end - position))
-        if not data:
-            return end
-        at = -1
-        if data.count(0) < len(data):
-            at = kernels.find_batch(data, 0, len(data), end - position, lowest, highest)
-        if at < 0:
-            if len(data) < BUFFER_SIZE:
-                # a v0/v1 message at the very end may be shorter than what is looked at as a header
-                return _short_tail(log, data, position, end, lowest, highest)
-            position += len(data) - HEADER_SIZE + 1
-            continue
-        if _holds(log, position + at, end):
+        data = log.read(position, min(window, end - position))
+        at = _find(log, data, len(data), position, end, lowest, highest)
+        if at >= 0:
             return position + at
-        position += at + 1
+        if len(data) < window or position + len(data) >= end:
+            # a v0/v1 message at the very end may be shorter than what is looked at as a header
+            start = max(0, len(data) - HEADER_SIZE + 1)
+            padded = data[start:] + bytes(HEADER_SIZE)
+            at = _find(log, padded, len(data) - start, position + start, end, lowest, highest)
+            return end if at < 0 else position + start + at
+        position += len(data) - HEADER_SIZE + 1
+        window = min(4 * window, BUFFER_SIZE)
     return end
 
 
-def _short_tail(log: LogFile, data: bytes, position: int, end: int, lowest: int, highest: int) -> int:
-    start = max(0, len(data) - HEADER_SIZE + 1)
-    padded = data[start:] + bytes(HEADER_SIZE)
+def _find(log: LogFile, data: bytes, size: int, position: int, end: int, lowest: int, highest: int) -> int:
+    """Where in the first `size` bytes of `data`, read from byte `position` on, a valid entry starts; else -1."""
+    if data.count(0, 0, size) == size:
+        return -1
     at = -1
     while True:
-        at = kernels.find_batch(padded, at + 1, len(padded), len(data) - start, lowest, highest)
-        if at < 0:
-            return end
-        if _holds(log, position + start + at, end):
-            return position + start + at
+        at = kernels.find_batch(data, at + 1, len(data), end - position, lowest, highest)
+        if at < 0 or _entry(log, position + at, end):
+            return at
 
 
-def _holds(log: LogFile, position: int, end: int) -> bool:
-    """Whether a whole entry with a valid CRC starts at `position`."""
+def _entry(log: LogFile, position: int, end: int) -> BatchBlock | None:
+    """The whole entry with a valid CRC that starts at `position`, as a block's only row; None if there is none."""
     entry = log.entry_at(position, end)
     if entry.status != BLOCK_FULL:
-        return False
-    block = next(log.blocks(position, position + entry.size, whole=False))
-    return block.length == 1 and bool(block.valid[0])
+        return None
+    if entry.size > BUFFER_SIZE:
+        block = next(log.blocks(position, position + entry.size, whole=False))
+    else:
+        block = log.batch_at(position, entry.size)
+    return block if block.length == 1 and block.valid[0] else None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from kdump.errors import NameFormatError
+from kdump.errors import CorruptIndexError, NameFormatError
 from kdump.formats import names
 from kdump.formats.faults import BLOCK_FULL
 from kdump.records import BadBatch, Batch, Record, batch_at, records_of
 from kdump.storage.index_files import OffsetIndex, TimeIndex, TxnIndex
 from kdump.storage.log_file import LogFile
-from kdump.storage.scan import Damage, scan
+from kdump.storage.scan import Damage, Run, scan
 
 
 class Segment:
@@ -68,9 +68,12 @@ class Segment:
         """
         if not self.has(names.OFFSET_INDEX) or offset <= self.base_offset:
             return 0
-        with self.offset_index() as index:
-            index.drop_zero_tail()
-            entry = index.lookup(offset)
+        try:
+            with self.offset_index() as index:
+                index.drop_zero_tail()
+                entry = index.lookup(offset)
+        except CorruptIndexError:
+            return 0
         if entry.position <= 0 or not self.base_offset <= entry.offset <= offset:
             return 0
         batch = log.entry_at(entry.position, log.size)
@@ -84,11 +87,15 @@ class Segment:
         """
         if not self.has(names.TIME_INDEX):
             return 0
-        with self.time_index() as index:
-            index.drop_zero_tail()
-            if index.entries == 0 or index.entry(0).timestamp > index.entry(index.entries - 1).timestamp:
-                return 0
-            entry = index.lookup(timestamp)
+        try:
+            with self.time_index() as index:
+                index.drop_zero_tail()
+                if index.entries == 0 or index.entry(0).timestamp > index.entry(index.entries - 1).timestamp:
+                    return 0
+                # the batch that an entry leads to may hold earlier records of the entry's timestamp
+                entry = index.lookup(timestamp - 1)
+        except CorruptIndexError:
+            return 0
         return self.position_of(log, entry.offset)
 
     def largest_timestamp(self) -> int | None:
@@ -99,28 +106,41 @@ class Segment:
             index.drop_zero_tail()
             return index.entry(index.entries - 1).timestamp if index.entries else None
 
+    def largest_timestamp_before(self, next_base_offset: int) -> int | None:
+        """The largest timestamp (ms) of a segment that was rolled, the next one having this base offset.
+
+        A broker completes the time index when it rolls the segment. None where the index cannot be one of those:
+        absent, empty, not in order, or naming an offset of another segment.
+        """
+        if not self.has(names.TIME_INDEX):
+            return None
+        try:
+            with self.time_index() as index:
+                index.drop_zero_tail()
+                if index.entries == 0:
+                    return None
+                first, last = index.entry(0), index.entry(index.entries - 1)
+        except CorruptIndexError:
+            return None
+        in_order = first.timestamp <= last.timestamp and self.base_offset <= last.offset < next_base_offset
+        return last.timestamp if in_order else None
+
     def batches(self, start_offset: int | None = None, stop_offset: int | None = None) -> Iterator[Batch | Damage]:
         """The batches that reach into [start_offset, stop_offset), and the damage between them. Raises OSError."""
         with self.open_log() as log:
-            start = 0 if start_offset is None else self.position_of(log, start_offset)
-            for part in scan(log, self.base_offset, start, whole=False):
+            for part in self._reaching(log, start_offset, stop_offset, whole=False):
                 if isinstance(part, Damage):
                     yield part
-                    continue
-                for row in range(part.first, part.stop):
-                    if start_offset is not None and part.block.last_offset[row] < start_offset:
-                        continue
-                    if stop_offset is not None and part.block.base_offset[row] >= stop_offset:
-                        return
-                    yield batch_at(part.block, row)
+                else:
+                    for row in range(part.first, part.stop):
+                        yield batch_at(part.block, row)
 
     def records(
         self, start_offset: int | None = None, stop_offset: int | None = None
     ) -> Iterator[Record | BadBatch | Damage]:
         """The records with an offset in [start_offset, stop_offset), and the damage between them. Raises OSError."""
-        low = self.base_offset if start_offset is None else start_offset
         with self.open_log() as log:
-            for part in scan(log, self.base_offset, self.position_of(log, low)):
+            for part in self._reaching(log, start_offset, stop_offset, whole=True):
                 if isinstance(part, Damage):
                     yield part
                     continue
@@ -128,6 +148,32 @@ class Segment:
                     if isinstance(item, Record):
                         if stop_offset is not None and item.offset >= stop_offset:
                             return
-                        if item.offset < low:
+                        if start_offset is not None and item.offset < start_offset:
                             continue
                     yield item
+
+    def _reaching(
+        self, log: LogFile, start_offset: int | None, stop_offset: int | None, *, whole: bool
+    ) -> Iterator[Run | Damage]:
+        """What `scan` finds, without the batches that lie wholly outside [start_offset, stop_offset)."""
+        before = -1  # last offset of the batch before
+        start = 0 if start_offset is None else self.position_of(log, start_offset)
+        for part in scan(log, self.base_offset, start, whole=whole):
+            if isinstance(part, Damage):
+                yield part
+                continue
+            block, first, stop = part
+            if start_offset is not None:
+                first = next((row for row in range(first, stop) if block.last_offset[row] >= start_offset), stop)
+            if stop_offset is not None:
+                for row in range(part.first, stop):
+                    # where a v0/v1 wrapper's offsets start is not known before it is decompressed
+                    unknown = block.base_offset[row] < 0 and block.magic[row] < 2
+                    if (before + 1 if unknown else block.base_offset[row]) >= stop_offset:
+                        stop = row
+                        break
+                    before = block.last_offset[row]
+            if first < stop:
+                yield Run(block, first, stop)
+            if stop < part.stop:
+                return

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 from kdump.errors import CodecError, UnknownCodecError
 from kdump.formats.codecs import gzip, lz4, snappy, zstd
-from kdump.formats.codecs.common import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, Buffer, bounded, join
+from kdump.formats.codecs.common import GZIP, KAFKA_STEP, LZ4, NAMES, NONE, SNAPPY, ZSTD, Buffer, bounded, join, recut
 
 __all__ = [
     "DEFAULT_LIMIT",
@@ -59,7 +59,7 @@ def decompress(codec: int, data: Buffer, *, magic: int = 2, limit: int = DEFAULT
     codec's library is not installed; UnknownCodecError for the ids 5 to 7.
     """
     if codec == ZSTD:
-        return zstd.decompress(data, limit)
+        return join(zstd.pieces(data), limit)
     if codec == LZ4:
         return join(lz4.pieces(data, magic), limit)
     if codec == SNAPPY:
@@ -80,18 +80,14 @@ def delivered(
     opened. They end where Kafka's buffers end; for gzip, snappy and zstd that is only certain as long as no record
     is larger than Kafka's buffer (16 KiB, for snappy 2 KiB). Raises UnknownCodecError.
     """
-    got: list[bytes] = []
     try:
-        for piece in bounded(_kafka_pieces(codec, data, magic, limit), limit):
-            got.append(piece)
+        return decompress(codec, data, magic=magic, limit=limit), None
     except UnknownCodecError:
         raise
     except CodecError as error:
-        if not got:
-            return None, error
-        whole = b"".join(got)
-        return whole[: len(whole) - len(whole) % snappy.KAFKA_STEP] if codec == SNAPPY else whole, error
-    return b"".join(got), None
+        failure = error.with_traceback(None)  # or it would hold on to what was decompressed
+    got = list(_until_failure(bounded(_kafka_pieces(codec, data, magic, limit), limit)))
+    return b"".join(got) if got else None, failure
 
 
 def compress(codec: int, data: Buffer, *, magic: int = 2, level: int | None = None) -> bytes:
@@ -120,13 +116,19 @@ def _kafka_pieces(codec: int, data: Buffer, magic: int, limit: int) -> Iterator[
     if codec == GZIP:
         return gzip.kafka_pieces(data)
     if codec == SNAPPY:
-        return snappy.pieces(data, limit)
+        return recut(snappy.pieces(data, limit), snappy.KAFKA_STEP)
     if codec == LZ4:
         return lz4.pieces(data, magic)
     if codec == ZSTD:
-        return zstd.kafka_pieces(data)
-    _check(codec)
-    return iter((bytes(data),))
+        return recut(zstd.pieces(data, blocks_at_once=1), KAFKA_STEP, reads_ahead=True)
+    return iter(())
+
+
+def _until_failure(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    try:
+        yield from pieces
+    except CodecError:
+        return
 
 
 def _check(codec: int) -> None:

@@ -11,9 +11,6 @@ Buffer = bytes | bytearray | memoryview
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
-STEP = 1 << 20
-"""Most bytes of output asked of a streaming library at once."""
-
 KAFKA_STEP = 16 << 10
 """Bytes that Kafka's buffered readers ask of a gzip or zstd stream at once."""
 
@@ -35,9 +32,35 @@ def bounded(pieces: Iterable[bytes], limit: int) -> Iterator[bytes]:
         yield piece
 
 
+def recut(pieces: Iterable[bytes], size: int, *, reads_ahead: bool = False) -> Iterator[bytes]:
+    """Cut `pieces` anew, so that an error comes as it does to a reader that asks for `size` bytes at once.
+
+    Such a reader gets nothing of the portion in which the error falls, unless it had got all before: an empty piece
+    says that it has. A stream that `reads_ahead` goes on to the next piece when a portion is full, before it hands
+    the portion over.
+    """
+    rest = b""
+    for piece in pieces:
+        rest += piece
+        end = len(rest)
+        if piece:
+            end -= 1 if reads_ahead else 0
+            end -= end % size
+        yield rest[:end]
+        rest = rest[end:]
+    yield rest
+
+
 def join(pieces: Iterable[bytes], limit: int) -> bytes:
     """All of `pieces`, which are at most `limit` bytes. Raises LimitError."""
-    got = [piece for piece in bounded(pieces, limit) if piece]
+    got = []
+    total = 0
+    for piece in pieces:
+        if piece:
+            total += len(piece)
+            if total > limit:
+                raise LimitError(limit)
+            got.append(piece)
     return got[0] if len(got) == 1 else b"".join(got)
 
 

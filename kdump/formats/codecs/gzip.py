@@ -25,7 +25,7 @@ from struct import Struct
 from types import ModuleType
 
 from kdump.errors import CodecError
-from kdump.formats.codecs.common import KAFKA_STEP, STEP, Buffer, LimitError, join, library_text
+from kdump.formats.codecs.common import KAFKA_STEP, Buffer, LimitError, join, library_text
 
 _PLAIN = bytes.fromhex("1f8b0800")
 _HEADER = bytes.fromhex("1f8b08000000000000ff")  # as Java has written it since release 16
@@ -34,6 +34,7 @@ _HEADER_CHECKSUM, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
 _TRAILER = Struct("<II")
 _TRAILER_SIZE = 8
 
+_STEP = 1 << 20  # most bytes of output asked for at once
 _FEED = 64 << 10  # input bytes handed over at once: the libraries copy what they do not use up
 _KAFKA_FEED = 8 << 10  # the input buffer that Kafka gives to GZIPInputStream
 
@@ -41,16 +42,16 @@ _KAFKA_FEED = 8 << 10  # the input buffer that Kafka gives to GZIPInputStream
 def decompress(data: Buffer, limit: int) -> bytes:
     """The output of all members. Raises CodecError, LimitError past `limit` bytes."""
     try:
-        from isal import isal_zlib
+        import isal.isal_zlib
     except ImportError:
-        return join(_pieces(data, zlib, _FEED, STEP), limit)
+        return join(_pieces(data, zlib, _FEED, _STEP), limit)
     try:
-        return join(_pieces(data, isal_zlib, _FEED, STEP), limit)
+        return join(_pieces(data, isal.isal_zlib, _FEED, _STEP), limit)
     except LimitError:
         raise
     except CodecError:
-        # What is wrong, and whether anything is, is for zlib to say: it is what Java uses.
-        return join(_pieces(data, zlib, _FEED, STEP), limit)
+        pass  # what is wrong, and whether anything is, is for zlib to say: it is what Java uses
+    return join(_pieces(data, zlib, _FEED, _STEP), limit)
 
 
 def kafka_pieces(data: Buffer) -> Iterator[bytes]:

@@ -38,8 +38,7 @@ _FAST_LEVEL = 9  # Kafka's default, and the fast compressor; every other level i
 def pieces(data: Buffer, magic: int) -> Iterator[bytes]:
     """An empty piece once the stream is open, then one for each block. Raises CodecError."""
     try:
-        from lz4.block import LZ4BlockError
-        from lz4.block import decompress as decompress_block
+        import lz4.block
     except ImportError:
         raise missing(LZ4, "lz4") from None
     view = memoryview(data)
@@ -69,8 +68,8 @@ def pieces(data: Buffer, magic: int) -> Iterator[bytes]:
             piece = bytes(block)
         else:
             try:
-                piece = decompress_block(block, uncompressed_size=min(largest, _MOST_EXPANSION * size))
-            except (LZ4BlockError, ValueError):
+                piece = lz4.block.decompress(block, uncompressed_size=min(largest, _MOST_EXPANSION * size))
+            except (lz4.block.LZ4BlockError, ValueError):
                 raise CodecError(f"LZ4 block at byte {at} of the payload is corrupt") from None
         at += size
         if flags & _BLOCK_CHECKSUMS:
@@ -84,7 +83,7 @@ def pieces(data: Buffer, magic: int) -> Iterator[bytes]:
 def compress(data: Buffer, magic: int, level: int | None) -> bytes:
     """A frame as Kafka's writer frames it, for `magic` 0 with the wrong header checksum of its time."""
     try:
-        from lz4.block import compress as compress_block
+        import lz4.block
     except ImportError:
         raise missing(LZ4, "lz4") from None
     dense = level is not None and level != _FAST_LEVEL
@@ -93,7 +92,7 @@ def compress(data: Buffer, magic: int, level: int | None) -> bytes:
     view = memoryview(data)
     for at in range(0, len(view), _BLOCK_SIZE):
         raw = view[at : at + _BLOCK_SIZE]
-        block: bytes = compress_block(raw, store_size=False, **options)
+        block: bytes = lz4.block.compress(raw, store_size=False, **options)
         if len(block) < len(raw):
             out += _LENGTH.pack(len(block)), block
         else:
@@ -143,7 +142,7 @@ def _end_error() -> CodecError:
 
 def _xxh32(data: Buffer) -> int:
     """The xxh32 with seed 0, taken from an LZ4 frame: its last four bytes can be that of its content."""
-    from lz4.frame import compress as compress_frame
+    import lz4.frame
 
-    frame: bytes = compress_frame(data, content_checksum=True)
+    frame: bytes = lz4.frame.compress(data, content_checksum=True)
     return int.from_bytes(frame[-4:], "little")

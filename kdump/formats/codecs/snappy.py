@@ -23,7 +23,7 @@ from kdump.errors import CodecError
 from kdump.formats.codecs.common import SNAPPY, Buffer, LimitError, missing
 
 KAFKA_STEP = 2 << 10
-"""Bytes that Kafka's buffered reader asks of the stream at once; it gets none of them if a chunk then fails."""
+"""Bytes that Kafka's buffered reader asks of a snappy stream at once."""
 
 _MAGIC = bytes.fromhex("82534e4150505900")
 _MAGIC_HEAD = int.from_bytes(_MAGIC[:4], "big", signed=True)
@@ -36,7 +36,7 @@ _MOST_EXPANSION = 22  # the densest element makes 64 bytes of 3
 
 
 def pieces(data: Buffer, limit: int) -> Iterator[bytes]:
-    """An empty piece once the stream is open, then one for each chunk.
+    """An empty piece once the stream is open, then the output chunk by chunk.
 
     Raises CodecError, LimitError before a chunk that would take the output past `limit` bytes.
     """
@@ -45,17 +45,22 @@ def pieces(data: Buffer, limit: int) -> Iterator[bytes]:
     if not total:
         raise CodecError("Cannot decompress empty stream")
     if total < _HEADER_SIZE or view[:8] != _MAGIC:
-        block = _decompress_block(view, "the payload, a bare block", limit)
+        block = _decompress_block(view, "the payload, a bare block", 0, limit)
         yield b""
         yield block
         return
     yield b""
     at = _HEADER_SIZE
-    chunks = 0
+    chunks = output = portion = 0
     while total - at >= 4:
         (size,) = _LENGTH.unpack_from(view, at)
         if size == _MAGIC_HEAD:
-            _check_header(view[at : at + _HEADER_SIZE])
+            if not _is_header(view[at : at + _HEADER_SIZE]):
+                # snappy-java ends the portion it was asked for; Kafka takes an empty one for the end.
+                if not (output - portion) % KAFKA_STEP:
+                    return
+                portion = output
+                yield b""
             at += _HEADER_SIZE
             continue
         if size < 0:
@@ -63,9 +68,11 @@ def pieces(data: Buffer, limit: int) -> Iterator[bytes]:
         if size > total - at - 4:
             raise CodecError("failed to read chunk")
         chunks += 1
-        piece = _decompress_block(view[at + 4 : at + 4 + size], f"chunk {chunks} at byte {at} of the payload", limit)
-        limit -= len(piece)
-        yield piece
+        where = f"chunk {chunks} at byte {at} of the payload"
+        piece = _decompress_block(view[at + 4 : at + 4 + size], where, output, limit)
+        output += len(piece)
+        if piece:
+            yield piece
         at += 4 + size
 
 
@@ -83,24 +90,29 @@ def compress(data: Buffer) -> bytes:
     return b"".join(out)
 
 
-def _check_header(header: memoryview) -> None:
-    """A header amid the stream; one whose magic goes wrong after its head is passed over, as snappy-java does."""
+def _is_header(header: memoryview) -> bool:
+    """Whether this is a header, and not just the head of its magic. Raises CodecError."""
     if len(header) < _HEADER_SIZE:
         raise CodecError("Insufficient header size in a concatenated block")
+    if header[:8] != _MAGIC:
+        return False
     version, _ = _VERSIONS.unpack_from(header, 8)
-    if version < 1 and header[:8] == _MAGIC:
+    if version < 1:
         raise CodecError(f"Compressed with an incompatible codec version {version}. At least version 1 is required")
+    return True
 
 
-def _decompress_block(block: memoryview, where: str, limit: int) -> bytes:
+def _decompress_block(block: memoryview, where: str, output: int, limit: int) -> bytes:
     try:
         import snappy
     except ImportError:
         raise missing(SNAPPY, "python-snappy") from None
     length = _output_size(block)
+    if length is None:
+        raise CodecError(f"PARSING_ERROR(2): {where}, does not start with a length")
     if length > _MOST_EXPANSION * len(block):
         raise CodecError(f"FAILED_TO_UNCOMPRESS(5): {where}, has no room for the length it gives, {length}")
-    if length > limit:
+    if output + length > limit:
         raise LimitError(limit)
     try:
         piece: bytes = snappy.uncompress(block)
@@ -109,12 +121,12 @@ def _decompress_block(block: memoryview, where: str, limit: int) -> bytes:
     return piece
 
 
-def _output_size(block: memoryview) -> int:
-    """The varint at the start of a snappy block; more than any block can hold if there is none."""
+def _output_size(block: memoryview) -> int | None:
+    """The varint at the start of a snappy block, which fits 32 bits, or None."""
     size = shift = 0
     for byte in block[:5]:
         size |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return size
+            return size if size < 1 << 32 else None
         shift += 7
-    return 1 << 32
+    return None

@@ -20,40 +20,48 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump.errors import CodecError
-from kdump.formats.codecs.common import KAFKA_STEP, STEP, ZSTD, Buffer, join, library_text, missing
+from kdump.formats.codecs.common import ZSTD, Buffer, library_text, missing
 
 if TYPE_CHECKING:
     from zstandard import ZstdCompressor, ZstdDecompressor
 
 _MAGIC = 0xFD2FB528
-_FIRST_BYTE = 0x28  # of every frame but those to skip
 _DICTIONARY_ID_WIDTHS = (0, 1, 2, 4)
 _RUN = 1
+_SMALLEST_FRAME = 8
 _JNI_FEED = 131075  # input bytes that zstd-jni takes at once
 _DEFAULT_LEVEL = 3
 
 _contexts: Any = None  # a threading.local: a context must never serve two threads
 
 
-def decompress(data: Buffer, limit: int) -> bytes:
-    """The output of all frames. Raises CodecError, LimitError past `limit` bytes."""
-    if 0 < len(data) <= _JNI_FEED and data[0] == _FIRST_BYTE:
-        zstandard = _library()
-        most = min(limit, STEP)
+def pieces(data: Buffer, blocks_at_once: int = 8) -> Iterator[bytes]:
+    """An empty piece once the stream is open, then the output with another one after each frame. Raises CodecError.
+
+    A piece is the output of at most `blocks_at_once` blocks, so at most as many times 128 KiB. That the last frame is
+    cut short goes unnoticed, as by zstd-jni, if another frame ended in the same portion of its input.
+    """
+    yield b""
+    view = memoryview(data)
+    total = len(view)
+    if not total:
+        return
+    zstandard = _library()
+    decoder = _decompressor().decompressobj(read_across_frames=True)
+    last_end = 0
+    for start, end, ends_frame in _cuts(view, blocks_at_once):
         try:
-            # The library allocates what the frame says its content is or, if it does not say, what we say; and of
-            # bytes beyond the first frame it tells us only in the former case.
-            size = zstandard.get_frame_parameters(data).content_size
-            if (size == zstandard.CONTENTSIZE_UNKNOWN or 0 < size <= most) and _frame_end(data, 0) == len(data):
-                return _decompressor().decompress(data, max_output_size=most)
-        except zstandard.ZstdError:
-            pass  # more output or damage: for the stream to find out
-    return join(_pieces(data, STEP), limit)
-
-
-def kafka_pieces(data: Buffer) -> Iterator[bytes]:
-    """An empty piece once the stream is open, then the output in the portions that Kafka gets. Raises CodecError."""
-    return _pieces(data, KAFKA_STEP)
+            piece = decoder.decompress(view[start:end])
+        except zstandard.ZstdError as error:
+            raise CodecError(library_text(error)) from None
+        if piece:
+            yield piece
+        if ends_frame:
+            last_end = end
+            yield b""
+    if last_end != total and last_end <= (total - 1) // _JNI_FEED * _JNI_FEED:
+        yield b""
+        raise CodecError("Truncated source")
 
 
 def compress(data: Buffer, level: int | None) -> bytes:
@@ -64,58 +72,42 @@ def compress(data: Buffer, level: int | None) -> bytes:
     return flushed + stream.flush()
 
 
-def _pieces(data: Buffer, step: int) -> Iterator[bytes]:
-    yield b""
-    if not len(data):
-        return
-    zstandard = _library()
-    with _decompressor().stream_reader(data, read_across_frames=True) as reader:
-        while True:
-            try:
-                piece = reader.read(step)
-            except zstandard.ZstdError as error:
-                raise CodecError(library_text(error)) from None
-            if not piece:
-                break
-            yield piece
-    _check_end(data)
+def _cuts(view: memoryview, blocks_at_once: int) -> Iterator[tuple[int, int, bool]]:
+    """Cut `view` into stretches of so many blocks at most: start, end, and whether a frame ends there.
 
-
-def _check_end(data: Buffer) -> None:
-    """Raise CodecError if the last frame is cut short; the frames are known to be sound as far as they go.
-
-    zstd-jni does not notice if another frame ended in the same portion of its input.
+    The library puts out all that its input holds, so that the blocks of the input are what bounds the output. Where
+    the input is not zstd's the cuts make no sense, and the library stops at the first of them.
     """
-    total = len(data)
-    end = frame_end = 0
-    while frame_end < total:
-        frame_end = _frame_end(data, frame_end)
-        if frame_end <= total:
-            end = frame_end
-    if end != total and end <= (total - 1) // _JNI_FEED * _JNI_FEED:
-        raise CodecError("Truncated source")
+    total = len(view)
+    start = 0
+    while total - start >= _SMALLEST_FRAME:
+        if int.from_bytes(view[start : start + 4], "little") != _MAGIC:
+            at = start + 8 + int.from_bytes(view[start + 4 : start + 8], "little")
+        else:
+            descriptor = view[start + 4]
+            at = start + _frame_header_size(descriptor)
+            blocks = last = 0
+            while not last and total - at >= 3:
+                block = int.from_bytes(view[at : at + 3], "little")
+                last = block & 1
+                at += 3 + (1 if block >> 1 & 3 == _RUN else block >> 3)
+                blocks += 1
+                if blocks == blocks_at_once and at <= total:
+                    yield start, at, False
+                    start = at
+                    blocks = 0
+            at += (4 if descriptor & 0x04 else 0) if last else 3
+        yield start, min(at, total), at <= total
+        start = at
+    if start < total:
+        yield start, total, False
 
 
-def _frame_end(data: Buffer, at: int) -> int:
-    """Where the frame at `at` ends; beyond the end of `data` if it is cut short."""
-    beyond = len(data) + 1
-    if len(data) - at < 8:
-        return beyond
-    if int.from_bytes(data[at : at + 4], "little") != _MAGIC:
-        return at + 8 + int.from_bytes(data[at + 4 : at + 8], "little")
-    descriptor = data[at + 4]
+def _frame_header_size(descriptor: int) -> int:
     single_segment = descriptor >> 5 & 1
     content_size_code = descriptor >> 6
-    at += 6 - single_segment + _DICTIONARY_ID_WIDTHS[descriptor & 3]
-    at += 1 << content_size_code if content_size_code else single_segment
-    last = 0
-    while not last:
-        if len(data) - at < 3:
-            return beyond
-        block = int.from_bytes(data[at : at + 3], "little")
-        last = block & 1
-        at += 3 + (1 if block >> 1 & 3 == _RUN else block >> 3)
-    return at + (4 if descriptor & 0x04 else 0)
+    content_size_width = 1 << content_size_code if content_size_code else single_segment
+    return 6 - single_segment + _DICTIONARY_ID_WIDTHS[descriptor & 3] + content_size_width
 
 
 def _library() -> Any:

@@ -12,8 +12,8 @@ from typing import Any
 from kdump.errors import KdumpError
 from kdump.formats.internal_topics.description import PACKERS, UNSUPPORTED_VERSION, Schema, SchemaError
 from kdump.formats.internal_topics.framing import CoordinatorTopic, MetadataTopic, read_frame
-from kdump.formats.internal_topics.java_text import json_text, string_hash
-from kdump.formats.internal_topics.schema import BUFFER_UNDERFLOW, decode_as_broker, to_json, uuid_text
+from kdump.formats.internal_topics.java_values import json_text, string_hash
+from kdump.formats.internal_topics.schema import BUFFER_UNDERFLOW, decode_as_broker, to_json
 
 DECODERS = (
     "offsets-decoder",
@@ -304,7 +304,8 @@ def _metadata_message(topic: MetadataTopic, value: bytes) -> tuple[Schema, int, 
 
 
 def _remote_log_metadata(offset: int, value: bytes | None) -> str:
-    from kdump.formats.internal_topics import remote_log_metadata as topic
+    from kdump.formats.internal_topics.remote_log_metadata import TOPIC
+    from kdump.formats.internal_topics.remote_log_text import to_string
 
     try:
         if value is None:
@@ -312,97 +313,7 @@ def _remote_log_metadata(offset: int, value: bytes | None) -> str:
                 'Cannot invoke "java.nio.ByteBuffer.remaining()" because the return value of'
                 ' "org.apache.kafka.common.record.Record.value()" is null'
             )
-        schema, _, fields = _metadata_message(topic.TOPIC, value)
-        return _REMOTE_TEXTS[schema.name](fields)
+        schema, _, fields = _metadata_message(TOPIC, value)
+        return to_string(schema.name, fields)
     except SchemaError as error:
         return _skipped(offset, error)
-
-
-def _remote_segment(fields: dict[str, Any]) -> str:
-    start, end = fields["startOffset"], fields["endOffset"]
-    if start < 0:
-        raise _wrapped(f"Unexpected start offset = {start}. StartOffset for a remote segment cannot be negative")
-    if end < start:
-        raise _wrapped(
-            f"Unexpected end offset = {end}. EndOffset for a remote segment cannot be less than startOffset = {start}"
-        )
-    epochs, state = _leader_epochs(fields), _segment_state(fields)
-    return (
-        f"RemoteLogSegmentMetadata{{remoteLogSegmentId={_segment_id(fields)}, startOffset={start}, endOffset={end},"
-        f" brokerId={fields['brokerId']}, maxTimestampMs={fields['maxTimestampMs']},"
-        f" eventTimestampMs={fields['eventTimestampMs']}, segmentLeaderEpochs={epochs},"
-        f" segmentSizeInBytes={fields['segmentSizeInBytes']}, customMetadata={_custom_metadata(fields)},"
-        f" state={state}}}"
-    )
-
-
-def _remote_segment_update(fields: dict[str, Any]) -> str:
-    return (
-        f"RemoteLogSegmentMetadataUpdate{{remoteLogSegmentId={_segment_id(fields)},"
-        f" customMetadata={_custom_metadata(fields)}, state={_segment_state(fields)},"
-        f" eventTimestampMs={fields['eventTimestampMs']}, brokerId={fields['brokerId']}}}"
-    )
-
-
-def _remote_partition_delete(fields: dict[str, Any]) -> str:
-    from kdump.formats.internal_topics.remote_log_metadata import PARTITION_DELETE_STATES
-
-    state = fields["remotePartitionDeleteState"]
-    if not 0 <= state < len(PARTITION_DELETE_STATES):
-        raise SchemaError(f"Unknown delete state {state}", java_class=_NULL_POINTER)
-    return (
-        f"RemotePartitionDeleteMetadata{{topicPartition={_topic_id_partition(fields)},"
-        f" state={PARTITION_DELETE_STATES[state]}, eventTimestampMs={fields['eventTimestampMs']},"
-        f" brokerId={fields['brokerId']}}}"
-    )
-
-
-def _remote_segment_snapshot(fields: dict[str, Any]) -> str:
-    state, epochs = _segment_state(fields), _leader_epochs(fields)
-    return (
-        f"RemoteLogSegmentMetadataSnapshot{{segmentId={uuid_text(fields['segmentId'])},"
-        f" startOffset={fields['startOffset']}, endOffset={fields['endOffset']},"
-        f" maxTimestampMs={fields['maxTimestampMs']}, segmentLeaderEpochs={epochs},"
-        f" segmentSizeInBytes={fields['segmentSizeInBytes']}, customMetadata={_custom_metadata(fields)},"
-        f" state={state}}}"
-    )
-
-
-_REMOTE_TEXTS = {
-    "RemoteLogSegmentMetadataRecord": _remote_segment,
-    "RemoteLogSegmentMetadataUpdateRecord": _remote_segment_update,
-    "RemotePartitionDeleteMetadataRecord": _remote_partition_delete,
-    "RemoteLogSegmentMetadataSnapshotRecord": _remote_segment_snapshot,
-}
-
-
-def _segment_id(fields: dict[str, Any]) -> str:
-    segment = fields["remoteLogSegmentId"]
-    return f"RemoteLogSegmentId{{topicIdPartition={_topic_id_partition(segment)}, id={uuid_text(segment['id'])}}}"
-
-
-def _topic_id_partition(fields: dict[str, Any]) -> str:
-    entry = fields["topicIdPartition"]
-    return f"{uuid_text(entry['id'])}:{entry['name']}-{entry['partition']}"
-
-
-def _leader_epochs(fields: dict[str, Any]) -> str:
-    """A Java TreeMap: ascending, the last of equal epochs counts."""
-    epochs = {entry["leaderEpoch"]: entry["offset"] for entry in fields["segmentLeaderEpochs"]}
-    if not epochs:
-        raise _wrapped("segmentLeaderEpochs can not be null or empty")
-    return "{" + ", ".join(f"{epoch}={epochs[epoch]}" for epoch in sorted(epochs)) + "}"
-
-
-def _segment_state(fields: dict[str, Any]) -> str:
-    from kdump.formats.internal_topics.remote_log_metadata import SEGMENT_STATES
-
-    state = fields["remoteLogSegmentState"]
-    if not 0 <= state < len(SEGMENT_STATES):
-        raise _wrapped("state can not be null")
-    return SEGMENT_STATES[state]
-
-
-def _custom_metadata(fields: dict[str, Any]) -> str:
-    data = fields["customMetadata"]
-    return "Optional.empty" if data is None else f"Optional[CustomMetadata{{{len(data)} bytes}}]"

@@ -12,7 +12,7 @@ __cluster_metadata, with its checkpoint files, and __remote_log_metadata.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from kdump.formats.internal_topics.description import PACKERS, Field, Schema, SchemaError
 from kdump.formats.internal_topics.schema import (
@@ -29,21 +29,18 @@ _INT16 = PACKERS["int16"]
 _MAX_INT16 = 0x7FFF
 
 
-class Decoded:
+class Decoded(NamedTuple):
     """A record's key or value.
 
     `type` is the record type of a coordinator's topic or the apiKey of a metadata topic, `name` that type's name,
     `version` the one that the value was written with (a key has none and says 0), `fields` the message.
     """
 
-    __slots__ = ("fields", "name", "schema", "type", "version")
-
-    def __init__(self, kind: int, name: str, version: int, fields: dict[str, Any], schema: Schema) -> None:
-        self.type = kind
-        self.name = name
-        self.version = version
-        self.fields = fields
-        self.schema = schema
+    type: int
+    name: str
+    version: int
+    fields: dict[str, Any]
+    schema: Schema
 
     def json(self) -> dict[str, Any]:
         """The fields as Kafka's JSON converters give them."""

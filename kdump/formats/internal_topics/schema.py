@@ -35,7 +35,8 @@ from kdump.formats.internal_topics.description import (
     Schema,
     SchemaError,
 )
-from kdump.formats.internal_topics.java_text import utf8_text
+from kdump.formats.java_utf8 import java_utf8
+from kdump.formats.uuids import format_uuid
 
 __all__ = [
     "Field",
@@ -46,13 +47,11 @@ __all__ = [
     "encode",
     "read_unsigned_varint",
     "to_json",
-    "uuid_text",
     "write_unsigned_varint",
 ]
 
 BUFFER_UNDERFLOW = "java.nio.BufferUnderflowException"
 _MAX_STRING = 0x7FFF
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 def decode(schema: Schema, version: int, data: bytes, position: int = 0) -> tuple[dict[str, Any], int]:
@@ -93,17 +92,12 @@ def encode(schema: Schema, version: int, value: dict[str, Any]) -> bytes:
 
 
 def to_json(schema: Schema, version: int, value: dict[str, Any]) -> dict[str, Any]:
-    """What Kafka's generated JSON converter makes of a decoded message; `java_text.json_text` writes it.
+    """What Kafka's generated JSON converter makes of a decoded message; `java_values.json_text` writes it.
 
     Fields in schema order, those absent in the version and tagged ones with their default left out; bytes as base64,
     uuids as 22 characters, NaN and the infinities as strings.
     """
     return _json_struct(schema.layout(version), value)
-
-
-def uuid_text(value: bytes) -> str:
-    """The text form of a Kafka Uuid: 22 characters of URL-safe base64 without padding."""
-    return b2a_base64(value, newline=False).translate(_URL_SAFE, b"=").decode()
 
 
 def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
@@ -219,7 +213,14 @@ def _read_sized(source: _Source, column: Column, name: str, nullable: bool) -> s
         return source.take(length)
     if length > _MAX_STRING:
         source.fail(f"string field {name} had invalid length {length}")
-    return utf8_text(source.take(length))
+    return _text(source.take(length))
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return java_utf8(data).decode()
 
 
 def _read_length(source: _Source, flexible: bool, kind: str) -> int:
@@ -420,7 +421,7 @@ def _json_one(column: Column, value: Any) -> Any:
     if column.layout is not None:
         return _json_struct(column.layout, value)
     if column.kind == "uuid":
-        return uuid_text(value)
+        return format_uuid(value)
     if column.kind == "bytes":
         return b2a_base64(value, newline=False).decode()
     if column.kind == "float64" and value - value != 0:

@@ -123,6 +123,8 @@ cdef inline int fail(Fault *fault, int code, int64_t a, int64_t b) noexcept nogi
 cdef int64_t *column(object block, str name, int64_t capacity) except NULL:
     """The numbers of one column, once it is sure that there are `capacity` of them."""
     cdef array.array values = getattr(block, name)
+    if capacity < 1:
+        raise ValueError("a block must have room for a row")
     if values.ob_descr.typecode != c'q' or len(values) < capacity:
         raise ValueError(f"column {name} is not {capacity} 64-bit integers")
     return <int64_t *>values.data.as_longlongs

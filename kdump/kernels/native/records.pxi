@@ -480,13 +480,12 @@ cdef int decode_batch(const Batches *b, Records *r, const Source *s, Fault *faul
     if check_header(b, r.next_row, fault):
         return fault.code
     while r.next_index < count:
-        r.next_position = at
         if next_record(b, r.next_row, s, r.next_index, &at, &record, fault):
             return fault.code
         if r.length == r.capacity:
             return -1
         put_record(r, &record, 0, 1)
-    r.next_position = at
+        r.next_position = at
     return 0
 
 

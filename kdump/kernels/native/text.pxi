@@ -9,12 +9,6 @@ ctypedef struct Out:
     size_t length
     size_t capacity
 
-cdef char DIGITS[200]
-for number in range(100):
-    DIGITS[2 * number] = 48 + number // 10
-    DIGITS[2 * number + 1] = 48 + number % 10
-
-
 cdef int reserve(Out *out, size_t size) except -1 nogil:
     """Room for `size` more bytes."""
     cdef size_t capacity
@@ -38,48 +32,7 @@ cdef inline void put(Out *out, const char *text, size_t length) noexcept nogil:
 
 
 cdef inline void put_number(Out *out, int64_t number) noexcept nogil:
-    cdef uint8_t digits[20]
-    cdef int at = 20
-    cdef uint64_t rest = <uint64_t>number
-    cdef uint32_t pair
-    if number < 0:
-        out.p[out.length] = c'-'
-        out.length += 1
-        rest = 0 - rest
-    if rest < 10:
-        out.p[out.length] = <uint8_t>(c'0' + rest)
-        out.length += 1
-        return
-    while rest >= 100:
-        pair = <uint32_t>(rest % 100)
-        rest //= 100
-        at -= 2
-        memcpy(digits + at, DIGITS + 2 * pair, 2)
-    if rest >= 10:
-        at -= 2
-        memcpy(digits + at, DIGITS + 2 * rest, 2)
-    else:
-        at -= 1
-        digits[at] = <uint8_t>(c'0' + rest)
-    memcpy(out.p + out.length, digits + at, <size_t>(20 - at))
-    out.length += <size_t>(20 - at)
-
-
-cdef inline size_t plain_run(const uint8_t *p, size_t n) noexcept nogil:
-    """How many bytes from the start are ASCII, looked at in steps of 32."""
-    cdef size_t done = 0
-    cdef uint64_t a, b, c, d
-    while n - done >= 32:
-        memcpy(&a, p + done, 8)
-        memcpy(&b, p + done + 8, 8)
-        memcpy(&c, p + done + 16, 8)
-        memcpy(&d, p + done + 24, 8)
-        if (a | b | c | d) & <uint64_t>0x8080808080808080:
-            break
-        done += 32
-    while done < n and p[done] < 0x80:
-        done += 1
-    return done
+    out.length += kdump_put_number(out.p + out.length, number)
 
 
 cdef inline bint continues(uint8_t byte) noexcept nogil:
@@ -122,8 +75,7 @@ cdef int put_text(Out *out, const uint8_t *p, size_t n) except -1 nogil:
     cdef bint valid = False
     reserve(out, n)
     while at < n:
-        run = plain_run(p + at, n - at)
-        memcpy(out.p + out.length, p + at, run)
+        run = kdump_copy_ascii(out.p + out.length, p + at, n - at)
         out.length += run
         at += run
         while at < n and p[at] >= 0x80:
@@ -300,19 +252,24 @@ cdef class LogText:
                 for row in range(first, stop):
                     if b.attributes[row] & CODEC_MASK and payloads[row - first] is None:
                         sources[row - first].data = NULL
-            with nogil:
-                self.rows(&b, first, stop, sources, &fault, write)
-            self.flush(write)
+            try:
+                with nogil:
+                    self.rows(&b, first, stop, sources, &fault, write)
+            except DamageError as damage:  # from `control`
+                return damage.fault
+            finally:
+                self.flush(write)
         finally:
-            self.out.length = 0
             free(sources)
             PyBuffer_Release(&buffer)
         return (fault.code, fault.a, fault.b) if fault.code else None
 
     cdef int flush(self, object write) except -1:
-        if self.out.length:
-            write(PyMemoryView_FromMemory(<char *>self.out.p, <Py_ssize_t>self.out.length, PyBUF_READ))
-            self.out.length = 0
+        cdef Py_ssize_t length = <Py_ssize_t>self.out.length
+        if length:
+            self.out.length = 0  # even if `write` fails
+            with PyMemoryView_FromMemory(<char *>self.out.p, length, PyBUF_READ) as view:
+                write(view)
         return 0
 
     cdef inline int flush_full(self, object write) except -1 nogil:
@@ -342,7 +299,7 @@ cdef class LogText:
         return 0
 
     cdef inline int follow(self, int64_t offset) except -1 nogil:
-        if self.last_offset != -1 and self.last_offset != offset - 1:
+        if self.last_offset != -1 and self.last_offset != add64(offset, -1):
             with gil:
                 self.gaps.append(self.last_offset)
                 self.gaps.append(offset)

@@ -17,6 +17,7 @@ def walk(block, int64_t position, int64_t end, int64_t file_end):
     finally:
         PyBuffer_Release(&buffer)
     block.length = length
+    block.packed = packed_rows(&b, length)
     block.next_position = position
     block.status = status
     if status == NEED_BYTES:
@@ -24,6 +25,14 @@ def walk(block, int64_t position, int64_t end, int64_t file_end):
     elif status == UNDERSIZED:
         block.bad_size = bad_size
     return status
+
+
+cdef int64_t packed_rows(const Batches *b, int64_t length) noexcept nogil:
+    """How many rows' attributes name a codec."""
+    cdef int64_t row, packed = 0
+    for row in range(length):
+        packed += b.attributes[row] & CODEC_MASK != 0
+    return packed
 
 
 cdef int walk_rows(
@@ -124,7 +133,7 @@ cdef int64_t find_entry(
             continue
         offset = get64(p)
         size = get32(p + 8)
-        if offset < lowest or offset > highest or size < MIN_SIZE_FIELD or size + LOG_OVERHEAD > left - index:
+        if offset < lowest or offset > highest or size < MIN_SIZE_FIELD or <int64_t>size + LOG_OVERHEAD > left - index:
             continue
         if plausible_batch(p, size, offset, highest) if p[16] == 2 else plausible_message(p, stop - index, size):
             return index
@@ -139,7 +148,8 @@ cdef bint plausible_batch(const uint8_t *p, int32_t size, int64_t offset, int64_
         room >= 0
         and attributes & ~0x7F == 0
         and attributes & CODEC_MASK <= 4
-        and 0 <= delta <= highest - offset
+        and delta >= 0
+        and <uint64_t>delta <= <uint64_t>highest - <uint64_t>offset  # which may be more than an int64 holds
         and 0 <= count <= delta + 1
         and (attributes & CODEC_MASK != 0 or count * 7 <= room)
         and get64(p + 43) >= -1

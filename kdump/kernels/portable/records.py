@@ -13,12 +13,18 @@ from typing import NamedTuple
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats import faults
-from kdump.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_AT, MIN_SIZE_FIELD
+from kdump.formats.batch import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MIN_SIZE_FIELD,
+    wrap64,
+)
 from kdump.formats.checksums import crc32
 from kdump.formats.faults import DamageError, Fault
 from kdump.formats.message_set import CRC, MESSAGE_FRAME, TIMESTAMP, check_limit, key_size_at, length_at
-from kdump.kernels.portable.walk import wrap64
-
 
 Payloads = Sequence[bytes | None]
 Source = bytes | bytearray
@@ -342,11 +348,9 @@ def messages(block: BatchBlock, row: int, payload: bytes | None) -> Iterator[Mes
         raise DamageError(faults.WRAPPER_MAGIC, magic)
     if codec == 4:
         raise DamageError(faults.WRAPPER_CODEC, magic)
-    inner = list(_inner(block, row, payload))
-    if not inner:
-        raise DamageError(faults.WRAPPER_EMPTY)
-    shift = _offset_shift(block.last_offset[row], inner[-1].offset) if magic == 1 else 0
-    for message in inner:
+    last = _last_offset(payload)
+    shift = _offset_shift(block.last_offset[row], last) if magic == 1 else 0
+    for message in _inner(block, row, payload):
         inner_codec = message.attributes & CODEC_MASK
         if inner_codec > 4:
             raise DamageError(faults.UNKNOWN_CODEC, inner_codec)
@@ -374,8 +378,29 @@ def _offset_shift(wrapper_offset: int, last_inner: int) -> int:
 
 def _inner(block: BatchBlock, row: int, payload: bytes) -> Iterator[Message]:
     """The messages inside a wrapper, with the offsets as stored."""
-    position, end = 0, len(payload)
     append_time = bool(block.attributes[row] & LOG_APPEND_TIME) and block.magic[row] > 0
+    for offset, start, size in _frames(payload):
+        magic = payload[start + MAGIC_AT - LOG_OVERHEAD]
+        magic -= (magic & 0x80) << 1
+        timestamp = TIMESTAMP.unpack_from(payload, start + 6)[0] if magic else -1
+        if magic == 1 and append_time:
+            timestamp = block.max_timestamp[row]
+        yield Message(offset, timestamp, start, size, magic, payload[start + 5])
+
+
+def _last_offset(payload: bytes) -> int:
+    """The offset of the last message inside a wrapper, as stored."""
+    last = None
+    for frame in _frames(payload):
+        last = frame
+    if last is None:
+        raise DamageError(faults.WRAPPER_EMPTY)
+    return last[0]
+
+
+def _frames(payload: bytes) -> Iterator[tuple[int, int, int]]:
+    """Offset as stored, position and size of every message inside a wrapper; a last one cut short is passed over."""
+    position, end = 0, len(payload)
     while end - position >= LOG_OVERHEAD:
         offset, size = MESSAGE_FRAME.unpack_from(payload, position)
         if size < MIN_SIZE_FIELD:
@@ -383,12 +408,7 @@ def _inner(block: BatchBlock, row: int, payload: bytes) -> Iterator[Message]:
         start = position + LOG_OVERHEAD
         if size > end - start:
             return
-        magic = payload[position + MAGIC_AT]
-        magic -= (magic & 0x80) << 1
-        timestamp = TIMESTAMP.unpack_from(payload, start + 6)[0] if magic else -1
-        if magic == 1 and append_time:
-            timestamp = block.max_timestamp[row]
-        yield Message(offset, timestamp, start, size, magic, payload[start + 5])
+        yield offset, start, size
         position = start + size
 
 

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.formats.batch import (
-    CODEC_MASK,
-    FRAME,
-    HEADER,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    MAGIC_AT,
-)
+from kdump.formats.batch import CODEC_MASK, FRAME, HEADER, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.message_set import LENGTH, MESSAGE_AT, OVERHEAD_V0, key_size_at
 
 OVERHEAD_V1 = 22
@@ -17,9 +10,7 @@ KNOWN_ATTRIBUTES = 0x7F
 SMALLEST_RECORD = 7
 
 
-def find_batch(
-    data: bytes | bytearray, start: int, stop: int, left: int, lowest: int, highest: int
-) -> int:
+def find_batch(data: bytes | bytearray, start: int, stop: int, left: int, lowest: int, highest: int) -> int:
     """Index in `data[start:stop]` of the first entry whose header is plausible, or -1.
 
     `left` is how many bytes of the file there are from data[0] on (an entry must end within them); `lowest` and
@@ -39,7 +30,8 @@ def find_batch(
 
 
 def _plausible_batch(data: bytes | bytearray, index: int, highest: int) -> bool:
-    offset, size, _, _, _, attributes, delta, _, _, producer, epoch, sequence, count = HEADER.unpack_from(data, index)
+    fields: tuple[int, ...] = HEADER.unpack_from(data, index)
+    offset, size, _, _, _, attributes, delta, _, _, producer, epoch, sequence, count = fields
     room = size + LOG_OVERHEAD - HEADER_SIZE
     return (
         room >= 0
@@ -60,9 +52,12 @@ def _plausible_message(data: bytes | bytearray, index: int, stop: int, size: int
         return False
     overhead = OVERHEAD_V1 if magic else OVERHEAD_V0
     at = index + MESSAGE_AT + key_size_at(magic)
-    key_length = LENGTH.unpack_from(data, at)[0]
+    key_length: int = LENGTH.unpack_from(data, at)[0]
     value_room = size - overhead - max(0, key_length)
     if key_length < -1 or value_room < 0:
         return False
     at += 4 + max(0, key_length)
-    return at + 4 > stop or max(0, LENGTH.unpack_from(data, at)[0]) == value_room
+    if at + 4 > stop:
+        return True
+    value_length: int = LENGTH.unpack_from(data, at)[0]
+    return max(0, value_length) == value_room

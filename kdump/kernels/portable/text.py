@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from kdump.blocks import BatchBlock
 from kdump.formats import faults
@@ -17,11 +17,12 @@ from kdump.formats.batch import (
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     control_type_name,
+    wrap64,
 )
 from kdump.formats.codecs import NAMES as CODEC_NAMES
 from kdump.formats.faults import DamageError
-from kdump.formats.message_set import CRC
 from kdump.formats.java_utf8 import java_utf8
+from kdump.formats.message_set import CRC
 from kdump.kernels.portable.records import (
     Message,
     Record,
@@ -104,7 +105,8 @@ class LogText:
     def _flush(self, write: Write, least: int) -> None:
         if len(self._out) >= least:
             out, self._out = self._out, bytearray()
-            write(memoryview(out))
+            with memoryview(out) as view:
+                write(view)
 
     def _batch_line(self, block: BatchBlock, row: int) -> None:
         magic = block.magic[row]
@@ -138,7 +140,7 @@ class LogText:
                 self._flush(write, FLUSH_SIZE)
 
     def _follow(self, offset: int) -> None:
-        if self._last_offset not in (-1, offset - 1):
+        if self._last_offset not in (-1, wrap64(offset - 1)):
             self.gaps.extend((self._last_offset, offset))
         self._last_offset = offset
 
@@ -149,7 +151,8 @@ class LogText:
         value = _part(source, record.value_position, record.value_length)
         prefix = b"| "
         if not self._skip_metadata:
-            names = b",".join(java_utf8(name) for name, _ in headers(source, record.headers_position, record.headers_count))
+            named = headers(source, record.headers_position, record.headers_count)
+            names = b",".join(java_utf8(name) for name, _ in named)
             self._out += (
                 f"| offset: {record.offset} {_timestamp_type(block, row)}: {record.timestamp} keySize:"
                 f" {record.key_length} valueSize: {record.value_length} sequence: {record.sequence} headerKeys: ["

@@ -13,6 +13,7 @@ from kdump.formats.batch import (
     LOG_OVERHEAD,
     MAGIC_AT,
     MIN_SIZE_FIELD,
+    wrap64,
 )
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER, UNDERSIZED
@@ -36,6 +37,7 @@ def walk(block: BatchBlock, position: int, end: int, file_end: int) -> int:
         if block.length == block.capacity:
             status = BLOCK_FULL
             break
+    block.packed = sum(1 for attributes in block.attributes[: block.length] if attributes & CODEC_MASK)
     block.next_position = position
     block.status = status
     return status
@@ -90,7 +92,8 @@ def put_header(block: BatchBlock, row: int, position: int) -> None:
 
 def _put_batch(block: BatchBlock, row: int, at: int, leader_epoch: int) -> None:
     fields = HEADER.unpack_from(block.data, at)
-    base_offset, _, _, _, crc, attributes, delta, base_timestamp, max_timestamp, producer, epoch, sequence, count = fields
+    base_offset, _, _, _, crc, attributes, delta, base_timestamp, max_timestamp = fields[:9]
+    producer_id, producer_epoch, base_sequence, count = fields[9:]
     block.leader_epoch[row] = leader_epoch
     block.base_offset[row] = base_offset
     block.last_offset[row] = wrap64(base_offset + delta)
@@ -98,9 +101,9 @@ def _put_batch(block: BatchBlock, row: int, at: int, leader_epoch: int) -> None:
     block.crc[row] = crc
     block.base_timestamp[row] = base_timestamp
     block.max_timestamp[row] = max_timestamp
-    block.producer_id[row] = producer
-    block.producer_epoch[row] = epoch
-    block.base_sequence[row] = sequence
+    block.producer_id[row] = producer_id
+    block.producer_epoch[row] = producer_epoch
+    block.base_sequence[row] = base_sequence
     block.count[row] = count
 
 
@@ -116,8 +119,3 @@ def _put_message(block: BatchBlock, row: int, at: int, offset: int, magic: int) 
     block.base_timestamp[row] = block.max_timestamp[row] = timestamp
     block.producer_id[row] = block.producer_epoch[row] = block.base_sequence[row] = block.leader_epoch[row] = -1
     block.count[row] = 1 if plain else -1
-
-
-def wrap64(value: int) -> int:
-    """`value` as Java's long arithmetic would leave it."""
-    return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)

@@ -1,0 +1,254 @@
+"""Measure dump-log against `cat`, Kafka's published figures, aiokafka and kafka-python, all in one run.
+
+Whole processes write to /dev/null, their files in the page cache; they take turns, and medians are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import data
+import decoders
+from kafka_figures import FIGURES
+from processes import Cost, RunError, measure
+
+from kdump import kernels
+
+START, DECODE = "start", "decode"
+GROUPS = (START, *(log.name for log in data.LOGS), DECODE)
+DUMPS = {"headers": (), "deep": ("--deep-iteration",), "print": ("--print-data-log",)}
+DECODED_BYTES = 64 * data.MIB
+MB = 1_000_000
+
+
+class Target(NamedTuple):
+    """A ratio, or a figure in `unit`, that is to be at most or at least `limit`."""
+
+    name: str
+    value: float
+    limit: float
+    at_most: bool
+    unit: str = "x"
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is reached."""
+        return self.value <= self.limit if self.at_most else self.value >= self.limit
+
+    def cells(self) -> tuple[str, ...]:
+        """A line of the table."""
+        sign = "<=" if self.at_most else ">="
+        holds = "yes" if self.holds else "NO"
+        return self.name, f"{self.value:.2f} {self.unit}", f"{sign} {self.limit:g} {self.unit}", holds
+
+
+class Measured:
+    """The costs of one run: of processes by (group, command), and decoded records a second by (log, decoder)."""
+
+    def __init__(self, sizes: dict[str, int]) -> None:
+        self.sizes = sizes
+        self.costs: dict[tuple[str, str], Cost] = {}
+        self.rates: dict[tuple[str, str], float] = {}
+
+    def peak(self, group: str, command: str) -> float:
+        """Peak memory in MB over that of the interpreter."""
+        return (self.costs[group, command].peak - self.costs[START, "python"].peak) / MB
+
+    def net(self, group: str, command: str, what: str) -> float:
+        """Seconds (`what`: wall or cpu) less those that the same command takes for a tiny file."""
+        start = self.costs[START, "cat" if command == "cat" else "dump-log"]
+        seconds: float = getattr(self.costs[group, command], what) - getattr(start, what)
+        return max(seconds, 1e-9)
+
+    def times_cat(self, group: str, command: str, what: str) -> float:
+        """How many times as long as `cat` takes, start-up not counted."""
+        return self.net(group, command, what) / self.net(group, "cat", what)
+
+    def times_faster(self, group: str, command: str, what: str = "wall") -> float:
+        """How many times faster than Kafka's tool, its figure scaled by bytes."""
+        seconds: float = getattr(self.costs[group, command], what)
+        return FIGURES[group].scaled(command, self.sizes[group]) / seconds
+
+    def times_faster_running(self, group: str, command: str) -> float:
+        """The same with neither's start-up counted: what files of any size tend to."""
+        return FIGURES[group].without_start(command, self.sizes[group]) / self.net(group, command, "wall")
+
+    def targets(self) -> Iterator[Target]:
+        """The targets of what was measured."""
+        yield Target("tiny file, CPU", self.costs[START, "dump-log"].cpu * 1000, 80, True, "ms")
+        groups = {group for group, _ in self.costs}
+        if "large-batches" in groups:
+            for what in ("wall", "cpu"):
+                ratio = self.times_cat("large-batches", "headers", what)
+                yield Target(f"large-batches, headers: {what} against cat", ratio, 1.6, True)
+        if "one-record" in groups:
+            ratio = self.times_faster("one-record", "headers")
+            yield Target("one-record, headers: faster than Kafka", ratio, 25, False)
+        for group, limit in (("large-batches", 20), ("one-record", 20), ("lz4", 15), ("zstd", 8)):
+            if group in groups:
+                ratio = self.times_faster(group, "print")
+                yield Target(f"{group}, print: faster than Kafka", ratio, limit, False)
+        for group in ("large-batches", "one-record"):
+            if (group, "aiokafka") in self.rates:
+                ratio = self.rates[group, "kernel, decode"] / self.rates[group, "aiokafka"]
+                yield Target(f"{group}, decode in the kernel: faster than aiokafka", ratio, 4, False)
+                ratio = self.rates[group, "kernel, all with CRC"] / self.rates[group, "aiokafka with CRC"]
+                yield Target(f"{group}, walk, CRC and decode: faster than aiokafka", ratio, 4, False)
+        dumps = [key for key in self.costs if key[1] in DUMPS]
+        if dumps:
+            yield Target("peak memory over the interpreter's", max(self.peak(*key) for key in dumps), 60, True, "MB")
+
+    def dump_rows(self) -> Iterator[tuple[str, ...]]:
+        """What each process took, for people."""
+        for (group, command), cost in self.costs.items():
+            row = group, command, f"{cost.wall:.3f}", f"{cost.cpu:.3f}", f"{self.peak(group, command):.1f}"
+            if group == START:
+                yield *row, "", "", "", ""
+            elif command == "cat":
+                yield *row, "1.00", "1.00", "", ""
+            else:
+                yield (
+                    *row,
+                    f"{self.times_cat(group, command, 'wall'):.2f}",
+                    f"{self.times_cat(group, command, 'cpu'):.2f}",
+                    f"{self.times_faster(group, command):.1f}",
+                    f"{self.times_faster_running(group, command):.1f}",
+                )
+
+    def rate_rows(self) -> Iterator[tuple[str, ...]]:
+        """How fast each decoder is, for people."""
+        for (group, decoder), rate in self.rates.items():
+            yield group, decoder, f"{rate / 1e6:.2f}", f"{rate / self.rates[group, 'aiokafka']:.2f}"
+
+
+def dump_log() -> str:
+    """The path of the installed command. Raises RunError."""
+    path = shutil.which("dump-log", path=sysconfig.get_path("scripts"))
+    if path is None:
+        raise RunError(f"dump-log is not installed beside {sys.executable}: run this through ./dev bench")
+    return path
+
+
+def cat() -> str:
+    """The path of `cat`. Raises RunError."""
+    path = shutil.which("cat")
+    if path is None:
+        raise RunError("there is no cat here")
+    return path
+
+
+def machine() -> dict[str, str]:
+    """What this runs on."""
+    return {
+        "cpu": cpu_name(),
+        "cores": str(os.cpu_count()),
+        "load": f"{os.getloadavg()[0]:.2f}",
+        "python": platform.python_version(),
+        "kernels": kernels.active,
+        "crc": kernels.crc_engine(),
+    }
+
+
+def cpu_name() -> str:
+    """The processor's name, as far as the system tells."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A Markdown table that lines up as it is."""
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    lines = [heads, tuple("-" * width for width in widths), *rows]
+    return "\n".join("| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines) + "\n"
+
+
+def measure_all(groups: list[str], folder: Path, divisor: int, repeat: int) -> Measured:
+    """Generate what is missing, and measure the groups asked for."""
+    logs = [log for log in data.LOGS if log.name in groups]
+    logs_to_decode = data.LOGS if DECODE in groups else ()
+    paths = {log.name: data.generate(log, folder, divisor) for log in data.LOGS if log in logs or log in logs_to_decode}
+    tiny = data.generate(data.TINY, folder)
+    commands = {
+        (START, "python"): [sys.executable, "-c", "pass"],
+        (START, "cat"): [cat(), str(tiny)],
+        (START, "dump-log"): [dump_log(), "--files", str(tiny)],
+    }
+    for log in logs:
+        path = str(paths[log.name])
+        commands[log.name, "cat"] = [cat(), path]
+        for dump, options in DUMPS.items():
+            commands[log.name, dump] = [dump_log(), *options, "--files", path]
+    measured = Measured({name: path.stat().st_size for name, path in paths.items()})
+    measured.costs = measure(commands, repeat)
+    for log in logs_to_decode:
+        with open(paths[log.name], "rb") as file:
+            content = file.read(DECODED_BYTES)
+        measured.rates |= {(log.name, name): rate for name, rate in decoders.rates(content, repeat).items()}
+    return measured
+
+
+def report(measured: Measured) -> None:
+    """Print the tables."""
+    heads = ("file", "command", "wall s", "CPU s", "peak MB", "x cat", "x cat CPU", "Kafka x", "Kafka x, no start")
+    print(table(heads, list(measured.dump_rows())))
+    if measured.rates:
+        print(table(("file", "decoder", "M records/s", "x aiokafka"), list(measured.rate_rows())))
+    print(table(("target", "measured", "wanted", "holds"), [target.cells() for target in measured.targets()]))
+
+
+def as_json(measured: Measured) -> dict[str, object]:
+    """All figures: seconds, bytes, records a second."""
+    return {
+        "machine": machine(),
+        "sizes": measured.sizes,
+        "costs": {f"{group} {command}": cost._asdict() for (group, command), cost in measured.costs.items()},
+        "rates": {f"{group} {decoder}": rate for (group, decoder), rate in measured.rates.items()},
+        "targets": [{**target._asdict(), "holds": target.holds} for target in measured.targets()],
+    }
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__, allow_abbrev=False)
+    default = Path(tempfile.gettempdir()) / "kdump-benchmarks"
+    parser.add_argument("--dir", type=Path, default=default, help="where the logs are and stay (default: %(default)s)")
+    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="turns (default: %(default)s)")
+    parser.add_argument("--only", action="append", choices=GROUPS, help="measure only this; may be given again")
+    parser.add_argument("--quick", dest="divisor", action="store_const", const=8, default=1, help="an eighth of the sizes")
+    parser.add_argument("--divisor", type=int, metavar="N", help="sizes divided by N: 1024 to try this program out")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
+    parser.add_argument("--check", action="store_true", help="exit with 1 when a target is missed")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure and report; 1 where something could not be run, or a target is missed that was to be checked."""
+    options = arguments()
+    print(", ".join(f"{name}: {value}" for name, value in machine().items()) + "\n", flush=True)
+    try:
+        folder = options.dir / f"sizes-by-{options.divisor}"
+        measured = measure_all(options.only or list(GROUPS), folder, options.divisor, options.repeat)
+    except (RunError, OSError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    report(measured)
+    if options.json:
+        options.json.write_text(json.dumps(as_json(measured), indent=2) + "\n", encoding="utf-8")
+    return int(options.check and not all(target.holds for target in measured.targets()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

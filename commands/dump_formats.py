@@ -1,0 +1,140 @@
+"""What the three formats of `kdump dump` have in common: the columns of batches and of records, and where they are from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from kdump.formats.sequences import last_sequence
+from kdump.records import Batch
+from kdump.sweep import Selected
+
+Write = Callable[[str], object]
+Value = int | str | bool | None
+
+RECORD_COLUMNS = (
+    "topic",
+    "partition",
+    "segment",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "key",
+    "keyBase64",
+    "value",
+    "valueBase64",
+    "headers",
+    "producerId",
+    "producerEpoch",
+    "sequence",
+    "isTransactional",
+    "isControl",
+    "leaderEpoch",
+    "position",
+)
+
+BATCH_COLUMNS = (
+    "topic",
+    "partition",
+    "segment",
+    "position",
+    "size",
+    "baseOffset",
+    "lastOffset",
+    "magic",
+    "codec",
+    "crc",
+    "isValid",
+    "timestampType",
+    "baseTimestamp",
+    "maxTimestamp",
+    "deleteHorizonMs",
+    "producerId",
+    "producerEpoch",
+    "baseSequence",
+    "lastSequence",
+    "count",
+    "partitionLeaderEpoch",
+    "isTransactional",
+    "isControl",
+)
+
+
+class Origin(NamedTuple):
+    """The file that is dumped. `topic` and `partition` are None where its directory does not name them.
+
+    `number` is the offset in its name: a segment's base offset, or a producer snapshot's; None where it has none.
+    """
+
+    path: str
+    topic: str | None
+    partition: int | None
+    number: int | None
+
+
+class Table(NamedTuple):
+    """The rows of a file that is no log: a name for one of them, and names for its values.
+
+    With `within` a row belongs to the partition that the file is in; `number` names the offset in the file's name.
+    """
+
+    type: str
+    columns: tuple[str, ...]
+    within: bool = True
+    number: str | None = None
+
+    def all_columns(self) -> tuple[str, ...]:
+        """The names of all values of a row, those that say where it is from included."""
+        return ("file", *(("topic", "partition") if self.within else ()), *filter(None, [self.number]), *self.columns)
+
+    def origin_values(self, origin: Origin) -> list[Value]:
+        """The values that say where a row is from."""
+        values: list[Value] = [origin.path]
+        if self.within:
+            values += [origin.topic, origin.partition]
+        if self.number:
+            values.append(origin.number)
+        return values
+
+
+class Format(Protocol):
+    """Renders what is dumped; every method prints whole lines."""
+
+    def begin(self, origin: Origin, size: int) -> None:
+        """A log of `size` bytes comes now."""
+
+    def batch(self, batch: Batch) -> None:
+        """A batch of the log."""
+
+    def records(self, batch: Batch, selected: Selected) -> None:
+        """Records of the batch."""
+
+    def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
+        """The rows of a file that is no log."""
+
+
+def batch_values(batch: Batch) -> tuple[Value, ...]:
+    """The values of BATCH_COLUMNS from `position` on."""
+    is_wrapper = batch.record_count < 0  # of v0/v1: what is in it is not known without decompressing it
+    return (
+        batch.position,
+        batch.size,
+        None if is_wrapper and batch.magic < 2 else batch.base_offset,
+        batch.last_offset,
+        batch.magic,
+        batch.codec,
+        batch.crc,
+        batch.valid,
+        batch.timestamp_type,
+        batch.base_timestamp,
+        batch.max_timestamp,
+        batch.delete_horizon,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        last_sequence(batch.base_sequence, batch.last_offset - batch.base_offset),
+        None if is_wrapper and batch.magic < 2 else batch.record_count,
+        batch.leader_epoch,
+        batch.is_transactional,
+        batch.is_control,
+    )

@@ -1,0 +1,204 @@
+"""`kdump dump --format text`: for people. A line for a batch, then its records, aligned; nothing here drives a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from kdump.errors import KdumpError
+from kdump.formats.batch import ABORT, COMMIT, control_type_name
+from kdump.formats.sequences import last_sequence
+from kdump.records import NO_TIMESTAMP_TYPE, Batch, header_pairs
+from kdump.sweep import Selected
+
+from .dump_formats import Origin, Table, Value, Write
+from .output import Style, iso_time, safe, size_text
+
+BINARY_SHOWN = 64
+KEY_WIDTH = 40
+TABLE_ROWS = 1000
+
+
+class TextLines:
+    """Prints text, in colour if asked to."""
+
+    def __init__(self, write: Write, *, color: bool = False, full: bool = False) -> None:
+        """`full` shows binary contents to their end."""
+        self._write = write
+        self._full = full
+        self._title = Style(color, bold=True)
+        self._head = Style(color, "cyan")
+        self._dim = Style(color, dim=True)
+        self._key = Style(color, "green")
+        self._control = Style(color, "yellow")
+        self._widths = [0, 0, 0]
+        self._begun = False
+
+    def begin(self, origin: Origin, size: int) -> None:
+        """The title of a log."""
+        self._begin(origin, size_text(size))
+        self._widths = [0, 0, 0]
+
+    def batch(self, batch: Batch) -> None:
+        """The line of a batch."""
+        offsets = f"{batch.base_offset}..{batch.last_offset}"
+        records = f"{batch.record_count} record{'' if batch.record_count == 1 else 's'}"
+        if batch.magic < 2 and batch.record_count < 0:
+            offsets, records = f"..{batch.last_offset}", "records"
+        cells = (offsets, records, f"at {batch.position}")
+        # what was widest so far in this file, so that the lines of batches stand under each other
+        self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
+        offsets, records, position = (
+            cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)
+        )
+        parts = [f"batch {offsets}  {records}  {position}  {batch.size:>7} B  v{batch.magic} {batch.codec:<6}"]
+        parts.append(f"{batch.timestamp_type} {self._time(batch.max_timestamp)}".rstrip())
+        if batch.magic >= 2:
+            parts.append(f"epoch {batch.leader_epoch}")
+        if batch.producer_id >= 0:
+            parts.append(f"producer {batch.producer_id} epoch {batch.producer_epoch}")
+        if batch.base_sequence >= 0:
+            last = last_sequence(batch.base_sequence, batch.last_offset - batch.base_offset)
+            parts.append(f"seq {batch.base_sequence}..{last}")
+        if batch.is_transactional:
+            parts.append("transactional")
+        if batch.is_control:
+            parts.append("control")
+        if batch.delete_horizon is not None:
+            parts.append(f"delete horizon {self._time(batch.delete_horizon)}")
+        self._write(f"{self._head('  '.join(parts))}\n")
+
+    def records(self, batch: Batch, selected: Selected) -> None:
+        """The lines of records."""
+        rows = list(selected.spans())
+        source = selected.source
+        if batch.is_control:
+            keys = [control_name(_part(source, row[3], row[4])) for row in rows]
+            values = [
+                control_value(_part(source, row[3], row[4]), _part(source, row[5], row[6])) for row in rows
+            ]
+            key_style = self._control
+        else:
+            keys = [self._content(source, row[3], row[4]) for row in rows]
+            values = [self._content(source, row[5], row[6]) for row in rows]
+            key_style = self._key
+        offset_width = max(len(str(rows[0][0])), len(str(rows[-1][0])))
+        key_width = min(KEY_WIDTH, max(map(len, keys)))
+        dim, undim = self._dim.before, self._dim.after
+        color, uncolor = key_style.before, key_style.after
+        timed = batch.timestamp_type != NO_TIMESTAMP_TYPE
+        lines = []
+        for row, key, value in zip(rows, keys, values, strict=True):
+            offset, timestamp, _, _, _, _, _, headers_at, count = row
+            time = f"{dim}{self._time(timestamp)}{undim}  " if timed else ""
+            lines.append(
+                f"  {offset:>{offset_width}}  {time}{color}{key:<{key_width}}{uncolor}  {value}\n"
+            )
+            if count:
+                lines += self._headers(source, headers_at, count, offset_width + 4)
+        self._write("".join(lines))
+
+    def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
+        """A title, the names of the columns, and the rows under them; a time also in ISO 8601."""
+        self._begin(origin, "")
+        names = [name for name in table.columns]
+        widths = [len(name) for name in names]
+        rows = iter(rows)
+        first = True
+        while chunk := [self._cells(names, row) for row in islice(rows, TABLE_ROWS)]:
+            for cells in chunk:
+                widths = [max(width, len(cell)) for width, cell in zip(widths, cells, strict=True)]
+            if first:
+                first = False
+                titles = (name.rjust(width) for name, width in zip(names, widths, strict=True))
+                self._write(f"  {self._dim('  '.join(titles))}\n")
+            for cells in chunk:
+                shown = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+                self._write(f"  {'  '.join(shown)}\n")
+        if first:
+            self._write(f"  {self._dim('no entries')}\n")
+
+    def _begin(self, origin: Origin, note: str) -> None:
+        lead = "\n" if self._begun else ""
+        self._begun = True
+        self._write(f"{lead}{self._title(safe(origin.path))}{'  ' if note else ''}{self._dim(note)}\n")
+
+    def _cells(self, names: Sequence[str], row: Sequence[Value]) -> list[str]:
+        return [
+            self._time(value) if name == "timestamp" and isinstance(value, int) else _cell(value)
+            for name, value in zip(names, row, strict=True)
+        ]
+
+    def _time(self, ms: int) -> str:
+        return "no time" if ms == -1 else f"{iso_time(ms)} {ms}"
+
+    def _headers(self, source: bytes | bytearray, position: int, count: int, indent: int) -> list[str]:
+        pairs = header_pairs(source, position, count)
+        names = [self._content(name, 0, len(name)) for name, _ in pairs]
+        width = min(KEY_WIDTH, max(map(len, names)))
+        values = ["null" if value is None else self._content(value, 0, len(value)) for _, value in pairs]
+        return [
+            f"{'':{indent}}{self._dim(f'header {name:<{width}}')}  {value}\n"
+            for name, value in zip(names, values, strict=True)
+        ]
+
+    def _content(self, source: bytes | bytearray, position: int, length: int) -> str:
+        """A key or value: text where it is text, else its bytes in hexadecimal with their number."""
+        if length <= 0:
+            return '""' if length == 0 else "null"
+        data = source[position : position + length]
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return self._binary(data)
+        if text.isprintable():
+            return '"null"' if text == "null" else text
+        return self._binary(data) if "\0" in text else safe(text)
+
+    def _binary(self, data: bytes | bytearray) -> str:
+        size = len(data)
+        if self._full or size <= BINARY_SHOWN:
+            return f"0x{data.hex()} ({size} B)"
+        return f"0x{data[:BINARY_SHOWN].hex()}… ({size} B)"
+
+
+def control_name(key: bytes | None) -> str:
+    """The name of a control record's type."""
+    number = _control_type(key)
+    return "unreadable control record" if number is None else control_type_name(number)
+
+
+def control_value(key: bytes | None, value: bytes | None) -> str:
+    """What a control record says."""
+    number = _control_type(key)
+    if value is None:
+        return "null"
+    if number in (ABORT, COMMIT) and len(value) >= 6:
+        return f"coordinator epoch {int.from_bytes(value[2:6], 'big', signed=True)}"
+    if number is not None:
+        from kdump.formats.internal_topics.control_records import decode_value
+
+        try:
+            fields = decode_value(number, value).json()
+        except KdumpError:
+            pass
+        else:
+            import json
+
+            return safe(json.dumps(fields, ensure_ascii=False))
+    return f"0x{value.hex()} ({len(value)} B)"
+
+
+def _control_type(key: bytes | None) -> int | None:
+    """The number in a control record's key: version and type, 16 bits each."""
+    return None if key is None or len(key) < 4 else int.from_bytes(key[2:4], "big", signed=True)
+
+
+def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None:
+    return bytes(source[position : position + length]) if length >= 0 else None
+
+
+def _cell(value: Value) -> str:
+    if value is None:
+        return "-"
+    return safe(value) if isinstance(value, str) else str(value)

@@ -1,0 +1,97 @@
+"""The values of options that select: from the words of a command line to what the core compares with.
+
+Every function takes the text given and raises ValueError with what is wrong about it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kdump.formats.java_text import LONG_MAX
+from kdump.selection import Source, Test
+
+_SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
+def offset_range(text: str) -> tuple[int | None, int | None]:
+    """`A:B`, either side may be absent, or one offset: the first that is wanted, the first that is not any more."""
+    found = re.fullmatch(r"([0-9]{0,20}):([0-9]{0,20})|([0-9]{1,20})", text)
+    if not found or text == ":":
+        raise ValueError(f"{text!r} is no range of offsets: expected A:B, A:, :B or a single offset")
+    first, stop, single = (int(digits) if digits else None for digits in found.groups())
+    if single is not None:
+        first, stop = single, single + 1
+    if max(first or 0, (stop or 1) - 1) > LONG_MAX:
+        raise ValueError(f"{text!r}: the largest offset is {LONG_MAX}")
+    if stop is not None and (first or 0) >= stop:
+        raise ValueError(f"{text!r} is empty: B is the first offset that is left out")
+    return first, stop
+
+
+def time_ms(text: str) -> int:
+    """Milliseconds since 1970, or a date or time in ISO 8601, UTC where it names no zone: ms, rounded up."""
+    if re.fullmatch(r"-?[0-9]{1,19}", text):
+        return int(text)
+    from datetime import UTC, datetime, timedelta
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is neither a number of milliseconds nor ISO 8601, as in 2023-11-14T22:13:20Z"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // timedelta(milliseconds=1))
+
+
+def content(text: str) -> Test:
+    """Bytes as text, `hex:` or `base64:`; `re:` and a pattern to be found; `text:` where the text looks like those."""
+    prefix, colon, rest = text.partition(":")
+    if not colon or prefix not in ("text", "hex", "base64", "re"):
+        return _equals(text.encode("utf-8", "surrogateescape"))
+    if prefix == "text":
+        return _equals(rest.encode("utf-8", "surrogateescape"))
+    if prefix == "re":
+        try:
+            return _finds(re.compile(rest))
+        except (re.error, RecursionError, OverflowError) as error:
+            raise ValueError(f"{rest!r} is no regular expression: {error}") from None
+    try:
+        if prefix == "hex":
+            return _equals(bytes.fromhex(rest.removeprefix("0x")))
+        from base64 import b64decode
+
+        return _equals(b64decode(rest, validate=True))
+    except ValueError as error:
+        raise ValueError(f"{rest!r} is not {prefix}: {error}") from None
+
+
+def header(text: str) -> tuple[bytes, Test | None]:
+    """`NAME` or `NAME=VALUE`, the value as in `content`: the name in UTF-8, and the test of the value."""
+    name, equals, value = text.partition("=")
+    if not name:
+        raise ValueError(f"{text!r} names no header: expected NAME or NAME=VALUE")
+    return name.encode("utf-8", "surrogateescape"), content(value) if equals else None
+
+
+def size(text: str) -> int:
+    """A number of bytes, or with K, M, G or T that many times 1024."""
+    found = re.fullmatch(r"([0-9]{1,15})([kmgt]?)(i?b)?", text.strip().lower())
+    if not found or not int(found[1]):
+        raise ValueError(f"{text!r} is no size: expected a number of bytes, or one with K, M, G or T")
+    return int(found[1]) << _SIZE_SHIFTS[found[2]]
+
+
+def _equals(wanted: bytes) -> Test:
+    def test(found: Source) -> bool:
+        return found == wanted
+
+    return test
+
+
+def _finds(pattern: re.Pattern[str]) -> Test:
+    def test(found: Source) -> bool:
+        return pattern.search(found.decode("utf-8", "surrogateescape")) is not None
+
+    return test

@@ -1,0 +1,184 @@
+"""What every command prints with: text that cannot drive a terminal, times, sizes, colours, and stdout in large pieces.
+
+stdout gets data alone. Complaints go to stderr, one line each.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Self
+
+import click
+
+from . import exit_codes
+
+PIECE = 1 << 18
+TERMINAL_PIECE = 1 << 12
+
+_EPOCH_ORDINAL = 719_162  # days from 0001-01-01 to 1970-01-01
+_CYCLE_DAYS = 146_097  # 400 years, after which the calendar repeats
+_DAY = 86_400
+
+# controls (C0 but tab and line feed, DEL, C1), line and paragraph separators, marks of direction
+_UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+class OutputError(click.ClickException):
+    """stdout takes no more: a full disk, for instance."""
+
+    exit_code = exit_codes.INCOMPLETE
+
+
+@contextmanager
+def output_errors() -> Iterator[None]:
+    """Tell the errors of writing from those of reading; that nobody reads on is none, and passes."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write to standard output: {error.strerror}") from None
+
+
+class Output:
+    """stdout, written in large pieces; what is still held goes out when the `with` ends, however it ends."""
+
+    def __init__(self, finish: Callable[[str], str] | None = None) -> None:
+        """`finish` is applied to every piece before it goes out."""
+        self._stream = sys.stdout.buffer
+        self._finish = finish
+        terminal = sys.stdout.isatty()
+        self._most = TERMINAL_PIECE if terminal else PIECE
+        # what a terminal of another encoding lacks is escaped; files and pipes get UTF-8
+        self._encoding = (sys.stdout.encoding or "utf-8") if terminal else "utf-8"
+        self._held: list[str] = []
+        self._size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.flush()
+
+    def write(self, text: str) -> None:
+        """Print `text`, line ends included; whole lines at a time, so that an interrupt leaves no half one."""
+        self._held.append(text)
+        self._size += len(text)
+        if self._size >= self._most:
+            self._drain()
+
+    def flush(self) -> None:
+        """Give everything to the reader now."""
+        self._drain()
+        with output_errors():
+            self._stream.flush()
+
+    def _drain(self) -> None:
+        text = "".join(self._held)
+        self._held.clear()
+        self._size = 0
+        if not text:
+            return
+        data = (self._finish(text) if self._finish else text).encode(self._encoding, "backslashreplace")
+        with output_errors():
+            self._stream.write(data)
+
+
+def complain(text: str) -> None:
+    """One line on stderr. The text must be safe already."""
+    click.echo(f"kdump: {text}", err=True)
+
+
+def safe(text: str) -> str:
+    r"""`text` with everything that Unicode does not call printable escaped, as in \n, \x1b or \u202e.
+
+    Backslashes of the text itself stay as they are: this is for reading.
+    """
+    if text.isprintable():
+        return text
+    # repr() escapes exactly what isprintable() objects to, at the speed of C; its quoting is undone again
+    return repr(text)[1:-1].replace("\\'", "'").replace("\\\\", "\\")
+
+
+def safe_path(path: str) -> str:
+    """A path as text that cannot drive a terminal; bytes of it that are not UTF-8 are escaped."""
+    return safe(os.fsencode(path).decode("utf-8", "backslashreplace"))
+
+
+def iso_time(ms: int) -> str:
+    """A timestamp (ms) in ISO 8601, UTC; beyond the year 9999 with a sign, as the standard has it."""
+    seconds, millis = divmod(ms, 1000)
+    return f"{_iso_second(seconds)}.{millis:03d}Z"
+
+
+@lru_cache(4096)
+def _iso_second(seconds: int) -> str:
+    from datetime import date
+
+    days, second = divmod(seconds, _DAY)
+    cycles, day = divmod(days + _EPOCH_ORDINAL, _CYCLE_DAYS)
+    in_cycle = date.fromordinal(day + 1)
+    year = in_cycle.year + 400 * cycles
+    shown = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
+    minutes, second = divmod(second, 60)
+    return f"{shown}-{in_cycle.month:02d}-{in_cycle.day:02d}T{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
+
+
+def size_text(size: int) -> str:
+    """Bytes for people: 312 B, 12.3 KiB."""
+    if size < 1024:
+        return f"{size} B"
+    value = float(size)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= 1024
+        if value < 1023.95 or unit == "TiB":
+            break
+    return f"{value:.1f} {unit}"
+
+
+def wants_color(choice: str) -> bool:
+    """Whether `auto`, `always` or `never` means colour here: by itself only a terminal gets it (NO_COLOR unset)."""
+    if choice != "auto":
+        return choice == "always"
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+class Style:
+    """What stands before and after a text to colour it; nothing where there is no colour."""
+
+    __slots__ = ("after", "before")
+
+    def __init__(self, color: bool, foreground: str | None = None, *, bold: bool = False, dim: bool = False) -> None:
+        """`foreground` is one of click's names of colours."""
+        self.before = self.after = ""
+        if color:
+            styled = click.style("\0", fg=foreground, bold=bold or None, dim=dim or None)
+            self.before, _, self.after = styled.partition("\0")
+
+    def __call__(self, text: str) -> str:
+        """The text in colour."""
+        return f"{self.before}{text}{self.after}"
+
+
+def escape_json(text: str) -> str:
+    r"""JSON text with every control character, and every one that turns the direction of writing, as a \u escape.
+
+    They can only be inside strings, where an escape means the same: JSON itself asks for U+0000 to U+001F only.
+    """
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _UNSAFE.sub(_json_escape, text)
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
+def is_unsafe(text: str) -> bool:
+    """Whether a text could drive a terminal or turn the direction of writing; tabs and line feeds cannot."""
+    return not text.isprintable() and _UNSAFE.search(text) is not None

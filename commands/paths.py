@@ -1,0 +1,88 @@
+"""What the PATHs of a command line are: files of Kafka's, partition directories, log directories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import click
+
+from kdump.errors import NameFormatError
+from kdump.formats import names
+from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.open import open_directory
+from kdump.storage.partition_log import PartitionLog
+
+from .output import safe_path
+
+from .output import safe_path
+
+
+class KafkaFile(NamedTuple):
+    """A single file, with what its name and that of its directory say (None: not a partition's directory)."""
+
+    path: str
+    name: FileName
+    partition: PartitionDirName | None
+
+
+Place = KafkaFile | PartitionLog | LogDirectory
+
+
+def expand(paths: Iterable[str]) -> list[Place]:
+    """What each of the PATHs is, in their order; a quoted pattern stands for the names that it matches.
+
+    Raises FileNotFoundError for a path or pattern that nothing has, click.UsageError for one that is not Kafka's.
+    """
+    return [place_at(found) for path in paths for found in _matches(path)]
+
+
+def place_at(path: str) -> Place:
+    """What one path is. Raises as `expand` does."""
+    if os.path.isdir(path):
+        try:
+            return open_directory(path)
+        except NameFormatError:
+            raise click.UsageError(
+                f"{safe_path(path)}: neither a partition directory (there is no <base offset>.log in it) nor a log"
+                " directory (no directory <topic>-<partition>)"
+            ) from None
+    return kafka_file(path)
+
+
+def kafka_file(path: str) -> KafkaFile:
+    """The file at `path`. Raises click.UsageError where its name is not one that Kafka gives."""
+    folder, name = os.path.split(os.path.abspath(path))
+    says = parse_file_name(name)
+    if says.kind in (names.OTHER, names.LOCK):
+        raise click.UsageError(f"{safe_path(path)}: not the name of a file with content that Kafka writes")
+    if says.kind in names.SEGMENT_KINDS and says.offset is None:
+        raise click.UsageError(
+            f"{safe_path(path)}: the name of a .{says.kind} file begins with an offset, as in"
+            f" {names.segment_file_name(0, f'.{says.kind}')}"
+        )
+    return KafkaFile(path, says, partition_of(folder))
+
+
+def partition_of(folder: str) -> PartitionDirName | None:
+    """What the name of a directory says of the partition in it; None where it is not a partition's."""
+    try:
+        return parse_partition_dir(os.path.basename(os.path.abspath(folder)))
+    except NameFormatError:
+        return None
+
+
+def _matches(path: str) -> Iterator[str]:
+    if os.path.lexists(path):
+        yield path
+        return
+    import glob
+
+    is_pattern = glob.has_magic(path)
+    found = sorted(glob.glob(path)) if is_pattern else []
+    if not found:
+        text = "nothing matches this pattern" if is_pattern else "no such file or directory"
+        raise FileNotFoundError(2, text, safe_path(path))
+    yield from found

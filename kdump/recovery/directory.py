@@ -1,0 +1,111 @@
+"""A partition directory on paper: files can be renamed, cut, written and deleted without touching the real ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from kdump.recovery.outcome import NewContent, Recipe, SourceBytes
+from kdump.storage.files import ReadOnlyFile
+from kdump.storage.log_file import BUFFER_SIZE
+from kdump.storage.partition_log import PartitionLog
+
+
+class VirtualDirectory:
+    """The files of a partition directory, each as the recipe by which it could be made.
+
+    `source` holds the sizes of the real files; `reasons` why a file was deleted last.
+    """
+
+    def __init__(self, log: PartitionLog) -> None:
+        """Start with the files as they are. Raises OSError."""
+        self.path = log.path
+        self.source = {name: os.stat(self.full(name)).st_size for name in log.files}
+        self.files: dict[str, Recipe] = {name: SourceBytes(name, 0, size) for name, size in self.source.items()}
+        self.reasons: dict[str, str] = {}
+
+    def full(self, name: str) -> str:
+        """The path of a file."""
+        return os.path.join(self.path, name)
+
+    def names(self) -> list[str]:
+        """The names of the files, sorted."""
+        return sorted(self.files)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return name in self.files
+
+    def size(self, name: str) -> int:
+        """The size of a file in bytes; 0 where there is none."""
+        recipe = self.files.get(name)
+        return recipe.size if recipe else 0
+
+    def delete(self, name: str, why: str) -> None:
+        """Remove a file if it is there."""
+        if self.files.pop(name, None):
+            self.reasons[name] = why
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a file another name; a file of that name goes."""
+        self.files[new_name] = self.files.pop(name)
+
+    def write(self, name: str, data: bytes, size: int | None = None) -> None:
+        """Make a file of this content, filled up with zeros to `size` bytes."""
+        self.files[name] = NewContent(data, len(data) if size is None else size)
+
+    def put(self, name: str, recipe: Recipe) -> None:
+        """Make a file by a recipe."""
+        self.files[name] = recipe
+
+    def cut(self, name: str, size: int) -> None:
+        """Shorten a file to `size` bytes."""
+        recipe = self.files[name]
+        if size >= recipe.size:
+            return
+        if isinstance(recipe, SourceBytes):
+            self.files[name] = recipe._replace(size=size)
+        else:
+            self.files[name] = NewContent(recipe.data[:size], size)
+
+    def read(self, name: str, position: int = 0, size: int | None = None) -> bytes:
+        """Bytes of a file: from `position` on, all of them unless `size` is given. Raises OSError."""
+        recipe = self.files[name]
+        left = max(0, recipe.size - position)
+        wanted = left if size is None else min(size, left)
+        if isinstance(recipe, NewContent):
+            return recipe.data[position : position + wanted].ljust(wanted, b"\0")
+        with ReadOnlyFile(self.full(recipe.name)) as file:
+            return file.read(recipe.start + position, wanted)
+
+    def settle(self) -> None:
+        """Where new content is what the real file of that name holds already, let the recipe say so. Raises OSError."""
+        for name, recipe in self.files.items():
+            if isinstance(recipe, NewContent) and self.source.get(name) == recipe.size and self._is_same(name, recipe):
+                self.files[name] = SourceBytes(name, 0, recipe.size)
+
+    def is_changed(self, name: str) -> bool:
+        """Whether a file is not the real one of that name; `settle` must have been called."""
+        return self.files[name] != SourceBytes(name, 0, self.source.get(name, -1))
+
+    def _is_same(self, name: str, recipe: NewContent) -> bool:
+        with ReadOnlyFile(self.full(name)) as file:
+            position = 0
+            for piece in content_of(self.path, recipe):
+                if file.read(position, len(piece)) != piece:
+                    return False
+                position += len(piece)
+        return True
+
+
+def content_of(path: str, recipe: Recipe) -> Iterator[bytes]:
+    """The bytes of a file to be made in the partition directory `path`, in pieces. Raises OSError."""
+    if isinstance(recipe, NewContent):
+        yield recipe.data
+        for position in range(len(recipe.data), recipe.size, BUFFER_SIZE):
+            yield bytes(min(BUFFER_SIZE, recipe.size - position))
+        return
+    with ReadOnlyFile(os.path.join(path, recipe.name)) as file:
+        end = recipe.start + recipe.size
+        for position in range(recipe.start, end, BUFFER_SIZE):
+            yield file.read(position, min(BUFFER_SIZE, end - position))

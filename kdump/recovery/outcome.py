@@ -1,0 +1,132 @@
+"""The result of log loading as plain data: what a broker does step by step, and the files that it leaves.
+
+The files are recipes: a stretch of a file that is there already, or new content. Nothing is written here; whoever
+wants the files makes them by the recipes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+# what a step does
+DELETE = "delete"  # removes a file
+RENAME = "rename"  # completes an interrupted swap
+CREATE = "create"  # makes a file that is missing
+RECOVER = "recover"  # checks a segment's batches and rebuilds its indexes
+TRUNCATE = "truncate"  # cuts a .log
+EMPTY = "empty"  # cuts a whole segment because its offsets do not increase
+DROP = "drop"  # removes a segment with what is in it
+SPLIT = "split"  # replaces a segment whose offsets reach too far by several
+WRITE = "write"  # gives a file beside the .log new content
+TRIM = "trim"  # cuts an index to its entries
+WARN = "warn"  # changes nothing
+
+
+class SourceBytes(NamedTuple):
+    """`size` bytes from byte `start` on of the file `name`, as it is in the directory now."""
+
+    name: str
+    start: int
+    size: int
+
+
+class NewContent(NamedTuple):
+    """`data`, followed by zeros up to `size` bytes."""
+
+    data: bytes
+    size: int
+
+
+Recipe = SourceBytes | NewContent
+
+
+class Loss(NamedTuple):
+    """What goes with the bytes of a .log that a step cuts or removes.
+
+    `batches` are those whose frame and CRC hold, `records` what is in them. `zeros` counts the bytes when all of them
+    are zero (never written), else it is 0. The offsets (absolute) are those of the batches; None without any.
+    """
+
+    bytes: int = 0
+    zeros: int = 0
+    batches: int = 0
+    records: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+    @property
+    def has_data(self) -> bool:
+        """Whether anything but zeros is lost."""
+        return self.bytes > self.zeros
+
+
+class Step(NamedTuple):
+    """One thing that the broker does: to which file (its name), and why.
+
+    `position` is where a .log is cut, in bytes; `size` what the file has afterwards.
+    """
+
+    action: str
+    file: str
+    why: str
+    position: int | None = None
+    size: int | None = None
+    loss: Loss | None = None
+
+
+class Failure(NamedTuple):
+    """The exception in which loading ends (Kafka's class and text), and the file at fault.
+
+    `offline`: only the log directory is given up; otherwise the broker does not start.
+    """
+
+    exception: str
+    text: str
+    file: str
+    offline: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOutcome:
+    """What becomes of a partition directory; offsets, recovery point and files mean nothing where loading fails.
+
+    `files` are those of the directory after loading and a clean close of the log, by name.
+    """
+
+    steps: tuple[Step, ...]
+    failure: Failure | None = None
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    recovery_point: int = 0
+    files: dict[str, Recipe] | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether loading succeeds."""
+        return self.failure is None
+
+    @property
+    def loss(self) -> Loss:
+        """Everything that is lost."""
+        return total_loss(step.loss for step in self.steps if step.loss)
+
+
+def total_loss(losses: Iterable[Loss]) -> Loss:
+    """The sum of several losses."""
+    total = Loss()
+    for loss in losses:
+        total = Loss(
+            total.bytes + loss.bytes,
+            total.zeros + loss.zeros,
+            total.batches + loss.batches,
+            total.records + loss.records,
+            _either(min, total.first_offset, loss.first_offset),
+            _either(max, total.last_offset, loss.last_offset),
+        )
+    return total
+
+
+def _either(choose: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else choose(a, b)

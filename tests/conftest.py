@@ -1,0 +1,30 @@
+"""What all tests share: hypothesis without deadlines, and the way to Kafka's own log directories where they are."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+
+# A machine under load is no fault of the code's.
+hypothesis.settings.register_profile("kdump", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("kdump")
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The unpacked corpus: log directories written by Kafka (`corpus/`) and what its tools say of them. Read only."""
+    program = SHARED / "conformance" / "corpus.py"
+    if not program.is_file():
+        pytest.skip("the corpus is not beside the repository")
+    spec = importlib.util.spec_from_file_location("conformance_corpus", program)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return Path(module.unpack())

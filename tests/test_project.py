@@ -1,0 +1,90 @@
+"""The project agrees with itself: version, packages, documents, and a build with and without a C compiler."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import kdump
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_version_is_one() -> None:
+    assert importlib.metadata.version("kafka-kdump") == kdump.__version__
+
+
+def test_changelog_has_what_is_unreleased() -> None:
+    assert "\n## [Unreleased]\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_readme_names_every_command() -> None:
+    from kdump.commands.cli import cli
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = [f"kdump {name}" for name in cli.list_commands(click.Context(cli))]
+    assert [name for name in [*commands, "dump-log"] if name not in readme] == []
+
+
+def importers_of_commands(folder: str) -> set[str]:
+    """Modules that import kdump.commands, or something in it, by that name."""
+    found = set()
+    for path in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{name}" for name in names]
+            if any(f"{name}.".startswith("kdump.commands.") for name in names):
+                found.add(path.relative_to(ROOT).as_posix())
+    return found
+
+
+def test_only_python_m_kdump_reaches_from_the_core_into_the_commands() -> None:
+    assert importers_of_commands("kdump") == {"kdump/__main__.py"}
+
+
+def test_commands_import_each_other_relatively() -> None:
+    """In the tree kdump.commands is commands/: by its installed name mypy and import-linter could not follow it."""
+    assert importers_of_commands("commands") == set()
+
+
+def test_every_folder_of_modules_is_a_package() -> None:
+    """A folder without __init__.py would work in the source tree and be missing from what is installed."""
+    folders = {path.parent for top in ("kdump", "commands") for path in (ROOT / top).rglob("*.py")}
+    assert [folder for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
+def build(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Build the extension, as an installation does, into `folder`."""
+    pytest.importorskip("Cython")
+    pytest.importorskip("setuptools", minversion="77")
+    command = [sys.executable, "setup.py", "--quiet", "build_ext", f"--build-lib={folder}", f"--build-temp={folder}"]
+    names = ("KDUMP_REQUIRE_NATIVE", "KDUMP_SKIP_NATIVE", "KDUMP_SANITIZE")
+    inherited = {name: value for name, value in os.environ.items() if name not in names}
+    return subprocess.run(
+        command, cwd=ROOT, env=inherited | environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_build_without_a_compiler_goes_on_without_the_kernel(tmp_path: Path) -> None:
+    done = build(tmp_path, CC="false")
+    assert done.returncode == 0, done.stderr
+    assert "kdump.kernels._native" in done.stdout + done.stderr
+    assert list(tmp_path.rglob("_native*.so")) == []
+
+
+def test_a_build_that_requires_the_kernel_fails_without_a_compiler(tmp_path: Path) -> None:
+    assert build(tmp_path, CC="false", KDUMP_REQUIRE_NATIVE="1").returncode != 0
+
+
+def test_a_build_can_leave_the_kernel_out(tmp_path: Path) -> None:
+    done = build(tmp_path, KDUMP_SKIP_NATIVE="1", KDUMP_REQUIRE_NATIVE="1")
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.rglob("_native*")) == []
