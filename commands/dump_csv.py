@@ -53,13 +53,13 @@ class CsvRows:
             self._write(f"{place},{_row(row)}\n")
 
 
-def cell(value: Value | Sequence[int]) -> str:
+def cell(value: Value) -> str:
     """A value as a cell: nothing for none, numbers and truth as in JSON, text in quotes."""
     if value is None:
         return ""
     if isinstance(value, str):
         return '"' + value.replace('"', '""') + '"'
-    return json_text(value) if isinstance(value, int) else cell(json_text(value))
+    return json_text(value)
 
 
 def _row(values: Iterable[Value]) -> str:

@@ -1,4 +1,4 @@
-"""What the three formats of `kdump dump` have in common: the columns of batches and of records, and where they are from."""
+"""What the three formats of `kdump dump` have in common: the columns, and where rows are from."""
 
 from __future__ import annotations
 

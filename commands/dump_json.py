@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from binascii import b2a_base64
 from collections.abc import Iterable, Sequence
 from json.encoder import encode_basestring as quote
+from json.encoder import encode_basestring_ascii as quote_ascii
 
 from kdump.records import Batch, header_pairs
 from kdump.sweep import Selected
@@ -25,7 +25,7 @@ class JsonLines:
     def begin(self, origin: Origin, size: int) -> None:
         """Objects are of this log from now on."""
         self._place = (
-            f'"topic":{json.dumps(origin.topic)},"partition":{json_text(origin.partition)}'
+            f'"topic":{json_text(origin.topic)},"partition":{json_text(origin.partition)}'
             f',"segment":{json_text(origin.number)}'
         )
 
@@ -81,11 +81,15 @@ class JsonLines:
             self._write(f"{head}{template % tuple(map(json_text, row))}}}\n")
 
 
-def json_text(value: Value | Sequence[int]) -> str:
-    """A value of a table as JSON."""
-    if type(value) is int:
-        return str(value)
-    return json.dumps(value, separators=(",", ":"))
+def json_text(value: Value) -> str:
+    """A value as JSON, pure ASCII."""
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    return str(value) if isinstance(value, int) else quote_ascii(value)
 
 
 def headers_json(pairs: Iterable[tuple[bytes, bytes | None]]) -> str:

@@ -68,32 +68,275 @@ class Options:
     max_decompressed: int = DEFAULT_LIMIT
 
 
-Job = Segment | KafkaFile
+Job = PartitionLog | KafkaFile
 
 
 def dump(places: list[Place], options: Options) -> int:
     """Dump what `places` are, and return the exit code. Raises click.UsageError, FileNotFoundError, OutputError."""
-    jobs = [list(_jobs(place, options)) for place in places]
-    for place, found in zip(places, jobs, strict=True):
-        if not found and not isinstance(place, KafkaFile):
-            raise FileNotFoundError(2, f"there is no {_include_text(options.kinds)} in it", safe_path(place.path))
-    every = [job for found in jobs for job in found]
-    types = {_row_type(job, options) for job in every}
+    jobs = [job for place in places for job in _jobs_of(place, options)]
+    types = {_row_type(job, options) for job in jobs}
     if options.format == "csv" and len(types) > 1:
         raise click.UsageError(
             f"--format csv prints rows of one kind, and these files have {', '.join(sorted(types))}: dump them one"
-            " kind at a time (--include), or with --format jsonl"
+            " kind at a time, or with --format jsonl"
         )
-    finish = escape_json if options.format == "jsonl" else None
-    with Output(finish) as out:
-        run = _Dump(out, _format(out, options), options)
+    with Output(escape_json if options.format == "jsonl" else None) as out:
         if options.format == "csv":
-            out.write(f"{','.join(_columns(types.pop(), options))}\n")
+            out.write(f"{','.join(_columns(jobs[0], options))}\n")
+        run = _Run(out, _format(out, options), options)
         try:
             if options.follow:
-                run.follow(places, jobs)
+                run.follow(jobs, places)
             else:
-                run.jobs(places, jobs)
+                run.all(jobs)
         except _LimitReached:
             pass
     return run.code
+
+
+class _LimitReached(Exception):
+    """--limit is."""
+
+
+class _Run:
+    def __init__(self, out: Output, printer: Format, options: Options) -> None:
+        self.code = exit_codes.OK
+        self._out = out
+        self._printer = printer
+        self._options = options
+        self._left = options.limit
+        self._batch: Batch | None = None
+        self._begun = ""  # path of the log whose beginning was printed last
+        selection = options.selection
+        self._is_filtered = selection.reads_records or selection.compares_headers
+
+    # --- one file after the other
+
+    def all(self, jobs: Iterable[Job]) -> None:
+        """Dump everything as it is now."""
+        for job in jobs:
+            if isinstance(job, PartitionLog):
+                for segment in self._options.selection.segments(job, use_indexes=self._options.use_indexes):
+                    self._segment(segment)
+            elif job.name.kind in _LOGS:
+                self._segment(Segment(job.path))
+            else:
+                self._table(job)
+
+    def _segment(self, segment: Segment) -> None:
+        options = self._options
+        try:
+            with segment.open_log() as log:
+                if not self._is_filtered:
+                    self._begin(segment, log.size)
+                start = options.selection.start(segment, log) if options.use_indexes else 0
+                sweep = Sweep(
+                    segment,
+                    log,
+                    options.selection,
+                    start,
+                    batches_only=options.batches_only,
+                    limit=options.max_decompressed,
+                )
+                for event in sweep:
+                    if isinstance(event, Selected):
+                        self._selected(segment, event, log.size)
+                    else:
+                        self._damage(segment.log_path, event, log.size)
+        except OSError as error:
+            self._failed(segment.log_path, error)
+
+    def _table(self, file: KafkaFile) -> None:
+        partition = file.partition
+        origin = Origin(
+            safe_path(file.path),
+            partition.topic if partition else None,
+            partition.partition if partition else None,
+            file.name.offset,
+        )
+
+        def report(position: int, text: str) -> None:
+            self._report(f"{safe_path(file.path)}: byte {position}: {safe(text)}")
+
+        rows = rows_of(file, report)
+        try:
+            self._printer.table(TABLES[file.name.kind], origin, rows if self._left is None else self._counted(rows))
+        except KdumpError as error:
+            self._report(f"{safe_path(file.path)}: {safe(str(error))}")
+        except OSError as error:
+            self._failed(file.path, error)
+
+    def _counted(self, rows: Iterator[Row]) -> Iterator[Row]:
+        for row in rows:
+            if self._left == 0:
+                return
+            self._left -= 1
+            yield row
+
+    # --- whatever comes
+
+    def follow(self, jobs: Iterable[Job], places: Iterable[Place]) -> None:
+        """Dump everything as it is now, then what is appended, until nothing that is wanted can come."""
+        followers = {}
+        for job in jobs:
+            if isinstance(job, KafkaFile) and job.name.kind not in _LOGS:
+                self._table(job)
+            else:
+                followers[job.path] = self._follower(job.path, single=isinstance(job, KafkaFile))
+        directories = [place.path for place in places if isinstance(place, LogDirectory)]
+        while True:
+            for follower in followers.values():
+                self._poll(follower)
+            self._out.flush()
+            if not directories and all(follower.is_done for follower in followers.values()):
+                return
+            time.sleep(POLL_SECONDS)
+            for path in directories:
+                for found in self._partitions_now(path):
+                    if found not in followers:
+                        followers[found] = self._follower(found)
+
+    def _follower(self, path: str, *, single: bool = False) -> Follower:
+        return Follower(
+            path,
+            self._options.selection,
+            single=single,
+            batches_only=self._options.batches_only,
+            use_indexes=self._options.use_indexes,
+            limit=self._options.max_decompressed,
+        )
+
+    def _poll(self, follower: Follower) -> None:
+        try:
+            for segment, size, event in follower.poll():
+                if isinstance(event, Selected):
+                    self._selected(segment, event, size)
+                elif isinstance(event, Truncated):
+                    self._report(
+                        f"{safe_path(segment.log_path)}: it had {event.was} bytes and was cut to {event.size}; the"
+                        " dump goes on there"
+                    )
+                else:
+                    self._damage(segment.log_path, event, size)
+        except OSError as error:
+            if not follower.is_done:
+                self._failed(follower.path, error)
+            follower.is_done = True
+
+    def _partitions_now(self, path: str) -> Iterator[str]:
+        try:
+            directory = LogDirectory(path)
+        except OSError:
+            return
+        for name in directory.partition_names:
+            yield os.path.join(path, name)
+
+    # --- what is met
+
+    def _selected(self, segment: Segment, selected: Selected, size: int) -> None:
+        if self._left == 0:
+            raise _LimitReached
+        self._begin(segment, size)
+        batches_only = self._options.batches_only
+        if selected.starts or self._batch is None:
+            self._batch = batch_at(selected.block, selected.row)
+            self._printer.batch(self._batch)
+            self._count(batches_only)
+        if batches_only or not selected.picks:
+            return
+        if self._left is not None:
+            selected = selected._replace(picks=selected.picks[: self._left])
+        self._printer.records(self._batch, selected)
+        self._count(len(selected.picks))
+
+    def _count(self, printed: int) -> None:
+        if self._left is not None and printed:
+            self._left -= printed
+            if self._left == 0:
+                raise _LimitReached
+
+    def _begin(self, segment: Segment, size: int) -> None:
+        if segment.log_path == self._begun:
+            return
+        self._begun = segment.log_path
+        partition = partition_of(os.path.dirname(os.path.abspath(segment.log_path)))
+        origin = Origin(
+            safe_path(segment.log_path),
+            partition.topic if partition else None,
+            partition.partition if partition else None,
+            None if segment.is_checkpoint else segment.base_offset,
+        )
+        self._printer.begin(origin, size)
+
+    def _damage(self, path: str, damage: Damage, size: int) -> None:
+        onward = f"the dump goes on at byte {damage.resumed}"
+        if damage.resumed >= size:
+            onward = "no batch that can be trusted follows"
+        self._report(f"{safe_path(path)}: byte {damage.position}: {safe(damage.text)}; {onward}")
+
+    def _report(self, text: str) -> None:
+        """Say what is wrong with the data, after what was printed before it."""
+        self._out.flush()
+        complain(text)
+        self.code = max(self.code, exit_codes.FINDINGS)
+
+    def _failed(self, path: str, error: OSError) -> None:
+        """Say that a file cannot be read."""
+        if isinstance(error, BrokenPipeError):
+            raise error
+        self._out.flush()
+        complain(f"{safe_path(path)}: {error.strerror or error}")
+        self.code = exit_codes.INCOMPLETE
+
+
+def _jobs_of(place: Place, options: Options) -> list[Job]:
+    """What is to be dumped of a place. Raises FileNotFoundError where a directory has nothing of it."""
+    jobs = list(_jobs(place, options))
+    if not jobs and not (options.follow and isinstance(place, LogDirectory)):
+        words = " or ".join(word for word, kinds in INCLUDED.items() if options.kinds.intersection(kinds))
+        raise FileNotFoundError(2, f"there is nothing to dump in it ({words})", safe_path(place.path))
+    return jobs
+
+
+def _jobs(place: Place, options: Options) -> Iterator[Job]:
+    if isinstance(place, KafkaFile):
+        yield place
+    elif isinstance(place, PartitionLog):
+        if names.LOG in options.kinds and (place.segments or options.follow):
+            yield place
+        for name, says in place.files.items():
+            if says.kind in options.kinds and says.kind != names.LOG and says.state == names.LIVE:
+                yield kafka_file(os.path.join(place.path, name))
+    else:
+        for name in place.files:
+            says = names.parse_file_name(name)
+            if says.kind in options.kinds and says.kind != names.LOG and says.state == names.LIVE:
+                yield kafka_file(os.path.join(place.path, name))
+        for partition in place.partitions():
+            yield from _jobs(partition, options)
+
+
+def _row_type(job: Job, options: Options) -> str:
+    if isinstance(job, PartitionLog) or job.name.kind in _LOGS:
+        return "batch" if options.batches_only else "record"
+    return TABLES[job.name.kind].type
+
+
+def _columns(job: Job, options: Options) -> tuple[str, ...]:
+    if isinstance(job, PartitionLog) or job.name.kind in _LOGS:
+        return BATCH_COLUMNS if options.batches_only else RECORD_COLUMNS
+    return TABLES[job.name.kind].all_columns()
+
+
+def _format(out: Output, options: Options) -> Format:
+    if options.format == "jsonl":
+        from .dump_json import JsonLines
+
+        return JsonLines(out.write)
+    if options.format == "csv":
+        from .dump_csv import CsvRows
+
+        return CsvRows(out.write, batches=options.batches_only)
+    from .dump_text import TextLines
+
+    return TextLines(out.write, color=wants_color(options.color), full=options.full)

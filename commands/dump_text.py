@@ -1,4 +1,4 @@
-"""`kdump dump --format text`: for people. A line for a batch, then its records, aligned; nothing here drives a terminal."""
+"""`kdump dump --format text`: for people. A line for a batch, then its records, aligned; none drives a terminal."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TextLines:
         offsets = f"{batch.base_offset}..{batch.last_offset}"
         records = f"{batch.record_count} record{'' if batch.record_count == 1 else 's'}"
         if batch.magic < 2 and batch.record_count < 0:
-            offsets, records = f"..{batch.last_offset}", "records"
+            offsets, records = f"..{batch.last_offset}", "? records"
         cells = (offsets, records, f"at {batch.position}")
         # what was widest so far in this file, so that the lines of batches stand under each other
         self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
@@ -52,7 +52,8 @@ class TextLines:
             cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)
         )
         parts = [f"batch {offsets}  {records}  {position}  {batch.size:>7} B  v{batch.magic} {batch.codec:<6}"]
-        parts.append(f"{batch.timestamp_type} {self._time(batch.max_timestamp)}".rstrip())
+        timed = batch.timestamp_type != NO_TIMESTAMP_TYPE
+        parts.append(f"{batch.timestamp_type} {_time(batch.max_timestamp)}" if timed else _time(-1))
         if batch.magic >= 2:
             parts.append(f"epoch {batch.leader_epoch}")
         if batch.producer_id >= 0:
@@ -65,7 +66,7 @@ class TextLines:
         if batch.is_control:
             parts.append("control")
         if batch.delete_horizon is not None:
-            parts.append(f"delete horizon {self._time(batch.delete_horizon)}")
+            parts.append(f"delete horizon {_time(batch.delete_horizon)}")
         self._write(f"{self._head('  '.join(parts))}\n")
 
     def records(self, batch: Batch, selected: Selected) -> None:
@@ -86,23 +87,22 @@ class TextLines:
         key_width = min(KEY_WIDTH, max(map(len, keys)))
         dim, undim = self._dim.before, self._dim.after
         color, uncolor = key_style.before, key_style.after
-        timed = batch.timestamp_type != NO_TIMESTAMP_TYPE
+        times = [_time(row[1]) for row in rows] if batch.timestamp_type != NO_TIMESTAMP_TYPE else [""] * len(rows)
+        time_width = max(map(len, times))
         lines = []
-        for row, key, value in zip(rows, keys, values, strict=True):
-            offset, timestamp, _, _, _, _, _, headers_at, count = row
-            time = f"{dim}{self._time(timestamp)}{undim}  " if timed else ""
+        for row, time, key, value in zip(rows, times, keys, values, strict=True):
             lines.append(
-                f"  {offset:>{offset_width}}  {time}{color}{key:<{key_width}}{uncolor}  {value}\n"
+                f"  {row[0]:>{offset_width}}  {dim}{time:<{time_width}}{undim}  {color}{key:<{key_width}}{uncolor}  {value}\n"
             )
-            if count:
-                lines += self._headers(source, headers_at, count, offset_width + 4)
+            if row[8]:
+                lines += self._headers(source, row[7], row[8], offset_width + 4)
         self._write("".join(lines))
 
     def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
         """A title, the names of the columns, and the rows under them; a time also in ISO 8601."""
         self._begin(origin, "")
-        names = [name for name in table.columns]
-        widths = [len(name) for name in names]
+        names = table.columns
+        widths = list(map(len, names))
         rows = iter(rows)
         first = True
         while chunk := [self._cells(names, row) for row in islice(rows, TABLE_ROWS)]:
@@ -125,12 +125,9 @@ class TextLines:
 
     def _cells(self, names: Sequence[str], row: Sequence[Value]) -> list[str]:
         return [
-            self._time(value) if name == "timestamp" and isinstance(value, int) else _cell(value)
+            _time(value) if name == "timestamp" and isinstance(value, int) else _cell(value)
             for name, value in zip(names, row, strict=True)
         ]
-
-    def _time(self, ms: int) -> str:
-        return "no time" if ms == -1 else f"{iso_time(ms)} {ms}"
 
     def _headers(self, source: bytes | bytearray, position: int, count: int, indent: int) -> list[str]:
         pairs = header_pairs(source, position, count)
@@ -153,7 +150,9 @@ class TextLines:
             return self._binary(data)
         if text.isprintable():
             return '"null"' if text == "null" else text
-        return self._binary(data) if "\0" in text else safe(text)
+        shown = safe(text)
+        # much to be escaped is not text that happens to be UTF-8, but numbers and the like
+        return self._binary(data) if len(shown) > 1.5 * len(text) else shown
 
     def _binary(self, data: bytes | bytearray) -> str:
         size = len(data)
@@ -196,6 +195,10 @@ def _control_type(key: bytes | None) -> int | None:
 
 def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None:
     return bytes(source[position : position + length]) if length >= 0 else None
+
+
+def _time(ms: int) -> str:
+    return "no time" if ms == -1 else f"{iso_time(ms)} {ms}"
 
 
 def _cell(value: Value) -> str:

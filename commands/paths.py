@@ -17,8 +17,6 @@ from kdump.storage.partition_log import PartitionLog
 
 from .output import safe_path
 
-from .output import safe_path
-
 
 class KafkaFile(NamedTuple):
     """A single file, with what its name and that of its directory say (None: not a partition's directory)."""

@@ -53,8 +53,8 @@ class Follower:
         self._position: int | None = None  # up to which it has been read
         self._stamp = (-1, -1)  # size and time of change of the file when it was last looked at
 
-    def poll(self) -> Iterator[tuple[Segment, Event]]:
-        """What has come, with the segment that it is in; nothing while there is no such file.
+    def poll(self) -> Iterator[tuple[Segment, int, Event]]:
+        """What has come, with the segment that it is in and its size in bytes; nothing while there is no such file.
 
         Raises OSError other than FileNotFoundError: a broker deletes, renames and rolls as it likes.
         """
@@ -75,7 +75,7 @@ class Follower:
             self._stamp = stamp
             with log:
                 for event in self._read(segment, log, growing=number == len(segments)):
-                    yield segment, event
+                    yield segment, log.size, event
             if self.is_done:
                 return
 

@@ -52,11 +52,10 @@ class EpochCache:
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget the epochs that end before `start_offset`; the one that goes on there begins there now."""
-        before = None
-        while self.entries and self.entries[0].start_offset <= start_offset:
-            before = self.entries.pop(0)
-        if before:
-            self.entries.insert(0, EpochEntry(before.epoch, start_offset))
+        later = (number for number, entry in enumerate(self.entries) if entry.start_offset > start_offset)
+        ended = next(later, len(self.entries))
+        if ended:
+            self.entries[:ended] = [EpochEntry(self.entries[ended - 1].epoch, start_offset)]
             self.is_written = True
 
     def clear(self) -> None:

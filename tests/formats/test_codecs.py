@@ -328,7 +328,7 @@ class TestGzip:
             (b"PK", "Not in GZIP format"),
             (b"\x1f\x8b\x07", "Unsupported compression method"),
             (member(RECORD, 4, b"\xff\xff"), "Unexpected end of GZIP header"),
-            (member(RECORD, 8)[:14].replace(b"\0\0\0\0\0\xff", b"\0\0\0\0\0\xff") + b"x" * 9, None),
+            (member(RECORD)[:3] + b"\x08" + bytes(6) + b"name", "Unexpected end of GZIP header"),
             (member(RECORD, 2, b"\0\0"), "Corrupt GZIP header"),
             (member(RECORD)[:10], "Unexpected end of ZLIB input stream"),
             (member(RECORD)[:-9], "Unexpected end of ZLIB input stream"),
@@ -340,9 +340,8 @@ class TestGzip:
             (member(b"")[:10] + b"\x07", "invalid block type"),
         ],
     )
-    def test_damage(self, data: bytes, error: str | None) -> None:
-        message = refused(GZIP, data)
-        assert error is None or message == error
+    def test_damage(self, data: bytes, error: str) -> None:
+        assert refused(GZIP, data) == error
 
     def test_members_are_joined(self) -> None:
         assert decompress(GZIP, member(b"one ") + member(b"") + member(b"two")) == b"one two"

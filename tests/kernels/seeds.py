@@ -149,7 +149,7 @@ def seeds() -> list[Seed]:
         _v2("v2 LogAppendTime", records(2), attributes=LOG_APPEND_TIME, max_timestamp=NOW + 99, leader_epoch=4),
         _v2("v2 delete horizon", records(2), attributes=DELETE_HORIZON, base_timestamp=NOW + 86_400_000),
         _v2("v2 highest offsets", records(3, MAX_OFFSET - 2)),
-        _v2("v2 offsets overflow", [one[0]._replace(offset=9)], base_offset=0, last_offset=(1 << 31) - 1),
+        _v2("v2 largest offset delta", [one[0]._replace(offset=9)], base_offset=0, last_offset=(1 << 31) - 1),
         _v2("v2 lowest timestamps", [NewRecord(0, -(1 << 63), b"k", b"v")], base_timestamp=(1 << 63) - 1),
         _v2("v2 compacted", records(3, 50, 5), base_offset=40, last_offset=99),
         _v2("v2 empty", [], base_offset=5, last_offset=6, base_timestamp=-1, max_timestamp=1000, producer_id=7),

@@ -40,7 +40,11 @@ _KAFKA_FEED = 8 << 10  # the input buffer that Kafka gives to GZIPInputStream
 
 
 def decompress(data: Buffer, limit: int) -> bytes:
-    """The output of all members. Raises CodecError, LimitError past `limit` bytes."""
+    """The output of all members. Raises CodecError, LimitError past `limit` bytes.
+
+    isal, where it is installed, takes some Huffman codes that leave bit patterns unused and that zlib refuses; such a
+    member passes here, though not in Kafka, if its checksum is right.
+    """
     try:
         import isal.isal_zlib
     except ImportError:

@@ -3,6 +3,7 @@
 cdef enum:
     FLUSH_SIZE = 1 << 18
     LINE_SIZE = 1024  # more than the numbers and names of any line take
+    FIELDS_SIZE = 256  # more than the fields from a batch line's count to its delete horizon take when that is absent
 
 ctypedef struct Out:
     uint8_t *p
@@ -25,14 +26,26 @@ cdef int reserve(Out *out, size_t size) except -1 nogil:
     return 0
 
 
-cdef inline void put(Out *out, const char *text, size_t length) noexcept nogil:
-    """Literal text, for which there is room."""
-    memcpy(out.p + out.length, text, length)
-    out.length += length
+# A line is written through a cursor of its own, which stays in a register, up to where something of unknown length comes.
 
 
-cdef inline void put_number(Out *out, int64_t number) noexcept nogil:
-    out.length += kdump_put_number(out.p + out.length, number)
+cdef inline uint8_t *put(uint8_t *to, const char *text, size_t length) noexcept nogil:
+    """Literal text, for which there is room; where it ends."""
+    memcpy(to, text, length)
+    return to + length
+
+
+cdef inline uint8_t *put_number(uint8_t *to, int64_t number) noexcept nogil:
+    return to + kdump_put_number(to, number)
+
+
+cdef inline void advance(Out *out, uint8_t *to) noexcept nogil:
+    """What was written up to `to` belongs to the output."""
+    out.length = <size_t>(to - out.p)
+
+
+cdef inline uint8_t *cursor(Out *out) noexcept nogil:
+    return out.p + out.length
 
 
 cdef inline bint continues(uint8_t byte) noexcept nogil:
@@ -85,26 +98,22 @@ cdef int put_text(Out *out, const uint8_t *p, size_t n) except -1 nogil:
                 out.length += <size_t>length
             else:
                 reserve(out, 3 + n - at)
-                put(out, b"\xef\xbf\xbd", 3)
+                advance(out, put(cursor(out), b"\xef\xbf\xbd", 3))
             at += <size_t>length
         reserve(out, n - at)
     return 0
 
 
-cdef inline void put_timestamp_type(Out *out, const Batches *b, int64_t row) noexcept nogil:
+cdef inline uint8_t *put_timestamp_type(uint8_t *to, const Batches *b, int64_t row) noexcept nogil:
     if b.magic[row] == 0:
-        put(out, b" NoTimestampType: ", 18)
-    elif b.attributes[row] & LOG_APPEND_TIME:
-        put(out, b" LogAppendTime: ", 16)
-    else:
-        put(out, b" CreateTime: ", 13)
+        return put(to, b" NoTimestampType: ", 18)
+    if b.attributes[row] & LOG_APPEND_TIME:
+        return put(to, b" LogAppendTime: ", 16)
+    return put(to, b" CreateTime: ", 13)
 
 
-cdef inline void put_bool(Out *out, bint value) noexcept nogil:
-    if value:
-        put(out, b"true", 4)
-    else:
-        put(out, b"false", 5)
+cdef inline uint8_t *put_bool(uint8_t *to, bint value) noexcept nogil:
+    return put(to, b"true", 4) if value else put(to, b"false", 5)
 
 
 cdef inline int64_t last_sequence(const Batches *b, int64_t row) noexcept nogil:
@@ -115,72 +124,105 @@ cdef inline int64_t last_sequence(const Batches *b, int64_t row) noexcept nogil:
     )
 
 
-cdef void put_batch_fields(Out *out, const Batches *b, int64_t row) noexcept nogil:
+cdef inline uint8_t *put_offsets(uint8_t *to, const Batches *b, int64_t row) noexcept nogil:
+    to = put_number(put(to, b"baseOffset: ", 12), b.base_offset[row])
+    return put_number(put(to, b" lastOffset: ", 13), b.last_offset[row])
+
+
+cdef inline uint8_t *put_batch_fields(uint8_t *to, const Batches *b, int64_t row) noexcept nogil:
+    """The part of a batch line from its count to its delete horizon."""
     cdef int64_t attributes = b.attributes[row]
-    put(out, b"baseOffset: ", 12)
-    put_number(out, b.base_offset[row])
-    put(out, b" lastOffset: ", 13)
-    put_number(out, b.last_offset[row])
-    put(out, b" count: ", 8)
-    put_number(out, b.count[row])
-    put(out, b" baseSequence: ", 15)
-    put_number(out, b.base_sequence[row])
-    put(out, b" lastSequence: ", 15)
-    put_number(out, last_sequence(b, row))
-    put(out, b" producerId: ", 13)
-    put_number(out, b.producer_id[row])
-    put(out, b" producerEpoch: ", 16)
-    put_number(out, b.producer_epoch[row])
-    put(out, b" partitionLeaderEpoch: ", 23)
-    put_number(out, b.leader_epoch[row])
-    put(out, b" isTransactional: ", 18)
-    put_bool(out, attributes & TRANSACTIONAL != 0)
-    put(out, b" isControl: ", 12)
-    put_bool(out, attributes & CONTROL != 0)
+    to = put_number(put(to, b" count: ", 8), b.count[row])
+    to = put_number(put(to, b" baseSequence: ", 15), b.base_sequence[row])
+    to = put_number(put(to, b" lastSequence: ", 15), last_sequence(b, row))
+    to = put_number(put(to, b" producerId: ", 13), b.producer_id[row])
+    to = put_number(put(to, b" producerEpoch: ", 16), b.producer_epoch[row])
+    to = put_number(put(to, b" partitionLeaderEpoch: ", 23), b.leader_epoch[row])
+    to = put_bool(put(to, b" isTransactional: ", 18), attributes & TRANSACTIONAL != 0)
+    to = put_bool(put(to, b" isControl: ", 12), attributes & CONTROL != 0)
     if attributes & DELETE_HORIZON:
-        put(out, b" deleteHorizonMs: OptionalLong[", 31)
-        put_number(out, b.base_timestamp[row])
-        put(out, b"]", 1)
-    else:
-        put(out, b" deleteHorizonMs: OptionalLong.empty", 36)
+        to = put_number(put(to, b" deleteHorizonMs: OptionalLong[", 31), b.base_timestamp[row])
+        return put(to, b"]", 1)
+    return put(to, b" deleteHorizonMs: OptionalLong.empty", 36)
 
 
-cdef int put_batch_line(Out *out, const Batches *b, int64_t row, Fault *fault) except -1 nogil:
+ctypedef struct Repeat:
+    # the fields of the last batch line: the next batch mostly has the same ones
+    uint8_t text[FIELDS_SIZE]
+    size_t length
+    int64_t count
+    int64_t producer_id
+    int64_t producer_epoch
+    int64_t leader_epoch
+    int64_t attributes
+
+
+cdef inline uint8_t *repeat_batch_fields(uint8_t *to, const Batches *b, int64_t row, Repeat *last) noexcept nogil:
+    """As put_batch_fields, which is only called where something changed."""
+    cdef uint8_t *end
+    if b.base_sequence[row] != -1 or b.attributes[row] & DELETE_HORIZON:
+        return put_batch_fields(to, b, row)
+    if (
+        last.length
+        and last.count == b.count[row]
+        and last.producer_id == b.producer_id[row]
+        and last.producer_epoch == b.producer_epoch[row]
+        and last.leader_epoch == b.leader_epoch[row]
+        and last.attributes == b.attributes[row]
+    ):
+        memcpy(to, last.text, FIELDS_SIZE)  # of a fixed size, since that is several times faster
+        return to + last.length
+    end = put_batch_fields(to, b, row)
+    last.length = <size_t>(end - to)
+    memcpy(last.text, to, last.length)
+    last.count = b.count[row]
+    last.producer_id = b.producer_id[row]
+    last.producer_epoch = b.producer_epoch[row]
+    last.leader_epoch = b.leader_epoch[row]
+    last.attributes = b.attributes[row]
+    return end
+
+
+cdef int put_batch_line(Out *out, const Batches *b, int64_t row, Repeat *last, Fault *fault) except -1 nogil:
     cdef int64_t codec = b.attributes[row] & CODEC_MASK
+    cdef uint8_t *to
     reserve(out, LINE_SIZE)
+    to = cursor(out)
     if b.magic[row] >= 2:
-        put_batch_fields(out, b, row)
+        to = repeat_batch_fields(put_offsets(to, b, row), b, row, last)
     else:
-        put(out, b"offset: ", 8)
-        put_number(out, b.last_offset[row])
+        to = put(to, b"offset: ", 8)
+        to = put_number(to, b.last_offset[row])
         if b.magic[row] < 0:
+            advance(out, to)
             return fail(fault, LEGACY_MAGIC, b.magic[row], 0)
     if codec > 4:
+        advance(out, to)
         return fail(fault, UNKNOWN_CODEC, codec, 0)
-    put(out, b" position: ", 11)
-    put_number(out, b.position[row])
-    put_timestamp_type(out, b, row)
-    put_number(out, b.max_timestamp[row])
-    put(out, b" size: ", 7)
-    put_number(out, b.size[row])
-    put(out, b" magic: ", 8)
-    put_number(out, b.magic[row])
-    put(out, b" compresscodec: ", 16)
+    to = put(to, b" position: ", 11)
+    to = put_number(to, b.position[row])
+    to = put_timestamp_type(to, b, row)
+    to = put_number(to, b.max_timestamp[row])
+    to = put(to, b" size: ", 7)
+    to = put_number(to, b.size[row])
+    to = put(to, b" magic: ", 8)
+    to = put_number(to, b.magic[row])
+    to = put(to, b" compresscodec: ", 16)
     if codec == 0:
-        put(out, b"none", 4)
+        to = put(to, b"none", 4)
     elif codec == 1:
-        put(out, b"gzip", 4)
+        to = put(to, b"gzip", 4)
     elif codec == 2:
-        put(out, b"snappy", 6)
+        to = put(to, b"snappy", 6)
     elif codec == 3:
-        put(out, b"lz4", 3)
+        to = put(to, b"lz4", 3)
     else:
-        put(out, b"zstd", 4)
-    put(out, b" crc: ", 6)
-    put_number(out, b.crc[row])
-    put(out, b" isvalid: ", 10)
-    put_bool(out, b.valid[row] != 0)
-    put(out, b"\n", 1)
+        to = put(to, b"zstd", 4)
+    to = put(to, b" crc: ", 6)
+    to = put_number(to, b.crc[row])
+    to = put(to, b" isvalid: ", 10)
+    to = put_bool(to, b.valid[row] != 0)
+    advance(out, put(to, b"\n", 1))
     return 0
 
 
@@ -188,7 +230,7 @@ cdef int put_header_names(Out *out, const Source *s, const Record *r) except -1 
     cdef int64_t at = r.headers_position, length = 0, position = 0, i
     for i in range(r.headers_count):
         if i:
-            put(out, b",", 1)
+            advance(out, put(cursor(out), b",", 1))
         get_varint(s.data, &at, s.end, &length)
         put_text(out, s.data + at, <size_t>length)
         at += length
@@ -199,14 +241,11 @@ cdef int put_header_names(Out *out, const Source *s, const Record *r) except -1 
 
 cdef inline int put_contents(Out *out, const Source *s, const Record *r, bint bar) except -1 nogil:
     if r.key_length >= 0:
-        if bar:
-            put(out, b"| key: ", 7)
-        else:
-            put(out, b" key: ", 6)
+        advance(out, put(cursor(out), b"| key: ", 7) if bar else put(cursor(out), b" key: ", 6))
         put_text(out, s.data + r.key_position, <size_t>r.key_length)
         reserve(out, LINE_SIZE)
     if r.value_length >= 0:
-        put(out, b" payload: ", 10)
+        advance(out, put(cursor(out), b" payload: ", 10))
         put_text(out, s.data + r.value_position, <size_t>r.value_length)
         reserve(out, LINE_SIZE)
     return 0
@@ -220,10 +259,12 @@ cdef class LogText:
     cdef object control
     cdef int64_t last_offset
     cdef Out out
+    cdef Repeat last
 
     def __cinit__(self):
         self.out.p = NULL
         self.out.length = self.out.capacity = 0
+        self.last.length = 0
 
     def __init__(self, bint deep, bint print_data, bint skip_metadata, control):
         self.gaps = array.array("q")
@@ -284,7 +325,7 @@ cdef class LogText:
         cdef int64_t row
         cdef const Source *s
         for row in range(first, stop):
-            if put_batch_line(&self.out, b, row, fault):
+            if put_batch_line(&self.out, b, row, &self.last, fault):
                 return 0
             if self.deep:
                 s = &sources[row - first]
@@ -326,36 +367,42 @@ cdef class LogText:
         self, const Batches *b, int64_t row, const Source *s, const Record *r, Fault *fault
     ) except -1 nogil:
         cdef Out *out = &self.out
+        cdef uint8_t *to
         cdef bint control = b.attributes[row] & CONTROL != 0
         self.follow(r.offset)
         reserve(out, LINE_SIZE)
         if not self.skip_metadata:
-            put(out, b"| offset: ", 10)
-            put_number(out, r.offset)
-            put_timestamp_type(out, b, row)
-            put_number(out, r.timestamp)
-            put(out, b" keySize: ", 10)
-            put_number(out, r.key_length)
-            put(out, b" valueSize: ", 12)
-            put_number(out, r.value_length)
-            put(out, b" sequence: ", 11)
-            put_number(out, r.sequence)
-            put(out, b" headerKeys: [", 14)
-            put_header_names(out, s, r)
-            put(out, b"]", 1)
+            to = put(cursor(out), b"| offset: ", 10)
+            to = put_number(to, r.offset)
+            to = put_timestamp_type(to, b, row)
+            to = put_number(to, r.timestamp)
+            to = put(to, b" keySize: ", 10)
+            to = put_number(to, r.key_length)
+            to = put(to, b" valueSize: ", 12)
+            to = put_number(to, r.value_length)
+            to = put(to, b" sequence: ", 11)
+            to = put_number(to, r.sequence)
+            if r.headers_count:
+                advance(out, put(to, b" headerKeys: [", 14))
+                put_header_names(out, s, r)
+                to = put(cursor(out), b"]", 1)
+            else:
+                to = put(to, b" headerKeys: []", 15)
+            advance(out, to)
             if control:
                 self.control_text(s, r, fault)
                 if fault.code:
                     return 0
         if self.print_data and not control:
             put_contents(out, s, r, self.skip_metadata)
-        put(out, b"\n", 1)
+        advance(out, put(cursor(out), b"\n", 1))
         return 0
 
     cdef int control_text(self, const Source *s, const Record *r, Fault *fault) except -1 nogil:
         cdef int16_t version, number
         cdef const uint8_t *key = s.data + r.key_position
         cdef const uint8_t *value = s.data + r.value_position
+        cdef uint8_t *to = cursor(&self.out)
         if r.key_length < 0:
             return fail(fault, CONTROL_NO_KEY, 0, 0)
         if r.key_length < 4:
@@ -373,18 +420,17 @@ cdef class LogText:
             if version < 0:
                 return fail(fault, MARKER_VERSION, version, 0)
             if number:
-                put(&self.out, b" endTxnMarker: COMMIT coordinatorEpoch: ", 40)
+                to = put(to, b" endTxnMarker: COMMIT coordinatorEpoch: ", 40)
             else:
-                put(&self.out, b" endTxnMarker: ABORT coordinatorEpoch: ", 39)
-            put_number(&self.out, get32(value + 2))
+                to = put(to, b" endTxnMarker: ABORT coordinatorEpoch: ", 39)
+            advance(&self.out, put_number(to, get32(value + 2)))
             return 0
         if number == 2:
-            put(&self.out, b" controlType: LEADER_CHANGE(2)", 30)
+            advance(&self.out, put(to, b" controlType: LEADER_CHANGE(2)", 30))
             return 0
         if number < 0 or number > 6:
-            put(&self.out, b" controlType: UNKNOWN(", 22)
-            put_number(&self.out, number)
-            put(&self.out, b")", 1)
+            to = put_number(put(to, b" controlType: UNKNOWN(", 22), number)
+            advance(&self.out, put(to, b")", 1))
             return 0
         with gil:
             self.kraft_text(number, value, r.value_length)
@@ -394,8 +440,8 @@ cdef class LogText:
         cdef bytes content = PyBytes_FromStringAndSize(<const char *>value, length) if length >= 0 else None
         cdef bytes text = self.control(number, content)
         reserve(&self.out, <size_t>PyBytes_GET_SIZE(text) + LINE_SIZE)
-        put(&self.out, b" ", 1)
-        put(&self.out, PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
+        advance(&self.out, put(cursor(&self.out), b" ", 1))
+        advance(&self.out, put(cursor(&self.out), PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text)))
         return 0
 
     cdef int messages(
@@ -421,27 +467,28 @@ cdef class LogText:
     ) except -1 nogil:
         cdef Out *out = &self.out
         cdef Record r
+        cdef uint8_t *to
         self.follow(m.offset)
         reserve(out, LINE_SIZE)
         if not self.skip_metadata:
             if get_key(s, m, &r, fault) or get_value(s, m, &r, fault):
                 return 0
-            put(out, b"| offset: ", 10)
-            put_number(out, m.offset)
-            put_timestamp_type(out, b, row)
-            put_number(out, m.timestamp)
-            put(out, b" keySize: ", 10)
-            put_number(out, r.key_length)
-            put(out, b" valueSize: ", 12)
-            put_number(out, r.value_length)
-            put(out, b" isValid: ", 10)
-            put_bool(out, message_is_valid(s, m))
-            put(out, b" crc: ", 6)
-            put_number(out, <uint32_t>get32(s.data + m.position))
-            put(out, b"}", 1)
+            to = put(cursor(out), b"| offset: ", 10)
+            to = put_number(to, m.offset)
+            to = put_timestamp_type(to, b, row)
+            to = put_number(to, m.timestamp)
+            to = put(to, b" keySize: ", 10)
+            to = put_number(to, r.key_length)
+            to = put(to, b" valueSize: ", 12)
+            to = put_number(to, r.value_length)
+            to = put(to, b" isValid: ", 10)
+            to = put_bool(to, message_is_valid(s, m))
+            to = put(to, b" crc: ", 6)
+            to = put_number(to, <uint32_t>get32(s.data + m.position))
+            advance(out, put(to, b"}", 1))
         if self.print_data:
             if get_contents(s, m, &r, fault):
                 return 0
             put_contents(out, s, &r, self.skip_metadata)
-        put(out, b"\n", 1)
+        advance(out, put(cursor(out), b"\n", 1))
         return 0

@@ -1,0 +1,100 @@
+"""`kdump dump`: batches and records of files, partition directories and log directories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from kdump.selection import Selection
+
+from . import filters
+from .dump_run import INCLUDED, Options, dump
+from .paths import expand
+
+
+def _read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """An option's callback that reads its text (or each of its texts) by a function of `filters`."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        try:
+            return tuple(map(read, value)) if isinstance(value, tuple) else value and read(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return callback
+
+
+def _kinds(text: str) -> frozenset[str]:
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if word != "all" and word not in INCLUDED:
+            raise ValueError(f"{word!r} is not one of {', '.join(INCLUDED)}, all")
+    return frozenset(kind for word, kinds in INCLUDED.items() if word in words or "all" in words for kind in kinds)
+
+
+@click.command("dump")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--format", "format_", type=click.Choice(("text", "jsonl", "csv")), default="text", show_default=True,
+    help="text for people, one JSON object a line, or comma-separated rows.",
+)
+@click.option("--offsets", metavar="A:B", callback=_read_by(filters.offset_range),
+    help="Records from offset A up to, but without, B. Either may be left out; N alone is that one offset.")
+@click.option("--since", metavar="TIME", callback=_read_by(filters.time_ms),
+    help="Records of this time or later: ISO 8601 (UTC unless it names a zone) or milliseconds.")
+@click.option("--until", metavar="TIME", callback=_read_by(filters.time_ms),
+    help="Records of before this time.")
+@click.option("--key", metavar="KEY", callback=_read_by(filters.content),
+    help="Records with this key: text, hex:0a0b, base64:Cgs=, or re: and a regular expression to be found in it"
+    " (text: before a text that looks like one of these).")
+@click.option("--producer-id", "producer_ids", type=int, multiple=True, metavar="ID",
+    help="Batches of this producer (-1: of none). May be repeated: of any of them.")
+@click.option("--header", "headers", multiple=True, metavar="NAME[=VALUE]", callback=_read_by(filters.header),
+    help="Records that have this header, with this value (given like a key). May be repeated: all of them.")
+@click.option("--batches-only", is_flag=True, help="Print batches, not their records.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N",
+    help="Stop after N records (batches with --batches-only; rows of other files).")
+@click.option("--follow", is_flag=True,
+    help="Go on with what is appended, across new segments, until interrupted.")
+@click.option("--include", "kinds", metavar="LIST", default="log", show_default=True, callback=_read_by(_kinds),
+    help=f"What to dump of a directory, separated by commas: {', '.join(INCLUDED)}, all.")
+@click.option("--full", is_flag=True, help="In text, show binary keys and values to their end.")
+@click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
+    help="Colour in text; auto: on a terminal, unless NO_COLOR is set.")
+@click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
+@click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
+    callback=_read_by(filters.size),
+    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and passed over.")
+def command(
+    paths: tuple[str, ...],
+    format_: str,
+    offsets: tuple[int | None, int | None] | None,
+    since: int | None,
+    until: int | None,
+    producer_ids: tuple[int, ...],
+    no_index: bool,
+    max_decompressed_size: int,
+    key: Any,
+    headers: tuple[Any, ...],
+    **options: Any,
+) -> int:
+    """Print the batches and records of logs, and the entries of the files beside them.
+
+    PATHs are files (.log and its indexes, snapshots, checkpoints), partition directories or log directories, in any
+    mix. The file's name says what it holds, the directory's name which partition it belongs to. Of a directory the
+    logs are dumped unless --include says otherwise.
+    """
+    start_offset, stop_offset = offsets or (None, None)
+    selection = Selection(start_offset, stop_offset, since, until, frozenset(producer_ids), key, headers)
+    return dump(
+        expand(paths),
+        Options(
+            selection=selection,
+            format=format_,
+            use_indexes=not no_index,
+            max_decompressed=max_decompressed_size,
+            **options,
+        ),
+    )

@@ -1,0 +1,73 @@
+"""What is lost with a stretch of a .log: bytes, and the batches and records that could still be read."""
+
+from __future__ import annotations
+
+from kdump import kernels
+from kdump.blocks import BatchBlock, RecordBlock
+from kdump.errors import KdumpError
+from kdump.formats.faults import DamageError
+from kdump.payloads import payload_of
+from kdump.recovery.log_view import LogView
+from kdump.recovery.outcome import Loss
+from kdump.storage.log_file import BUFFER_SIZE, LogFile
+from kdump.storage.scan import Damage, scan
+
+
+def count_loss(log: LogView, base_offset: int, position: int) -> tuple[Loss, str | None]:
+    """What the bytes from `position` to the end of `log` hold, and the damage right at `position` if there is some.
+
+    `base_offset` is the segment's: it bounds what is believed behind damage. Raises OSError.
+    """
+    if log.file is None or position >= log.size:
+        return Loss(), None
+    start, end = log.origin + position, log.origin + log.size
+    zeros = end - start if _all_zeros(log.file, start, end) else 0
+    batches = records = 0
+    first_offset = last_offset = None
+    reason = None
+    for part in scan(log.file, base_offset, start, end, whole=False):
+        if isinstance(part, Damage):
+            if part.position == start:
+                reason = part.text
+            continue
+        batches += part.stop - part.first
+        records += _records(log, part.block, part.first, part.stop)
+        if first_offset is None:
+            first_offset = _base_offset(part.block, part.first)
+        last_offset = part.block.last_offset[part.stop - 1]
+    return Loss(end - start, zeros, batches, records, first_offset, last_offset), reason
+
+
+def _base_offset(block: BatchBlock, row: int) -> int:
+    """The first offset of a batch; of a v0/v1 wrapper its last one, for only its content tells more."""
+    return block.last_offset[row] if block.count[row] < 0 else block.base_offset[row]
+
+
+def _records(log: LogView, block: BatchBlock, first: int, stop: int) -> int:
+    counts = block.count[first:stop]
+    if min(counts) >= 0:
+        return sum(counts)
+    return sum(
+        _wrapped(*log.batch_at(block, row)) if count < 0 else count for row, count in enumerate(counts, first)
+    )
+
+
+def _wrapped(block: BatchBlock, row: int) -> int:
+    """How many records a v0/v1 wrapper holds (or a v2 batch whose count is negative: none)."""
+    if block.magic[row] >= 2:
+        return 0
+    try:
+        payload = payload_of(block, row)
+    except (DamageError, KdumpError):
+        return 0
+    records = RecordBlock()
+    records.seek(row)
+    total = 0
+    while kernels.decode(block, records, row, row + 1, [payload]):
+        total += records.length
+    return total + records.length
+
+
+def _all_zeros(file: LogFile, start: int, end: int) -> bool:
+    pieces = (file.read(at, min(BUFFER_SIZE, end - at)) for at in range(start, end, BUFFER_SIZE))
+    return all(piece.count(0) == len(piece) for piece in pieces)

@@ -1,0 +1,236 @@
+"""Recover one segment as Kafka does: check every batch, rebuild the indexes, note epochs and producers, cut the rest.
+
+An index entry is due at the first batch that starts more than index.interval.bytes behind the last one that has an
+entry: its last offset and its position, and in the time index the largest timestamp so far with the last offset of
+the first batch that has it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from kdump.blocks import BatchBlock
+from kdump.formats import names
+from kdump.formats.batch import wrap64
+from kdump.formats.index_entries import ABORTED_TXN_VERSION, AbortedTxn, encode_aborted_txns
+from kdump.recovery.config import TopicConfig
+from kdump.recovery.epoch_cache import EpochCache
+from kdump.recovery.errors import ILLEGAL_ARGUMENT, InvalidMarkerError, InvalidOffsetError, LoadError, OffsetOverflowError
+from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
+from kdump.recovery.log_view import LogView
+from kdump.recovery.losses import count_loss
+from kdump.recovery.outcome import TRUNCATE, Loss, Step
+from kdump.recovery.producer_batches import RecoveredBatches
+from kdump.recovery.producer_state import CompletedTxn, ProducerStates
+from kdump.recovery.segments import MAX_RELATIVE_OFFSET, LoadedSegment, fits
+
+
+class SegmentRecovery:
+    """The recovery of one segment, to be `run` once."""
+
+    def __init__(
+        self,
+        segment: LoadedSegment,
+        config: TopicConfig,
+        states: ProducerStates,
+        epochs: EpochCache | None,
+        partition: str,
+    ) -> None:
+        """`states` must be those at the segment's base offset; `partition` names it in Kafka's texts."""
+        self.segment = segment
+        self.config = config
+        self.states = states
+        self.epochs = epochs
+        self.partition = partition
+        base, full = segment.base_offset, segment.directory.full
+        index, time_index = segment.file(names.OFFSET_INDEX), segment.file(names.TIME_INDEX)
+        self.offsets = OffsetIndexBuilder(base, config.segment_index_bytes, index, full(index))
+        self.times = TimeIndexBuilder(base, config.segment_index_bytes, time_index, full(time_index))
+        self.aborted: list[AbortedTxn] = []
+        self.valid_bytes = 0
+        self._last_entry_at = 0
+        self._max_timestamp = -1
+        self._offset_of_max = base
+        self._marker_error: InvalidMarkerError | None = None
+
+    def run(self) -> Step | None:
+        """Recover; the step that cuts the .log, if it has to be cut. Raises LoadError, OSError.
+
+        Where it raises, the files are left as Kafka would leave them half-way.
+        """
+        segment = self.segment
+        segment.open_offset_index()
+        segment.open_time_index()
+        txn_index = segment.file(names.TXN_INDEX)
+        if segment.directory.exists(txn_index):
+            segment.directory.write(txn_index, b"")
+        with segment.open_log() as log:
+            try:
+                self._walk(log)
+                step = self._cut(log)
+                self.times.maybe_append(self._max_timestamp, self._offset_of_max, last=True)
+            finally:
+                self._store()
+        segment.close()
+        return step
+
+    def _walk(self, log: LogView) -> None:
+        batches = RecoveredBatches(self.states, log, self.partition, self._abort)
+        self._last_entry_at = log.origin
+        for block in log.blocks():
+            stop = _first_invalid(block)
+            self._take(log, block, stop, batches)
+            if stop < block.length or self._marker_error:
+                return
+
+    def _take(self, log: LogView, block: BatchBlock, stop: int, batches: RecoveredBatches) -> None:
+        """Take the valid rows of a block, in the order in which Kafka would find something wrong with them."""
+        limit = self._first_overflow(block, stop)
+        error: LoadError | None = None
+        if limit < stop:
+            error = OffsetOverflowError(block.last_offset[limit], self.segment.base_offset, log.name)
+        before = self._index_state()
+        invalid_row, invalid = self._index(log, block, limit)
+        if invalid:
+            limit, error = invalid_row, invalid
+        try:
+            batches.apply(block, 0, limit)
+        except InvalidMarkerError as marker_error:
+            self._end_map(block, marker_error.row)
+            limit = marker_error.row + 1
+            self._marker_error, error = marker_error, None
+            self._restore(before)
+            self._index(log, block, limit)
+        else:
+            self._end_map(block, limit)
+        self._assign_epochs(log, block, limit)
+        if limit:
+            self.valid_bytes = block.position[limit - 1] + block.size[limit - 1] - log.origin
+        if error:
+            raise error
+
+    def _first_overflow(self, block: BatchBlock, stop: int) -> int:
+        """The first row whose last offset is too far from the base offset; `stop` without any."""
+        base = self.segment.base_offset
+        last_offsets = block.last_offset[:stop]
+        if not last_offsets or (min(last_offsets) >= base and max(last_offsets) - base <= MAX_RELATIVE_OFFSET):
+            return stop
+        return next((row for row, offset in enumerate(last_offsets) if not fits(offset, base)), stop)
+
+    def _index(self, log: LogView, block: BatchBlock, stop: int) -> tuple[int, LoadError | None]:
+        """Add the index entries that the rows up to `stop` call for; the row where that fails, and how."""
+        positions, last_offset = block.position, block.last_offset
+        interval = self.config.index_interval_bytes
+        row = 0
+        while row < stop:
+            at = bisect_right(positions, self._last_entry_at + interval, row, stop)
+            after = min(at + 1, stop)
+            self._note_max_timestamp(block, row, after)
+            if at < stop:
+                try:
+                    self.offsets.append(last_offset[at], positions[at] - log.origin)
+                    self.times.maybe_append(self._max_timestamp, self._offset_of_max)
+                except LoadError as error:
+                    return at, error
+                self._last_entry_at = positions[at]
+            row = after
+        return stop, None
+
+    def _note_max_timestamp(self, block: BatchBlock, first: int, stop: int) -> None:
+        latest = max(block.max_timestamp[first:stop])
+        if latest > self._max_timestamp:
+            self._max_timestamp = latest
+            self._offset_of_max = block.last_offset[block.max_timestamp.index(latest, first, stop)]
+
+    def _index_state(self) -> tuple[int, int, int, int, int]:
+        return len(self.offsets), len(self.times), self._last_entry_at, self._max_timestamp, self._offset_of_max
+
+    def _restore(self, state: tuple[int, int, int, int, int]) -> None:
+        offsets, times, self._last_entry_at, self._max_timestamp, self._offset_of_max = state
+        self.offsets.cut(offsets)
+        self.times.cut(times)
+
+    def _end_map(self, block: BatchBlock, stop: int) -> None:
+        """The producer state reaches behind the last v2 batch before row `stop`."""
+        for row in range(stop - 1, -1, -1):
+            if block.magic[row] >= 2:
+                self.states.map_end_offset = wrap64(block.last_offset[row] + 1)
+                return
+
+    def _assign_epochs(self, log: LogView, block: BatchBlock, stop: int) -> None:
+        epochs = self.epochs
+        leader_epochs = block.leader_epoch[:stop]
+        if epochs is None or not leader_epochs or max(leader_epochs) <= epochs.latest_epoch:
+            return
+        for row, epoch in enumerate(leader_epochs):
+            if epoch > epochs.latest_epoch:
+                epochs.assign(epoch, block.base_offset[row], log.name)
+
+    def _abort(self, txn: CompletedTxn, last_stable_offset: int) -> None:
+        """Add an aborted transaction to the .txnindex. Raises LoadError where the markers' offsets do not increase."""
+        name = self.segment.file(names.TXN_INDEX)
+        if self.aborted and self.aborted[-1].last_offset >= txn.last_offset:
+            raise LoadError(
+                ILLEGAL_ARGUMENT,
+                f"The last offset of appended transactions must increase sequentially, but {txn.last_offset} is not"
+                f" greater than current last offset {self.aborted[-1].last_offset} of index"
+                f" {self.segment.directory.full(name)}",
+                name,
+            )
+        self.aborted.append(
+            AbortedTxn(ABORTED_TXN_VERSION, txn.producer_id, txn.first_offset, txn.last_offset, last_stable_offset)
+        )
+
+    def _cut(self, log: LogView) -> Step | None:
+        if log.size <= self.valid_bytes:
+            return None
+        loss, damage = count_loss(log, self.segment.base_offset, self.valid_bytes)
+        why = str(self._marker_error) if self._marker_error else damage
+        self.segment.directory.cut(log.name, self.valid_bytes)
+        return Step(
+            TRUNCATE,
+            log.name,
+            why or "what follows is no whole batch",
+            position=self.valid_bytes,
+            size=self.valid_bytes,
+            loss=loss,
+        )
+
+    def _store(self) -> None:
+        """Put the indexes as they are into the files, which have their full size until they are trimmed."""
+        segment, directory = self.segment, self.segment.directory
+        for kind, index in ((names.OFFSET_INDEX, self.offsets), (names.TIME_INDEX, self.times)):
+            data = index.content()
+            directory.write(segment.file(kind), data, max(len(data), self._full_size(kind)))
+        segment.offset_entries, segment.time_entries = len(self.offsets), len(self.times)
+        if self.aborted:
+            directory.write(segment.file(names.TXN_INDEX), encode_aborted_txns(self.aborted))
+
+    def _full_size(self, kind: str) -> int:
+        entry_size = names.INDEX_KINDS and (8 if kind == names.OFFSET_INDEX else 12)
+        return self.config.segment_index_bytes // entry_size * entry_size
+
+
+def empty_segment(segment: LoadedSegment) -> Loss:
+    """Cut a segment to nothing, its indexes too, as Kafka does where its offsets do not increase; what is lost."""
+    directory = segment.directory
+    with segment.open_log() as log:
+        position = segment.find(log, segment.base_offset)
+        if position is None:
+            return Loss()
+        loss, _ = count_loss(log, segment.base_offset, position)
+    directory.cut(segment.file(names.LOG), position)
+    for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
+        directory.write(segment.file(kind), b"")
+    segment.offset_entries = segment.time_entries = 0
+    if directory.exists(segment.file(names.TXN_INDEX)):
+        directory.write(segment.file(names.TXN_INDEX), b"")
+    return loss
+
+
+def _first_invalid(block: BatchBlock) -> int:
+    """The first row whose size or CRC does not hold; the block's length where all do."""
+    try:
+        return block.valid.index(0, 0, block.length)
+    except ValueError:
+        return block.length

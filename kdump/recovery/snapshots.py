@@ -1,0 +1,73 @@
+"""The producer snapshots of a partition directory, as one producer state manager of the broker knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kdump.formats import names
+from kdump.formats.names import parse_file_name
+from kdump.recovery.directory import VirtualDirectory
+from kdump.recovery.errors import NUMBER_FORMAT, LoadError
+from kdump.recovery.segments import file_name
+
+STRAY = "no segment begins at its offset"
+
+
+class SnapshotFiles:
+    """The snapshots by offset (absolute: the state is that before it).
+
+    The broker lists them once and then trusts its list: several managers live side by side while it recovers, and
+    each may delete a file that another one has written.
+    """
+
+    def __init__(self, directory: VirtualDirectory) -> None:
+        """List the snapshots. Raises LoadError for a name without an offset."""
+        self.directory = directory
+        self.by_offset: dict[int, str] = {}
+        for name in directory.names():
+            says = parse_file_name(name)
+            if says.kind != names.PRODUCER_SNAPSHOT or says.state != names.LIVE:
+                continue
+            if says.offset is None:
+                raise LoadError(NUMBER_FORMAT, f'For input string: "{name.partition(".")[0]}"', name)
+            self.by_offset[says.offset] = name
+
+    def latest(self) -> int | None:
+        """The highest offset of a snapshot; None without any."""
+        return max(self.by_offset, default=None)
+
+    def read(self, offset: int) -> bytes:
+        """The content of a snapshot."""
+        return self.directory.read(self.by_offset[offset])
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Write a snapshot. A longer file of its name keeps its tail, as the broker does not truncate it."""
+        name = file_name(offset, names.PRODUCER_SNAPSHOT)
+        if self.directory.size(name) > len(data):
+            data += self.directory.read(name, len(data))
+        self.directory.write(name, data)
+        self.by_offset[offset] = name
+
+    def delete(self, offset: int, why: str) -> None:
+        """Delete a snapshot if it is on the list."""
+        name = self.by_offset.pop(offset, None)
+        if name:
+            self.directory.delete(name, why)
+
+    def delete_outside(self, log_start_offset: int, end_offset: int) -> None:
+        """Delete the snapshots that are of no use for the state between the two offsets."""
+        for offset in sorted(self.by_offset):
+            if offset > end_offset:
+                self.delete(offset, f"it lies behind offset {end_offset}, from which on state is rebuilt")
+            elif offset <= log_start_offset:
+                self.delete(offset, f"it lies at or before the log start offset {log_start_offset}")
+
+    def remove_stray(self, bases: Iterable[int]) -> None:
+        """List the snapshots anew and delete those at which no segment begins, except the last if none is behind it."""
+        self.by_offset = SnapshotFiles(self.directory).by_offset
+        keep = set(bases)
+        stray = sorted(offset for offset in self.by_offset if offset not in keep)
+        for offset in stray[:-1]:
+            self.delete(offset, STRAY)
+        if stray and keep and stray[-1] < max(keep):
+            self.delete(stray[-1], STRAY)
