@@ -10,7 +10,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
 from struct import Struct
 
@@ -99,37 +99,35 @@ ONE_RECORD = Log("one-record", "one-record batches, values of 100 B", 128 * MIB,
 LZ4_JSON = Log("lz4", "lz4 batches of 16 KB of 200 B JSON records", 64 * MIB, 78, click_event, LZ4)
 ZSTD_JSON = Log("zstd", "zstd batches of 16 KB of 200 B JSON records", 64 * MIB, 78, click_event, ZSTD)
 LOGS = (LARGE, ONE_RECORD, LZ4_JSON, ZSTD_JSON)
-TINY = Log("tiny", "one batch of one record", MIB, 1, hundred_bytes, distinct=1)
+TINY = Log("tiny", "one batch of one record", 256, 1, hundred_bytes, distinct=1)
 
 
 def generate(log: Log, folder: Path, divisor: int = 1) -> Path:
     """The log's file in `folder`, of a size divided by `divisor`; written unless it is there already."""
     batches = list(log.batches())
-    limit = len(batches[0]) if log is TINY else log.size // divisor
+    size = _whole_batches(batches, log.size // divisor)
     path = log.path(folder)
-    if not _is_there(path, batches, limit):
+    if not _is_there(path, batches, size):
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "wb") as file:
-            for stretch in _stretches(log, batches, limit):
+            for stretch in _stretches(log, batches, size):
                 file.write(stretch)
     return path
 
 
-def _is_there(path: Path, batches: list[bytes], limit: int) -> bool:
+def _is_there(path: Path, batches: list[bytes], size: int) -> bool:
     """Whether the file has the right size and starts with the batches."""
-    start = b"".join(batches)[:limit]
+    start = b"".join(batches)[:size]
     try:
         with open(path, "rb") as file:
-            return os.fstat(file.fileno()).st_size == _file_size(batches, limit) and start.startswith(
-                file.read(min(len(start), _file_size(batches, limit)))
-            )
+            return os.fstat(file.fileno()).st_size == size and file.read(len(start)) == start
     except FileNotFoundError:
         return False
 
 
-def _file_size(batches: list[bytes], limit: int) -> int:
-    """How many bytes the whole batches within `limit` take."""
-    rounds, left = divmod(limit, sum(map(len, batches)))
+def _whole_batches(batches: list[bytes], limit: int) -> int:
+    """How many bytes, at most `limit`, the batches take when they are repeated."""
+    left = limit % sum(map(len, batches))
     size = limit - left
     for batch in batches:
         if len(batch) > left:
@@ -139,21 +137,15 @@ def _file_size(batches: list[bytes], limit: int) -> int:
     return size
 
 
-def _stretches(log: Log, batches: list[bytes], limit: int) -> Iterator[memoryview]:
+def _stretches(log: Log, batches: list[bytes], size: int) -> Iterator[memoryview]:
     """The file's content: all the batches with their base offsets, again and again."""
     stretch = bytearray(b"".join(batches))
-    ends: list[int] = []
-    for batch in batches:
-        ends.append((ends[-1] if ends else 0) + len(batch))
-    starts = [0, *ends[:-1]]
+    starts = [0, *accumulate(map(len, batches))][:-1]
     offsets = count(0, log.records)
-    left = _file_size(batches, limit)
-    while left:
+    for done in range(0, size, len(stretch)):
         for start in starts:
             BASE_OFFSET.pack_into(stretch, start, next(offsets))
-        size = min(left, len(stretch))
-        yield memoryview(stretch)[:size]
-        left -= size
+        yield memoryview(stretch)[: size - done]
 
 
 if __name__ == "__main__":

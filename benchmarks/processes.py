@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 # A process starts out with the peak memory of the one that forked it, so a small one does it.
 LAUNCHER = """
@@ -20,6 +20,7 @@ _, status, used = os.wait4(child, 0)
 wall = time.perf_counter() - start
 print(wall, used.ru_utime + used.ru_stime, used.ru_maxrss, os.waitstatus_to_exitcode(status))
 """
+Name = TypeVar("Name", bound=Hashable)
 PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
@@ -46,11 +47,11 @@ def run(command: Sequence[str]) -> Cost:
     return Cost(float(wall), float(cpu), int(peak) * PEAK_UNIT)
 
 
-def measure(commands: Mapping[str, Sequence[str]], repeat: int) -> dict[str, Cost]:
-    """The median costs of each command; they take turns, after a first turn that only fills the caches."""
+def measure(commands: Mapping[Name, Sequence[str]], repeat: int) -> dict[Name, Cost]:
+    """The costs of each command: median seconds, largest peak. They take turns; the first only fills the caches."""
     for command in commands.values():
         run(command)
-    costs: dict[str, list[Cost]] = {name: [] for name in commands}
+    costs: dict[Name, list[Cost]] = {name: [] for name in commands}
     for _ in range(repeat):
         for name, command in commands.items():
             costs[name].append(run(command))

@@ -12,7 +12,7 @@ from kdump.errors import KdumpError
 
 from . import exit_codes
 
-COMMANDS = {"dump": "dump", "lookup": "lookup", "ls": "ls"}
+COMMANDS = {"dump": "dump", "lookup": "lookup", "ls": "ls", "startup": "startup"}
 """Name of each command and the module of this package that holds it as `command`."""
 
 

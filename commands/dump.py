@@ -10,7 +10,8 @@ import click
 from kdump.selection import Selection
 
 from . import filters
-from .dump_run import INCLUDED, Options, dump
+from .dump_jobs import INCLUDED, Options
+from .dump_run import dump
 from .paths import expand
 
 
@@ -19,7 +20,9 @@ def _read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Param
 
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         try:
-            return tuple(map(read, value)) if isinstance(value, tuple) else value and read(value)
+            if isinstance(value, tuple):
+                return tuple(map(read, value))
+            return None if value is None else read(value)
         except ValueError as error:
             raise click.BadParameter(str(error), ctx, param) from None
 
@@ -83,8 +86,41 @@ def command(
     """Print the batches and records of logs, and the entries of the files beside them.
 
     PATHs are files (.log and its indexes, snapshots, checkpoints), partition directories or log directories, in any
-    mix. The file's name says what it holds, the directory's name which partition it belongs to. Of a directory the
-    logs are dumped unless --include says otherwise.
+    mix; a quoted pattern will do. A file's name says what it holds, its directory's name which partition it belongs
+    to. Of a directory the logs are dumped that a broker would serve, and what --include names besides; files that
+    wait for deletion or replacement (.deleted, .swap, .cleaned) are dumped when they are named.
+
+    Options that select combine: what is printed meets them all. Offsets and times lead through the index files to
+    where reading starts, so that little of a large log is read; --no-index reads all of it, where indexes are not to
+    be trusted. Of batches, those are printed that have a record to show. Filters do not apply to the entries of files
+    that are no logs.
+
+    Damage does not end a dump. It is reported on standard error, a line each with file and byte position, and the
+    dump goes on at the next batch whose header is plausible and whose CRC holds. Nothing is ever written or created
+    beside what is read.
+
+    In text, bytes that are not text are shown in hexadecimal with their number, and control characters are escaped.
+    The schema of jsonl and csv is in docs/dump-format.md of the project: bytes that are not UTF-8 are null there, with
+    a twin in base64.
+
+    \b
+    Examples:
+      kdump dump orders-0/00000000000000000000.log
+      kdump dump /var/lib/kafka/data/orders-0 --offsets 1000:1100
+      kdump dump orders-0 --since 2024-05-01T12:00 --until 2024-05-01T12:05 --format jsonl
+      kdump dump orders-0 --key user-17 --header trace-id --limit 10
+      kdump dump /var/lib/kafka/data --batches-only --producer-id 4001
+      kdump dump __cluster_metadata-0 --include kraft-snapshot,checkpoints
+      kdump dump orders-0 --follow --format jsonl | jq -r 'select(.type == "record").value'
+      kdump dump 'orders-*/*.timeindex' --format csv
+
+    \b
+    Exit codes:
+      0    everything was read
+      1    damage was met, and reported
+      2    the command line is wrong
+      3    a file could not be found or read
+      130  interrupted
     """
     start_offset, stop_offset = offsets or (None, None)
     selection = Selection(start_offset, stop_offset, since, until, frozenset(producer_ids), key, headers)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from kdump.formats.sequences import last_sequence
 from kdump.records import Batch
 from kdump.sweep import Selected
 
@@ -115,11 +114,10 @@ class Format(Protocol):
 
 def batch_values(batch: Batch) -> tuple[Value, ...]:
     """The values of BATCH_COLUMNS from `position` on."""
-    is_wrapper = batch.record_count < 0  # of v0/v1: what is in it is not known without decompressing it
     return (
         batch.position,
         batch.size,
-        None if is_wrapper and batch.magic < 2 else batch.base_offset,
+        None if batch.is_wrapper else batch.base_offset,
         batch.last_offset,
         batch.magic,
         batch.codec,
@@ -132,8 +130,8 @@ def batch_values(batch: Batch) -> tuple[Value, ...]:
         batch.producer_id,
         batch.producer_epoch,
         batch.base_sequence,
-        last_sequence(batch.base_sequence, batch.last_offset - batch.base_offset),
-        None if is_wrapper and batch.magic < 2 else batch.record_count,
+        batch.last_sequence,
+        None if batch.is_wrapper else batch.record_count,
         batch.leader_epoch,
         batch.is_transactional,
         batch.is_control,

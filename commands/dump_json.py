@@ -10,9 +10,7 @@ from json.encoder import encode_basestring_ascii as quote_ascii
 from kdump.records import Batch, header_pairs
 from kdump.sweep import Selected
 
-from .dump_formats import BATCH_COLUMNS, Origin, Table, Value, Write, batch_values
-
-_BATCH = "".join(f',"{name}":%s' for name in BATCH_COLUMNS[3:])
+from .dump_formats import Origin, Table, Value, Write
 
 
 class JsonLines:
@@ -31,8 +29,19 @@ class JsonLines:
 
     def batch(self, batch: Batch) -> None:
         """The batch's object."""
-        values = _BATCH % tuple(map(json_text, batch_values(batch)))
-        self._write(f'{{"type":"batch",{self._place}{values}}}\n')
+        b = batch
+        is_whole = not b.is_wrapper
+        horizon = b.delete_horizon
+        self._write(
+            f'{{"type":"batch",{self._place},"position":{b.position},"size":{b.size}'
+            f',"baseOffset":{b.base_offset if is_whole else "null"},"lastOffset":{b.last_offset},"magic":{b.magic}'
+            f',"codec":"{b.codec}","crc":{b.crc},"isValid":{json_text(b.valid)},"timestampType":"{b.timestamp_type}"'
+            f',"baseTimestamp":{b.base_timestamp},"maxTimestamp":{b.max_timestamp}'
+            f',"deleteHorizonMs":{"null" if horizon is None else horizon},"producerId":{b.producer_id}'
+            f',"producerEpoch":{b.producer_epoch},"baseSequence":{b.base_sequence},"lastSequence":{b.last_sequence}'
+            f',"count":{b.record_count if is_whole else "null"},"partitionLeaderEpoch":{b.leader_epoch}'
+            f',"isTransactional":{json_text(b.is_transactional)},"isControl":{json_text(b.is_control)}}}\n'
+        )
 
     def records(self, batch: Batch, selected: Selected) -> None:
         """An object for each record."""

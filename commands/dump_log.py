@@ -55,6 +55,8 @@ def _dump(options: Options) -> int:
     try:
         for path in options.files:
             dump.file(path)
+    except BrokenPipeError:
+        raise
     except (JavaError, KdumpError, OSError) as error:
         out.flush()
         died = java_error(error)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
 from kdump.errors import KdumpError
 from kdump.follow import Follower, Truncated
 from kdump.formats import names
-from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.records import Batch, batch_at
-from kdump.selection import Selection
 from kdump.storage.log_directory import LogDirectory
 from kdump.storage.partition_log import PartitionLog
 from kdump.storage.scan import Damage
@@ -23,58 +19,18 @@ from kdump.storage.segment import Segment
 from kdump.sweep import Selected, Sweep
 
 from . import exit_codes
-from .dump_formats import BATCH_COLUMNS, RECORD_COLUMNS, Format, Origin
-from .dump_tables import TABLES, rows_of
+from .dump_formats import Format, Origin, Value
+from .dump_jobs import LOGS, Job, Options, columns, jobs_of, row_type
 from .output import Output, complain, escape_json, safe, safe_path, wants_color
-from .paths import KafkaFile, Place, kafka_file, partition_of
+from .paths import KafkaFile, Place, partition_of
 
 POLL_SECONDS = 0.2
-
-CHECKPOINTS = "checkpoints"
-INCLUDED = {
-    "log": (names.LOG,),
-    "index": (names.OFFSET_INDEX,),
-    "timeindex": (names.TIME_INDEX,),
-    "txnindex": (names.TXN_INDEX,),
-    "snapshot": (names.PRODUCER_SNAPSHOT,),
-    "kraft-snapshot": (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT),
-    CHECKPOINTS: (
-        *names.OFFSET_CHECKPOINTS,
-        names.LEADER_EPOCH_CHECKPOINT,
-        names.PARTITION_METADATA,
-        names.META_PROPERTIES,
-        names.CLEAN_SHUTDOWN,
-        names.QUORUM_STATE,
-    ),
-}
-"""The words of --include, and the kinds of files (formats.names) that each stands for."""
-
-_LOGS = (names.LOG, names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)
-
-
-@dataclass(slots=True)
-class Options:
-    """What the command line asks for. `kinds` are those of formats.names that directories are dumped for."""
-
-    selection: Selection = field(default_factory=Selection)
-    kinds: frozenset[str] = frozenset((names.LOG,))
-    format: str = "text"
-    color: str = "auto"
-    full: bool = False
-    batches_only: bool = False
-    limit: int | None = None
-    follow: bool = False
-    use_indexes: bool = True
-    max_decompressed: int = DEFAULT_LIMIT
-
-
-Job = PartitionLog | KafkaFile
 
 
 def dump(places: list[Place], options: Options) -> int:
     """Dump what `places` are, and return the exit code. Raises click.UsageError, FileNotFoundError, OutputError."""
-    jobs = [job for place in places for job in _jobs_of(place, options)]
-    types = {_row_type(job, options) for job in jobs}
+    jobs = [job for place in places for job in jobs_of(place, options)]
+    types = {row_type(job, options) for job in jobs}
     if options.format == "csv" and len(types) > 1:
         raise click.UsageError(
             f"--format csv prints rows of one kind, and these files have {', '.join(sorted(types))}: dump them one"
@@ -82,7 +38,7 @@ def dump(places: list[Place], options: Options) -> int:
         )
     with Output(escape_json if options.format == "jsonl" else None) as out:
         if options.format == "csv":
-            out.write(f"{','.join(_columns(jobs[0], options))}\n")
+            out.write(f"{','.join(columns(jobs, options))}\n")
         run = _Run(out, _format(out, options), options)
         try:
             if options.follow:
@@ -106,7 +62,7 @@ class _Run:
         self._options = options
         self._left = options.limit
         self._batch: Batch | None = None
-        self._begun = ""  # path of the log whose beginning was printed last
+        self._begun: Segment | None = None  # whose beginning was printed last
         selection = options.selection
         self._is_filtered = selection.reads_records or selection.compares_headers
 
@@ -118,12 +74,19 @@ class _Run:
             if isinstance(job, PartitionLog):
                 for segment in self._options.selection.segments(job, use_indexes=self._options.use_indexes):
                     self._segment(segment)
-            elif job.name.kind in _LOGS:
-                self._segment(Segment(job.path))
             else:
-                self._table(job)
+                self._file(job)
+
+    def _file(self, file: KafkaFile) -> None:
+        if file.name.kind in names.SEGMENT_KINDS and file.name.offset is None:
+            self._report(f"{safe_path(file.path)}: passed over, its name does not begin with an offset")
+        elif file.name.kind in LOGS:
+            self._segment(Segment(file.path))
+        else:
+            self._table(file)
 
     def _segment(self, segment: Segment) -> None:
+        self._check_limit()
         options = self._options
         try:
             with segment.open_log() as log:
@@ -147,6 +110,9 @@ class _Run:
             self._failed(segment.log_path, error)
 
     def _table(self, file: KafkaFile) -> None:
+        from .dump_tables import TABLES, rows_of
+
+        self._check_limit()
         partition = file.partition
         origin = Origin(
             safe_path(file.path),
@@ -160,17 +126,18 @@ class _Run:
 
         rows = rows_of(file, report)
         try:
-            self._printer.table(TABLES[file.name.kind], origin, rows if self._left is None else self._counted(rows))
+            self._printer.table(TABLES[file.name.kind], origin, self._counted(rows))
         except KdumpError as error:
             self._report(f"{safe_path(file.path)}: {safe(str(error))}")
         except OSError as error:
             self._failed(file.path, error)
 
-    def _counted(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def _counted(self, rows: Iterator[Sequence[Value]]) -> Iterator[Sequence[Value]]:
         for row in rows:
-            if self._left == 0:
-                return
-            self._left -= 1
+            if self._left is not None:
+                if self._left == 0:
+                    return
+                self._left -= 1
             yield row
 
     # --- whatever comes
@@ -179,17 +146,20 @@ class _Run:
         """Dump everything as it is now, then what is appended, until nothing that is wanted can come."""
         followers = {}
         for job in jobs:
-            if isinstance(job, KafkaFile) and job.name.kind not in _LOGS:
-                self._table(job)
+            if isinstance(job, KafkaFile) and (job.name.kind not in LOGS or job.name.offset is None):
+                self._file(job)
             else:
                 followers[job.path] = self._follower(job.path, single=isinstance(job, KafkaFile))
         directories = [place.path for place in places if isinstance(place, LogDirectory)]
+        if not followers and not directories:
+            raise click.UsageError("--follow follows logs, and there is none among the files given")
         while True:
-            for follower in followers.values():
+            waiting = [follower for follower in followers.values() if not follower.is_done]
+            if not waiting and not directories:
+                return
+            for follower in waiting:
                 self._poll(follower)
             self._out.flush()
-            if not directories and all(follower.is_done for follower in followers.values()):
-                return
             time.sleep(POLL_SECONDS)
             for path in directories:
                 for found in self._partitions_now(path):
@@ -219,8 +189,7 @@ class _Run:
                 else:
                     self._damage(segment.log_path, event, size)
         except OSError as error:
-            if not follower.is_done:
-                self._failed(follower.path, error)
+            self._failed(follower.path, error)
             follower.is_done = True
 
     def _partitions_now(self, path: str) -> Iterator[str]:
@@ -234,9 +203,9 @@ class _Run:
     # --- what is met
 
     def _selected(self, segment: Segment, selected: Selected, size: int) -> None:
-        if self._left == 0:
-            raise _LimitReached
-        self._begin(segment, size)
+        self._check_limit()
+        if segment is not self._begun:
+            self._begin(segment, size)
         batches_only = self._options.batches_only
         if selected.starts or self._batch is None:
             self._batch = batch_at(selected.block, selected.row)
@@ -250,15 +219,18 @@ class _Run:
         self._count(len(selected.picks))
 
     def _count(self, printed: int) -> None:
-        if self._left is not None and printed:
+        if self._left is not None:
             self._left -= printed
-            if self._left == 0:
-                raise _LimitReached
+            self._check_limit()
+
+    def _check_limit(self) -> None:
+        if self._left == 0:
+            raise _LimitReached
 
     def _begin(self, segment: Segment, size: int) -> None:
-        if segment.log_path == self._begun:
+        begun, self._begun = self._begun, segment
+        if begun and begun.log_path == segment.log_path:
             return
-        self._begun = segment.log_path
         partition = partition_of(os.path.dirname(os.path.abspath(segment.log_path)))
         origin = Origin(
             safe_path(segment.log_path),
@@ -271,7 +243,7 @@ class _Run:
     def _damage(self, path: str, damage: Damage, size: int) -> None:
         onward = f"the dump goes on at byte {damage.resumed}"
         if damage.resumed >= size:
-            onward = "no batch that can be trusted follows"
+            onward = "nothing that can be trusted follows"
         self._report(f"{safe_path(path)}: byte {damage.position}: {safe(damage.text)}; {onward}")
 
     def _report(self, text: str) -> None:
@@ -282,50 +254,9 @@ class _Run:
 
     def _failed(self, path: str, error: OSError) -> None:
         """Say that a file cannot be read."""
-        if isinstance(error, BrokenPipeError):
-            raise error
         self._out.flush()
         complain(f"{safe_path(path)}: {error.strerror or error}")
         self.code = exit_codes.INCOMPLETE
-
-
-def _jobs_of(place: Place, options: Options) -> list[Job]:
-    """What is to be dumped of a place. Raises FileNotFoundError where a directory has nothing of it."""
-    jobs = list(_jobs(place, options))
-    if not jobs and not (options.follow and isinstance(place, LogDirectory)):
-        words = " or ".join(word for word, kinds in INCLUDED.items() if options.kinds.intersection(kinds))
-        raise FileNotFoundError(2, f"there is nothing to dump in it ({words})", safe_path(place.path))
-    return jobs
-
-
-def _jobs(place: Place, options: Options) -> Iterator[Job]:
-    if isinstance(place, KafkaFile):
-        yield place
-    elif isinstance(place, PartitionLog):
-        if names.LOG in options.kinds and (place.segments or options.follow):
-            yield place
-        for name, says in place.files.items():
-            if says.kind in options.kinds and says.kind != names.LOG and says.state == names.LIVE:
-                yield kafka_file(os.path.join(place.path, name))
-    else:
-        for name in place.files:
-            says = names.parse_file_name(name)
-            if says.kind in options.kinds and says.kind != names.LOG and says.state == names.LIVE:
-                yield kafka_file(os.path.join(place.path, name))
-        for partition in place.partitions():
-            yield from _jobs(partition, options)
-
-
-def _row_type(job: Job, options: Options) -> str:
-    if isinstance(job, PartitionLog) or job.name.kind in _LOGS:
-        return "batch" if options.batches_only else "record"
-    return TABLES[job.name.kind].type
-
-
-def _columns(job: Job, options: Options) -> tuple[str, ...]:
-    if isinstance(job, PartitionLog) or job.name.kind in _LOGS:
-        return BATCH_COLUMNS if options.batches_only else RECORD_COLUMNS
-    return TABLES[job.name.kind].all_columns()
 
 
 def _format(out: Output, options: Options) -> Format:

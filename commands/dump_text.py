@@ -7,7 +7,6 @@ from itertools import islice
 
 from kdump.errors import KdumpError
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
-from kdump.formats.sequences import last_sequence
 from kdump.records import NO_TIMESTAMP_TYPE, Batch, header_pairs
 from kdump.sweep import Selected
 
@@ -31,27 +30,29 @@ class TextLines:
         self._dim = Style(color, dim=True)
         self._key = Style(color, "green")
         self._control = Style(color, "yellow")
-        self._widths = [0, 0, 0]
+        self._widths = [0, 0, 0]  # of offsets, number of records and position in the lines of batches
         self._begun = False
 
     def begin(self, origin: Origin, size: int) -> None:
         """The title of a log."""
         self._begin(origin, size_text(size))
-        self._widths = [0, 0, 0]
+        self._widths = [2 * len(str(origin.number or 0)) + 10, 11, 11]
 
     def batch(self, batch: Batch) -> None:
         """The line of a batch."""
-        offsets = f"{batch.base_offset}..{batch.last_offset}"
-        records = f"{batch.record_count} record{'' if batch.record_count == 1 else 's'}"
-        if batch.magic < 2 and batch.record_count < 0:
-            offsets, records = f"..{batch.last_offset}", "? records"
-        cells = (offsets, records, f"at {batch.position}")
+        offsets = f"{'' if batch.is_wrapper else batch.base_offset}..{batch.last_offset}"
+        count = "?" if batch.is_wrapper else str(batch.record_count)
+        records = f"{count} record" if count == "1" else f"{count} records"
+        position = f"at {batch.position}"
         # what was widest so far in this file, so that the lines of batches stand under each other
-        self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
-        offsets, records, position = (
-            cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)
-        )
-        parts = [f"batch {offsets}  {records}  {position}  {batch.size:>7} B  v{batch.magic} {batch.codec:<6}"]
+        widths = self._widths
+        widths[0] = max(widths[0], len(offsets))
+        widths[1] = max(widths[1], len(records))
+        widths[2] = max(widths[2], len(position))
+        parts = [
+            f"batch {offsets:<{widths[0]}}  {records:<{widths[1]}}  {position:<{widths[2]}}  {batch.size:>7} B"
+            f"  v{batch.magic} {batch.codec:<6}"
+        ]
         timed = batch.timestamp_type != NO_TIMESTAMP_TYPE
         parts.append(f"{batch.timestamp_type} {_time(batch.max_timestamp)}" if timed else _time(-1))
         if batch.magic >= 2:
@@ -59,8 +60,7 @@ class TextLines:
         if batch.producer_id >= 0:
             parts.append(f"producer {batch.producer_id} epoch {batch.producer_epoch}")
         if batch.base_sequence >= 0:
-            last = last_sequence(batch.base_sequence, batch.last_offset - batch.base_offset)
-            parts.append(f"seq {batch.base_sequence}..{last}")
+            parts.append(f"seq {batch.base_sequence}..{batch.last_sequence}")
         if batch.is_transactional:
             parts.append("transactional")
         if batch.is_control:
@@ -92,7 +92,8 @@ class TextLines:
         lines = []
         for row, time, key, value in zip(rows, times, keys, values, strict=True):
             lines.append(
-                f"  {row[0]:>{offset_width}}  {dim}{time:<{time_width}}{undim}  {color}{key:<{key_width}}{uncolor}  {value}\n"
+                f"  {row[0]:>{offset_width}}  {dim}{time:<{time_width}}{undim}"
+                f"  {color}{key:<{key_width}}{uncolor}  {value}\n"
             )
             if row[8]:
                 lines += self._headers(source, row[7], row[8], offset_width + 4)

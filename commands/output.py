@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Self
 
@@ -36,11 +36,13 @@ class OutputError(click.ClickException):
 
 @contextmanager
 def output_errors() -> Iterator[None]:
-    """Tell the errors of writing from those of reading; that nobody reads on is none, and passes."""
+    """Tell the errors of writing from those of reading. Where nobody reads on, the command is done."""
     try:
         yield
     except BrokenPipeError:
-        raise
+        with suppress(OSError):  # what is still held somewhere is of no use to anyone
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.exceptions.Exit(exit_codes.OK) from None
     except OSError as error:
         raise OutputError(f"cannot write to standard output: {error.strerror}") from None
 

@@ -54,14 +54,11 @@ class Follower:
         self._stamp = (-1, -1)  # size and time of change of the file when it was last looked at
 
     def poll(self) -> Iterator[tuple[Segment, int, Event]]:
-        """What has come, with the segment that it is in and its size in bytes; nothing while there is no such file.
+        """What has come, with the segment that it is in and its size in bytes.
 
-        Raises OSError other than FileNotFoundError: a broker deletes, renames and rolls as it likes.
+        Raises OSError, also when what is followed is there no more; not when a segment is not, which may be deleted.
         """
-        try:
-            segments = self._segments()
-        except FileNotFoundError:
-            return
+        segments = self._segments()
         for number, segment in enumerate(segments, 1):
             if segment.base_offset != self._base_offset:
                 self._base_offset, self._position = segment.base_offset, None
@@ -71,6 +68,8 @@ class Follower:
                     return
                 log = segment.open_log()
             except FileNotFoundError:
+                if self._single:
+                    raise
                 continue
             self._stamp = stamp
             with log:

@@ -11,7 +11,7 @@ from kdump.errors import KdumpError
 from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.codecs import DEFAULT_LIMIT, NAMES
 from kdump.formats.faults import fault_error
-from kdump.kernels.portable.records import headers
+from kdump.formats.sequences import last_sequence
 from kdump.payloads import inflate
 
 NO_TIMESTAMP_TYPE = "NoTimestampType"
@@ -60,6 +60,16 @@ class Batch(NamedTuple):
     def is_control(self) -> bool:
         """Whether the records are markers of Kafka's own rather than a client's."""
         return self.magic >= 2 and bool(self.attributes & CONTROL)
+
+    @property
+    def is_wrapper(self) -> bool:
+        """Whether it is a compressed v0/v1 message: base offset and count are only known to who decompresses it."""
+        return self.magic < 2 and bool(self.attributes & CODEC_MASK)
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the producer's last record; -1 without sequence numbers."""
+        return last_sequence(self.base_sequence, self.last_offset - self.base_offset)
 
     @property
     def delete_horizon(self) -> int | None:
@@ -164,6 +174,8 @@ def header_pairs(source: bytes | bytearray, position: int, count: int) -> list[t
         name = position + 1
         position = name + (size >> 1)
         if size >= 0x80 or source[position] >= 0x80:  # a length of 64 or more takes another byte
+            from kdump.kernels.portable.records import headers
+
             return list(headers(source, start, count))
         size = source[position]
         value = position + 1

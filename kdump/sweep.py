@@ -50,6 +50,9 @@ class Selected(NamedTuple):
             records.headers_position,
             records.headers_count,
         )
+        if len(picks) == 1:
+            at = picks[0]
+            return iter([tuple([column[at] for column in columns])])
         if isinstance(picks, range):
             return zip(*(column[picks.start : picks.stop] for column in columns), strict=True)
         return zip(*(map(column.__getitem__, picks) for column in columns), strict=True)

@@ -1,4 +1,4 @@
-"""What the outcome of log loading depends on besides the files: how the broker stopped, checkpoints, clock, settings."""
+"""What log loading depends on besides the files: how the broker stopped, checkpoints, clock, settings."""
 
 from __future__ import annotations
 

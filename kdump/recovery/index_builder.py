@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from struct import Struct
+from sys import byteorder
 
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kdump.recovery.errors import (
@@ -14,7 +15,6 @@ from kdump.recovery.errors import (
     LoadError,
 )
 
-_OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
 _RELATIVE = (1 << 31) - 1  # that offsets fit has been seen to; this is for those that Java wraps around 2^63
 
@@ -33,6 +33,15 @@ class OffsetIndexBuilder:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    @property
+    def full_size(self) -> int:
+        """The size in bytes of the file before it is trimmed."""
+        return self.most * OFFSET_ENTRY_SIZE
+
+    def has_room(self, entries: int) -> bool:
+        """Whether so many entries can be added."""
+        return len(self.offsets) + entries <= self.most
+
     def append(self, offset: int, position: int) -> None:
         """Add an entry. Raises LoadError when the index is full, InvalidOffsetError where offsets do not increase."""
         entries = len(self.offsets)
@@ -45,6 +54,10 @@ class OffsetIndexBuilder:
                 f" ({self.offsets[-1]}) to {self.path}",
                 self.name,
             )
+        self.put(offset, position)
+
+    def put(self, offset: int, position: int) -> None:
+        """Add an entry that is known to be right."""
         self.offsets.append(offset)
         self.positions.append(position)
 
@@ -54,10 +67,13 @@ class OffsetIndexBuilder:
 
     def content(self) -> bytes:
         """The bytes of the entries."""
-        base, pack = self.base_offset, _OFFSET_ENTRY.pack
-        return b"".join(
-            pack(offset - base & _RELATIVE, position) for offset, position in zip(self.offsets, self.positions, strict=True)
-        )
+        words = array("i", bytes(OFFSET_ENTRY_SIZE * len(self)))
+        base = self.base_offset
+        words[::2] = array("i", [offset - base & _RELATIVE for offset in self.offsets])
+        words[1::2] = array("i", self.positions)
+        if byteorder == "little":
+            words.byteswap()
+        return words.tobytes()
 
 
 class TimeIndexBuilder:
@@ -73,6 +89,20 @@ class TimeIndexBuilder:
 
     def __len__(self) -> int:
         return len(self.timestamps)
+
+    @property
+    def full_size(self) -> int:
+        """The size in bytes of the file before it is trimmed."""
+        return self.most * TIME_ENTRY_SIZE
+
+    @property
+    def last_timestamp(self) -> int:
+        """The timestamp (ms) of the last entry; -1 without any."""
+        return self.timestamps[-1] if self.timestamps else -1
+
+    def has_room(self, entries: int) -> bool:
+        """Whether so many entries can be added, besides the last one."""
+        return len(self.timestamps) + entries < self.most
 
     def maybe_append(self, timestamp: int, offset: int, *, last: bool = False) -> None:
         """Add an entry if `timestamp` (ms) is beyond all others; `last` may use the slot kept free for the end.
@@ -96,10 +126,14 @@ class TimeIndexBuilder:
                 f" appended ({self.timestamps[-1]}) to {self.path}",
                 self.name,
             )
-        if timestamp <= (self.timestamps[-1] if entries else -1):
+        if timestamp <= self.last_timestamp:
             return
         if entries >= self.most:
             raise LoadError(BUFFER_OVERFLOW, f"{self.path} has no room for entry {entries}", self.name)
+        self.put(timestamp, offset)
+
+    def put(self, timestamp: int, offset: int) -> None:
+        """Add an entry that is known to be right."""
         self.timestamps.append(timestamp)
         self.offsets.append(offset)
 
@@ -110,6 +144,5 @@ class TimeIndexBuilder:
     def content(self) -> bytes:
         """The bytes of the entries."""
         base, pack = self.base_offset, _TIME_ENTRY.pack
-        return b"".join(
-            pack(timestamp, offset - base & _RELATIVE) for timestamp, offset in zip(self.timestamps, self.offsets, strict=True)
-        )
+        entries = zip(self.timestamps, self.offsets, strict=True)
+        return b"".join(pack(timestamp, offset - base & _RELATIVE) for timestamp, offset in entries)

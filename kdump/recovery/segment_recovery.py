@@ -1,13 +1,6 @@
-"""Recover one segment as Kafka does: check every batch, rebuild the indexes, note epochs and producers, cut the rest.
-
-An index entry is due at the first batch that starts more than index.interval.bytes behind the last one that has an
-entry: its last offset and its position, and in the time index the largest timestamp so far with the last offset of
-the first batch that has it.
-"""
+"""Recover one segment as Kafka does: check the batches, rebuild the indexes, note epochs and producers, cut the rest."""
 
 from __future__ import annotations
-
-from bisect import bisect_right
 
 from kdump.blocks import BatchBlock
 from kdump.formats import names
@@ -15,11 +8,12 @@ from kdump.formats.batch import wrap64
 from kdump.formats.index_entries import ABORTED_TXN_VERSION, AbortedTxn, encode_aborted_txns
 from kdump.recovery.config import TopicConfig
 from kdump.recovery.epoch_cache import EpochCache
-from kdump.recovery.errors import ILLEGAL_ARGUMENT, InvalidMarkerError, InvalidOffsetError, LoadError, OffsetOverflowError
+from kdump.recovery.errors import ILLEGAL_ARGUMENT, InvalidMarkerError, LoadError, OffsetOverflowError
 from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
+from kdump.recovery.index_rebuild import IndexRebuild
 from kdump.recovery.log_view import LogView
 from kdump.recovery.losses import count_loss
-from kdump.recovery.outcome import TRUNCATE, Loss, Step
+from kdump.recovery.outcome import TRUNCATE, Loss, Step, total_loss
 from kdump.recovery.producer_batches import RecoveredBatches
 from kdump.recovery.producer_state import CompletedTxn, ProducerStates
 from kdump.recovery.segments import MAX_RELATIVE_OFFSET, LoadedSegment, fits
@@ -44,14 +38,15 @@ class SegmentRecovery:
         self.partition = partition
         base, full = segment.base_offset, segment.directory.full
         index, time_index = segment.file(names.OFFSET_INDEX), segment.file(names.TIME_INDEX)
-        self.offsets = OffsetIndexBuilder(base, config.segment_index_bytes, index, full(index))
-        self.times = TimeIndexBuilder(base, config.segment_index_bytes, time_index, full(time_index))
+        self.indexes = IndexRebuild(
+            OffsetIndexBuilder(base, config.segment_index_bytes, index, full(index)),
+            TimeIndexBuilder(base, config.segment_index_bytes, time_index, full(time_index)),
+            config.index_interval_bytes,
+        )
         self.aborted: list[AbortedTxn] = []
         self.valid_bytes = 0
-        self._last_entry_at = 0
-        self._max_timestamp = -1
-        self._offset_of_max = base
         self._marker_error: InvalidMarkerError | None = None
+        self._cut_loss = Loss()
 
     def run(self) -> Step | None:
         """Recover; the step that cuts the .log, if it has to be cut. Raises LoadError, OSError.
@@ -68,15 +63,42 @@ class SegmentRecovery:
             try:
                 self._walk(log)
                 step = self._cut(log)
-                self.times.maybe_append(self._max_timestamp, self._offset_of_max, last=True)
+                self.indexes.finish()
             finally:
                 self._store()
         segment.close()
         return step
 
+    def empty(self) -> tuple[int, Loss]:
+        """Truncate the segment to its base offset, after `run` has raised InvalidOffsetError.
+
+        Gives the number of bytes cut and all that is lost, with what `run` cut before. Nothing is left unless an
+        index entry names the base offset itself. Raises LoadError, OSError.
+        """
+        segment, directory = self.segment, self.segment.directory
+        loss = Loss()
+        with segment.open_log() as log:
+            position = segment.find(log, segment.base_offset)
+            if position is not None:
+                loss, _ = count_loss(log, segment.base_offset, position)
+                directory.cut(log.name, position)
+        self.aborted.clear()
+        if directory.exists(segment.file(names.TXN_INDEX)):
+            directory.write(segment.file(names.TXN_INDEX), b"")
+        had_timestamps = self.indexes.max_timestamp >= 0
+        self.indexes.begin(0)
+        if had_timestamps:
+            with segment.open_log() as log:
+                for block in log.blocks():
+                    self.indexes.note_max_timestamp(block, 0, block.length)
+            self.indexes.finish()
+        self._store()
+        segment.close()
+        return loss.bytes, total_loss((self._cut_loss, loss))
+
     def _walk(self, log: LogView) -> None:
         batches = RecoveredBatches(self.states, log, self.partition, self._abort)
-        self._last_entry_at = log.origin
+        self.indexes.begin(log.origin)
         for block in log.blocks():
             stop = _first_invalid(block)
             self._take(log, block, stop, batches)
@@ -89,8 +111,8 @@ class SegmentRecovery:
         error: LoadError | None = None
         if limit < stop:
             error = OffsetOverflowError(block.last_offset[limit], self.segment.base_offset, log.name)
-        before = self._index_state()
-        invalid_row, invalid = self._index(log, block, limit)
+        before = self.indexes.state()
+        invalid_row, invalid = self.indexes.add(block, limit)
         if invalid:
             limit, error = invalid_row, invalid
         try:
@@ -99,8 +121,8 @@ class SegmentRecovery:
             self._end_map(block, marker_error.row)
             limit = marker_error.row + 1
             self._marker_error, error = marker_error, None
-            self._restore(before)
-            self._index(log, block, limit)
+            self.indexes.restore(before)
+            self.indexes.add(block, limit)
         else:
             self._end_map(block, limit)
         self._assign_epochs(log, block, limit)
@@ -116,39 +138,6 @@ class SegmentRecovery:
         if not last_offsets or (min(last_offsets) >= base and max(last_offsets) - base <= MAX_RELATIVE_OFFSET):
             return stop
         return next((row for row, offset in enumerate(last_offsets) if not fits(offset, base)), stop)
-
-    def _index(self, log: LogView, block: BatchBlock, stop: int) -> tuple[int, LoadError | None]:
-        """Add the index entries that the rows up to `stop` call for; the row where that fails, and how."""
-        positions, last_offset = block.position, block.last_offset
-        interval = self.config.index_interval_bytes
-        row = 0
-        while row < stop:
-            at = bisect_right(positions, self._last_entry_at + interval, row, stop)
-            after = min(at + 1, stop)
-            self._note_max_timestamp(block, row, after)
-            if at < stop:
-                try:
-                    self.offsets.append(last_offset[at], positions[at] - log.origin)
-                    self.times.maybe_append(self._max_timestamp, self._offset_of_max)
-                except LoadError as error:
-                    return at, error
-                self._last_entry_at = positions[at]
-            row = after
-        return stop, None
-
-    def _note_max_timestamp(self, block: BatchBlock, first: int, stop: int) -> None:
-        latest = max(block.max_timestamp[first:stop])
-        if latest > self._max_timestamp:
-            self._max_timestamp = latest
-            self._offset_of_max = block.last_offset[block.max_timestamp.index(latest, first, stop)]
-
-    def _index_state(self) -> tuple[int, int, int, int, int]:
-        return len(self.offsets), len(self.times), self._last_entry_at, self._max_timestamp, self._offset_of_max
-
-    def _restore(self, state: tuple[int, int, int, int, int]) -> None:
-        offsets, times, self._last_entry_at, self._max_timestamp, self._offset_of_max = state
-        self.offsets.cut(offsets)
-        self.times.cut(times)
 
     def _end_map(self, block: BatchBlock, stop: int) -> None:
         """The producer state reaches behind the last v2 batch before row `stop`."""
@@ -187,6 +176,7 @@ class SegmentRecovery:
         loss, damage = count_loss(log, self.segment.base_offset, self.valid_bytes)
         why = str(self._marker_error) if self._marker_error else damage
         self.segment.directory.cut(log.name, self.valid_bytes)
+        self._cut_loss = loss
         return Step(
             TRUNCATE,
             log.name,
@@ -199,33 +189,12 @@ class SegmentRecovery:
     def _store(self) -> None:
         """Put the indexes as they are into the files, which have their full size until they are trimmed."""
         segment, directory = self.segment, self.segment.directory
-        for kind, index in ((names.OFFSET_INDEX, self.offsets), (names.TIME_INDEX, self.times)):
-            data = index.content()
-            directory.write(segment.file(kind), data, max(len(data), self._full_size(kind)))
-        segment.offset_entries, segment.time_entries = len(self.offsets), len(self.times)
+        offsets, times = self.indexes.offsets, self.indexes.times
+        directory.write(offsets.name, offsets.content(), offsets.full_size)
+        directory.write(times.name, times.content(), times.full_size)
+        segment.offset_entries, segment.time_entries = len(offsets), len(times)
         if self.aborted:
             directory.write(segment.file(names.TXN_INDEX), encode_aborted_txns(self.aborted))
-
-    def _full_size(self, kind: str) -> int:
-        entry_size = names.INDEX_KINDS and (8 if kind == names.OFFSET_INDEX else 12)
-        return self.config.segment_index_bytes // entry_size * entry_size
-
-
-def empty_segment(segment: LoadedSegment) -> Loss:
-    """Cut a segment to nothing, its indexes too, as Kafka does where its offsets do not increase; what is lost."""
-    directory = segment.directory
-    with segment.open_log() as log:
-        position = segment.find(log, segment.base_offset)
-        if position is None:
-            return Loss()
-        loss, _ = count_loss(log, segment.base_offset, position)
-    directory.cut(segment.file(names.LOG), position)
-    for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
-        directory.write(segment.file(kind), b"")
-    segment.offset_entries = segment.time_entries = 0
-    if directory.exists(segment.file(names.TXN_INDEX)):
-        directory.write(segment.file(names.TXN_INDEX), b"")
-    return loss
 
 
 def _first_invalid(block: BatchBlock) -> int:

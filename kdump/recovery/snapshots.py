@@ -58,9 +58,9 @@ class SnapshotFiles:
         """Delete the snapshots that are of no use for the state between the two offsets."""
         for offset in sorted(self.by_offset):
             if offset > end_offset:
-                self.delete(offset, f"it lies behind offset {end_offset}, from which on state is rebuilt")
+                self.delete(offset, f"its offset is beyond {end_offset}, up to which the state is rebuilt")
             elif offset <= log_start_offset:
-                self.delete(offset, f"it lies at or before the log start offset {log_start_offset}")
+                self.delete(offset, f"its offset is not beyond the log start offset {log_start_offset}")
 
     def remove_stray(self, bases: Iterable[int]) -> None:
         """List the snapshots anew and delete those at which no segment begins, except the last if none is behind it."""

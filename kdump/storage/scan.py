@@ -62,7 +62,7 @@ def scan(
                 resumed = at + block.size[bad]
                 if not _leads_on(log, block, bad, end, lowest):
                     resumed = _resync(log, at + 1, end, lowest, highest)
-                yield Damage(at, resumed, _crc_text(block, bad))
+                yield Damage(at, resumed, crc_text(block, bad))
                 row = bad + 1
                 if row < block.length and block.position[row] == resumed:
                     resumed = None
@@ -101,7 +101,8 @@ def _leads_on(log: LogFile, block: BatchBlock, row: int, end: int, lowest: int) 
     return following is not None and following.base_offset[0] == last_offset + 1
 
 
-def _crc_text(block: BatchBlock, row: int) -> str:
+def crc_text(block: BatchBlock, row: int) -> str:
+    """What is wrong with a batch of a whole frame whose CRC does not hold."""
     size = block.size[row]
     if block.magic[row] >= 2 and size < HEADER_SIZE:
         return f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead {HEADER_SIZE})"
@@ -123,14 +124,15 @@ def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int) 
             text = "a batch's size field leads over the end of the log"
     elif block.status == SHORT_HEADER:
         text = "the size field is too small for a batch, and its header runs over the end of the file"
-    elif block.bad_size == 0 and resumed >= end and _only_zeros(log, at, end):
+    elif block.bad_size == 0 and resumed >= end and only_zeros(log, at, end):
         text = f"{end - at} bytes of zeros up to the end (preallocated, or never written)"
     else:
         text = f"Found record size {block.bad_size} smaller than minimum record overhead (14)"
     return Damage(at, resumed, text)
 
 
-def _only_zeros(log: LogFile, position: int, end: int) -> bool:
+def only_zeros(log: LogFile, position: int, end: int) -> bool:
+    """Whether all bytes from `position` up to `end` are zero."""
     pieces = (log.read(at, min(BUFFER_SIZE, end - at)) for at in range(position, end, BUFFER_SIZE))
     return all(piece.count(0) == len(piece) for piece in pieces)
 

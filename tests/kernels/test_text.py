@@ -384,3 +384,37 @@ def test_texts_come_out_as_java_prints_them(data: bytes) -> None:
     expected = java_utf8(data)
     for kernel in KERNELS:
         assert text_through(kernel, data) == expected
+
+
+# --- batch lines that share fields
+
+
+def test_fields_that_change_from_one_batch_to_the_next(kernel: ModuleType) -> None:
+    """What a line may take over from the one before it must be taken from nowhere else."""
+    same = NewBatch(producer_id=7, producer_epoch=1, leader_epoch=3)
+    changes: list[dict[str, int]] = [
+        {},
+        {"producer_id": 8},
+        {"producer_epoch": 2},
+        {"leader_epoch": 4},
+        {"base_sequence": 5},
+        {"last_offset": 9},
+        {"attributes": TRANSACTIONAL},
+        {"attributes": CONTROL | TRANSACTIONAL},
+        {"attributes": DELETE_HORIZON, "base_timestamp": 77},
+        {"attributes": LZ4},
+        {"max_timestamp": 99},
+        {"base_sequence": 5, "last_offset": 8},
+    ]
+    content = [NewRecord(0, 1, bytes(4), MARKER)]
+    batches = [encode_batch(content, same._replace(**change)) for change in changes]
+    batches += [encode_batch(content * 2, same), encode_message(content[0], 1), encode_message(content[0], 0)]
+    options = (False, False, False)
+    for first in batches:
+        for second in batches:
+            lines = Printed(kernel, first + second + second + first, options).lines
+            (expected,) = Printed(kernel, second, options).lines
+            for at, line in ((1, lines[1]), (2, lines[2])):
+                position = len(first) + (at - 1) * len(second)
+                assert line == expected.replace(" position: 0 ", f" position: {position} ")
+            assert lines[3].replace(f" position: {position + len(second)} ", " position: 0 ") == lines[0]

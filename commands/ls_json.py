@@ -1,0 +1,162 @@
+"""`kdump ls --format jsonl`: one JSON object a line, as docs/ls-format.md has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from kdump.formats import names
+from kdump.inventory import Checkpoints, Duplicate, FileInfo, LogDirectoryInfo, PartitionInfo
+from kdump.segment_inventory import IndexInfo, SegmentInfo
+
+Row = dict[str, Any]
+
+LIVE = "live"
+
+_CHECKPOINT_KEYS = {
+    names.LOG_START_CHECKPOINT: "logStart",
+    names.RECOVERY_POINT_CHECKPOINT: "recoveryPoint",
+    names.REPLICATION_CHECKPOINT: "highWatermark",
+    names.CLEANER_CHECKPOINT: "cleaner",
+}
+
+
+class JsonLines:
+    """Prints facts as JSON lines."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+
+    def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
+        """The log directory's line, then those of its partitions."""
+        self._row(log_directory_row(info))
+        for partition in partitions:
+            self._partition(partition, info.path, segments)
+
+    def partition(self, info: PartitionInfo, *, segments: bool) -> None:
+        """The partition's line, then those of its segments."""
+        self._partition(info, None, segments)
+
+    def segment(self, info: SegmentInfo, topic: str | None, partition: int | None) -> None:
+        """The segment's line."""
+        self._row(segment_row(info, topic, partition))
+
+    def file(self, path: str, kind: str, size: int) -> None:
+        """The file's line."""
+        self._row({"type": "file", "path": path, "kind": kind, "size": size})
+
+    def end(self, found: list[Duplicate]) -> None:
+        """A line for each partition that is in several places."""
+        for each in found:
+            self._row(
+                {"type": "duplicate", "topic": each.topic, "partition": each.partition, "paths": list(each.paths)}
+            )
+
+    def _partition(self, info: PartitionInfo, directory: str | None, segments: bool) -> None:
+        self._row(partition_row(info, directory))
+        if segments:
+            for segment in info.segments:
+                self._row(segment_row(segment, info.topic, info.partition))
+
+    def _row(self, row: Row) -> None:
+        self._write(f"{json.dumps(row, ensure_ascii=False)}\n")
+
+
+def log_directory_row(info: LogDirectoryInfo) -> Row:
+    """A log directory as JSON has it."""
+    return {
+        "type": "logDirectory",
+        "path": info.path,
+        "clusterId": info.cluster_id,
+        "nodeId": info.node_id,
+        "directoryId": info.directory_id,
+        "cleanShutdown": info.clean_shutdown,
+        "brokerEpoch": info.broker_epoch,
+        "partitions": info.partition_count,
+        "checkpointEntries": {key: info.checkpoints.get(name) for name, key in _CHECKPOINT_KEYS.items()},
+        "checkpointedButMissing": [{"topic": topic, "partition": number} for topic, number in info.missing],
+        "notPartitions": list(info.not_partitions),
+        "leftovers": [_file(file) for file in info.leftovers],
+        "problems": list(info.problems),
+    }
+
+
+def partition_row(info: PartitionInfo, directory: str | None = None) -> Row:
+    """A partition as JSON has it; `directory` is the log directory that was listed, if one was."""
+    return {
+        "type": "partition",
+        "path": info.path,
+        "logDirectory": directory,
+        "topic": info.topic,
+        "partition": info.partition,
+        "state": info.state or LIVE,
+        "uniqueId": info.unique_id,
+        "topicId": info.topic_id,
+        "logStartOffset": info.log_start_offset,
+        "logEndOffset": info.end_offset,
+        "records": info.records,
+        "segments": len(info.segments),
+        "size": info.size,
+        "totalSize": info.total_size,
+        "firstTimestamp": info.first_timestamp,
+        "largestTimestamp": info.largest_timestamp,
+        "codecs": list(info.codecs),
+        "checkpoints": _checkpoints(info.checkpoints),
+        "leaderEpochs": [{"epoch": epoch, "startOffset": offset} for epoch, offset in info.leader_epochs],
+        "producerSnapshots": [file.offset for file in info.producer_snapshots],
+        "kraftSnapshots": [
+            {"name": file.name, "endOffset": file.offset, "epoch": file.epoch, "size": file.size}
+            for file in info.kraft_snapshots
+        ],
+        "leftovers": [_file(file) for file in info.leftovers],
+        "orphans": [_file(file) for file in info.orphans],
+        "strangeFiles": [_file(file) for file in info.strange],
+        "problems": list(info.problems),
+    }
+
+
+def segment_row(info: SegmentInfo, topic: str | None, partition: int | None) -> Row:
+    """A segment as JSON has it; of which partition, where its directory's name says that."""
+    return {
+        "type": "segment",
+        "path": info.path,
+        "topic": topic,
+        "partition": partition,
+        "baseOffset": info.base_offset,
+        "endOffset": info.end_offset,
+        "records": info.records,
+        "batches": info.batches,
+        "size": info.size,
+        "usedSize": info.used_size,
+        "allocatedSize": info.on_disk,
+        "zeroTail": info.zero_tail,
+        "firstTimestamp": info.first_timestamp,
+        "largestTimestamp": info.largest_timestamp,
+        "codecs": list(info.codecs),
+        "magics": list(info.magics),
+        "allBatchesRead": info.is_counted,
+        "offsetIndex": _index(info.offset_index),
+        "timeIndex": _index(info.time_index),
+        "transactionIndex": _index(info.txn_index),
+        "damage": [{"position": at, "resumed": resumed, "text": text} for at, resumed, text in info.damage],
+        "error": info.error and (info.error.strerror or str(info.error)),
+    }
+
+
+def _checkpoints(checkpoints: Checkpoints) -> Row:
+    return {
+        "logStart": checkpoints.log_start,
+        "recoveryPoint": checkpoints.recovery_point,
+        "highWatermark": checkpoints.high_watermark,
+        "cleaner": checkpoints.cleaner,
+    }
+
+
+def _index(info: IndexInfo | None) -> Row | None:
+    return {"entries": info.entries, "size": info.size, "usedSize": info.used_size} if info else None
+
+
+def _file(file: FileInfo) -> Row:
+    return {"name": file.name, "kind": file.kind, "state": file.state or LIVE, "offset": file.offset, "size": file.size}

@@ -1,0 +1,98 @@
+"""`kdump startup --format jsonl`: one JSON object a line, as docs/startup-format.md has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kdump.recovery.config import Startup
+from kdump.recovery.log_manager import DirectoryState
+from kdump.recovery.outcome import Failure, LoadOutcome, Loss, Step
+
+Row = dict[str, Any]
+
+
+class JsonPrinter:
+    """Prints outcomes as JSON lines."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+
+    def directory(self, state: DirectoryState) -> None:
+        """What concerns a log directory as a whole."""
+        self._row(
+            {
+                "type": "logDirectory",
+                "path": state.path,
+                "ok": not state.failures,
+                "clean": state.clean,
+                "failures": [_failure(failure) for failure in state.failures],
+                "warnings": list(state.warnings),
+            }
+        )
+
+    def failures(self, failures: Sequence[Failure]) -> None:
+        """What keeps the broker from loading anything."""
+        for failure in failures:
+            self._row({"type": "failure"} | _failure(failure))
+
+    def log(self, path: str, startup: Startup, outcome: LoadOutcome) -> None:
+        """A line for each step, and the outcome."""
+        for step in outcome.steps:
+            self._row({"type": "step", "path": path} | _step(step))
+        ok = outcome.ok
+        self._row(
+            {
+                "type": "outcome",
+                "path": path,
+                "ok": ok,
+                "failure": _failure(outcome.failure) if outcome.failure else None,
+                "clean": startup.clean,
+                "recoveryPoint": startup.recovery_point,
+                "logStartOffset": outcome.log_start_offset if ok else None,
+                "logEndOffset": outcome.log_end_offset if ok else None,
+                "newRecoveryPoint": outcome.recovery_point if ok else None,
+                "losesData": outcome.loss.has_data,
+                "lost": _loss(outcome.loss),
+                "files": {name: recipe.size for name, recipe in outcome.files.items()} if outcome.files else None,
+            }
+        )
+
+    def end(self) -> None:
+        """Nothing comes after the last partition."""
+
+    def _row(self, row: Row) -> None:
+        self._write(f"{json.dumps(row, ensure_ascii=False)}\n")
+
+
+def _step(step: Step) -> Row:
+    return {
+        "action": step.action,
+        "file": step.file,
+        "why": step.why,
+        "position": step.position,
+        "size": step.size,
+        "lost": _loss(step.loss) if step.loss else None,
+    }
+
+
+def _loss(loss: Loss) -> Row:
+    return {
+        "bytes": loss.bytes,
+        "zeros": loss.zeros,
+        "batches": loss.batches,
+        "records": loss.records,
+        "firstOffset": loss.first_offset,
+        "lastOffset": loss.last_offset,
+    }
+
+
+def _failure(failure: Failure) -> Row:
+    return {
+        "exception": failure.exception,
+        "message": failure.text,
+        "file": failure.file,
+        "brokerStarts": failure.offline,
+    }

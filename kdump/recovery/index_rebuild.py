@@ -1,0 +1,147 @@
+"""Which index entries the batches of a segment call for when Kafka rebuilds its indexes.
+
+An entry is due at the first batch that starts more than index.interval.bytes behind the last one that has an entry:
+its last offset and its position in the offset index, and in the time index the largest timestamp so far with the last
+offset of the first batch that has it, if it is larger than that of the entry before.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate, islice
+from operator import lt
+from typing import NamedTuple
+
+from kdump.blocks import BatchBlock
+from kdump.recovery.errors import LoadError
+from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
+
+
+class IndexState(NamedTuple):
+    """How far the indexes are built: numbers of entries, and what the next entry depends on."""
+
+    offset_entries: int
+    time_entries: int
+    last_entry_at: int
+    max_timestamp: int
+    offset_of_max: int
+    highest_offset: int
+
+
+class IndexRebuild:
+    """The indexes of one segment while its batches go by.
+
+    `max_timestamp` (ms) is the largest so far, `offset_of_max` the last offset of the first batch that has it.
+    `origin` is where the segment's first byte is among the positions of the blocks.
+    """
+
+    def __init__(self, offsets: OffsetIndexBuilder, times: TimeIndexBuilder, interval: int) -> None:
+        """Start with two empty indexes; `interval` is index.interval.bytes."""
+        self.offsets = offsets
+        self.times = times
+        self.interval = interval
+        self.begin(0)
+
+    def begin(self, origin: int) -> None:
+        """Start with empty indexes, for batches whose positions count from `origin`."""
+        self.offsets.cut(0)
+        self.times.cut(0)
+        self.origin = origin
+        self.max_timestamp = -1
+        self.offset_of_max = self.offsets.base_offset
+        self._last_entry_at = origin
+        self._highest_offset = -1 << 63
+
+    def state(self) -> IndexState:
+        """How far the indexes are now."""
+        return IndexState(
+            len(self.offsets),
+            len(self.times),
+            self._last_entry_at,
+            self.max_timestamp,
+            self.offset_of_max,
+            self._highest_offset,
+        )
+
+    def restore(self, state: IndexState) -> None:
+        """Go back to an earlier state."""
+        self.offsets.cut(state.offset_entries)
+        self.times.cut(state.time_entries)
+        self._last_entry_at = state.last_entry_at
+        self.max_timestamp = state.max_timestamp
+        self.offset_of_max = state.offset_of_max
+        self._highest_offset = state.highest_offset
+
+    def add(self, block: BatchBlock, stop: int) -> tuple[int, LoadError | None]:
+        """Add the entries for the rows of a block up to `stop`; the row where that fails, and how (else `stop`, None).
+
+        The offsets of the rows must fit the base offset.
+        """
+        points = self._points(block, stop)
+        if self._increases(block, stop) and self.offsets.has_room(len(points)) and self.times.has_room(len(points)):
+            self._add_at_once(block, stop, points)
+            return stop, None
+        return self._add_row_by_row(block, stop, points)
+
+    def finish(self) -> None:
+        """Add the time index entry that every rebuilt or closed segment ends with. Raises LoadError."""
+        self.times.maybe_append(self.max_timestamp, self.offset_of_max, last=True)
+
+    def note_max_timestamp(self, block: BatchBlock, first: int, stop: int) -> None:
+        """Look at the timestamps of the rows from `first` up to `stop`."""
+        latest = max(block.max_timestamp[first:stop], default=-1)
+        if latest > self.max_timestamp:
+            self.max_timestamp = latest
+            self.offset_of_max = block.last_offset[block.max_timestamp.index(latest, first, stop)]
+
+    def _points(self, block: BatchBlock, stop: int) -> list[int]:
+        """The rows that get an entry in the offset index."""
+        positions, interval = block.position, self.interval
+        points = []
+        row = bisect_right(positions, self._last_entry_at + interval, 0, stop)
+        while row < stop:
+            points.append(row)
+            row = bisect_right(positions, positions[row] + interval, row + 1, stop)
+        return points
+
+    def _increases(self, block: BatchBlock, stop: int) -> bool:
+        """Whether the last offsets of the rows go on from those before and increase, as they should."""
+        last_offsets = block.last_offset[:stop]
+        if not last_offsets or last_offsets[0] <= self._highest_offset:
+            return False
+        if not all(map(lt, last_offsets, islice(last_offsets, 1, None))):
+            return False
+        self._highest_offset = last_offsets[-1]
+        return True
+
+    def _add_at_once(self, block: BatchBlock, stop: int, points: list[int]) -> None:
+        """Add the entries of rows in which nothing can be wrong."""
+        largest = list(accumulate(block.max_timestamp[:stop], max, initial=self.max_timestamp))
+        start = 0
+        for row in points:
+            self.offsets.put(block.last_offset[row], block.position[row] - self.origin)
+            latest = largest[row + 1]
+            if latest > self.times.last_timestamp:
+                if latest > self.max_timestamp:
+                    self.max_timestamp = latest
+                    self.offset_of_max = block.last_offset[block.max_timestamp.index(latest, start, row + 1)]
+                self.times.put(latest, self.offset_of_max)
+            start = row + 1
+        if points:
+            self._last_entry_at = block.position[points[-1]]
+        self.note_max_timestamp(block, start, stop)
+
+    def _add_row_by_row(self, block: BatchBlock, stop: int, points: list[int]) -> tuple[int, LoadError | None]:
+        start = 0
+        for row in points:
+            self.note_max_timestamp(block, start, row + 1)
+            try:
+                self.offsets.append(block.last_offset[row], block.position[row] - self.origin)
+                self.times.maybe_append(self.max_timestamp, self.offset_of_max)
+            except LoadError as error:
+                return row, error
+            self._last_entry_at = block.position[row]
+            start = row + 1
+        self.note_max_timestamp(block, start, stop)
+        self._highest_offset = max([self._highest_offset, *block.last_offset[:stop]])
+        return stop, None

@@ -1,0 +1,37 @@
+"""What a controller does with the snapshots of the cluster metadata log once the log itself is loaded."""
+
+from __future__ import annotations
+
+from kdump.formats import names
+from kdump.formats.names import parse_file_name
+from kdump.recovery.directory import VirtualDirectory
+from kdump.recovery.errors import ILLEGAL_STATE, LoadError
+from kdump.recovery.outcome import DELETE, WARN, Step
+
+
+def recover_kraft_snapshots(
+    directory: VirtualDirectory, log_start_offset: int, log_end_offset: int, steps: list[Step]
+) -> None:
+    """Delete the snapshots that are partial, deleted or older than the log.
+
+    Raises LoadError where the log does not begin at 0 and no snapshot holds what came before.
+    """
+    kept: dict[int, str] = {}
+    for name in directory.names():
+        says = parse_file_name(name)
+        if says.kind != names.KRAFT_SNAPSHOT or says.offset is None:
+            continue
+        if says.state == names.LIVE and says.offset >= log_start_offset:
+            kept[says.offset] = name
+            continue
+        older = f"it is older than the log start offset {log_start_offset}"
+        why = {names.PART: "it is not complete", names.DELETED: "it was scheduled for deletion"}.get(says.state, older)
+        directory.delete(name, why)
+        steps.append(Step(DELETE, name, why))
+    if log_start_offset > 0 and not kept:
+        text = f"The log start offset is {log_start_offset}, and there is no snapshot at that offset or a later one"
+        raise LoadError(ILLEGAL_STATE, text, names.CLUSTER_METADATA_DIR)
+    newest = max(kept, default=0)
+    if newest > log_end_offset:
+        why = f"it reaches beyond the log's end {log_end_offset}: the log is removed and goes on behind the snapshot"
+        steps.append(Step(WARN, kept[newest], why))

@@ -1,0 +1,87 @@
+"""What loading changes in the files beside the .log, told by comparing the directory before and after."""
+
+from __future__ import annotations
+
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
+from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from kdump.formats.names import parse_file_name
+from kdump.formats.producer_snapshot import decode_producer_snapshot
+from kdump.recovery.directory import VirtualDirectory
+from kdump.recovery.outcome import CREATE, DELETE, TRIM, WRITE, NewContent, SourceBytes, Step
+from kdump.storage.files import read_small
+
+_ENTRY_SIZES = {
+    names.OFFSET_INDEX: (OFFSET_ENTRY_SIZE, "entries"),
+    names.TIME_INDEX: (TIME_ENTRY_SIZE, "entries"),
+    names.TXN_INDEX: (ABORTED_TXN_SIZE, "aborted transactions"),
+}
+
+
+def tell_changes(directory: VirtualDirectory, steps: list[Step]) -> None:
+    """Add a step for every index, snapshot and epoch file that is not what it was. Raises OSError.
+
+    What recovery writes only to delete it again, or writes as it was, is no change.
+    """
+    directory.settle()
+    told = {step.file for step in steps if step.action in (CREATE, DELETE)}
+    for name in sorted(set(directory.source) | set(directory.files)):
+        if name in told:
+            continue
+        if not directory.exists(name):
+            if parse_file_name(name).kind == names.PRODUCER_SNAPSHOT and name in directory.reasons:
+                steps.append(Step(DELETE, name, directory.reasons[name]))
+        elif directory.is_changed(name):
+            step = _changed(directory, name)
+            if step:
+                steps.append(step)
+
+
+def _changed(directory: VirtualDirectory, name: str) -> Step | None:
+    kind = parse_file_name(name).kind
+    recipe = directory.files[name]
+    if isinstance(recipe, SourceBytes):
+        is_trimmed = kind in names.INDEX_KINDS and recipe.size < directory.source.get(recipe.name, 0)
+        return Step(TRIM, name, "to whole entries", size=recipe.size) if is_trimmed else None
+    if kind in _ENTRY_SIZES:
+        entry_size, noun = _ENTRY_SIZES[kind]
+        why = f"rebuilt from the log: {_counted(recipe.size // entry_size, noun)}"
+    elif kind == names.PRODUCER_SNAPSHOT:
+        why = f"the producers before offset {parse_file_name(name).offset}: {_producers(recipe)}"
+    elif kind == names.LEADER_EPOCH_CHECKPOINT:
+        why = _epochs(directory, recipe)
+    else:
+        return None
+    return Step(WRITE, name, why, size=recipe.size)
+
+
+def _producers(recipe: NewContent) -> str:
+    try:
+        return _counted(len(decode_producer_snapshot(recipe.data)), "producers")
+    except KdumpError:
+        return "unreadable, for an older and longer snapshot is not cut"
+
+
+def _epochs(directory: VirtualDirectory, recipe: NewContent) -> str:
+    name = names.LEADER_EPOCH_CHECKPOINT
+    if name not in directory.source:
+        before: list[EpochEntry] | None = None
+    else:
+        before = parse_leader_epochs(read_small(directory.full(name), directory.source[name]), name)
+    after = parse_leader_epochs(recipe.data, name)
+    if before is None:
+        return f"missing: made with {_counted(len(after), 'epochs')}"
+    gone = [entry for entry in before if entry not in after]
+    new = [entry for entry in after if entry not in before]
+    parts = [f"{what} {_entries(entries)}" for what, entries in (("drops", gone), ("adds", new)) if entries]
+    return "; ".join(parts) or "the same epochs, written anew"
+
+
+def _entries(entries: list[EpochEntry]) -> str:
+    shown = ", ".join(f"epoch {entry.epoch} from offset {entry.start_offset}" for entry in entries[:3])
+    return shown if len(entries) <= 3 else f"{shown} and {len(entries) - 3} more"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number != 1 else f"1 {noun[:-1] if noun != 'entries' else 'entry'}"

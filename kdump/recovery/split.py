@@ -1,0 +1,177 @@
+"""Split a segment whose offsets reach too far from its base offset (written by brokers before 2.0) into several.
+
+A new segment begins at the base offset of a batch and takes batches as long as their last offsets fit. They are
+copied in chunks of at most 1 MiB, and each chunk counts as one append: it gets at most one index entry, which names
+its last offset and where it begins.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kdump.blocks import BatchBlock
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.formats.batch import wrap64
+from kdump.records import Record, records_of
+from kdump.recovery.config import TopicConfig
+from kdump.recovery.directory import VirtualDirectory
+from kdump.recovery.errors import (
+    CORRUPT_RECORD,
+    ILLEGAL_ARGUMENT,
+    ILLEGAL_STATE,
+    NO_SUCH_ELEMENT,
+    NO_SUCH_FILE,
+    LoadError,
+)
+from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
+from kdump.recovery.log_view import LogView
+from kdump.recovery.outcome import SPLIT, SourceBytes, Step
+from kdump.recovery.segments import LoadedSegment, Segments, file_name, fits
+
+CHUNK_BYTES = 1 << 20
+
+
+class Part(NamedTuple):
+    """A new segment: where its bytes are in the real .log, and the content of its indexes."""
+
+    base_offset: int
+    start: int
+    size: int
+    offset_entries: bytes
+    time_entries: bytes
+
+
+class _Builder:
+    """A new segment while it grows."""
+
+    def __init__(self, base_offset: int, start: int, config: TopicConfig, directory: VirtualDirectory) -> None:
+        self.base_offset = base_offset
+        self.start = self.end = self._chunk_start = start
+        self._interval = config.index_interval_bytes
+        self._buffer = CHUNK_BYTES
+        self._since_entry = 0
+        self._max = (-1, base_offset)
+        self._chunk_max = (-1 << 63, -1)
+        self._last_offset = -1
+        index, times = (file_name(base_offset, kind) for kind in (names.OFFSET_INDEX, names.TIME_INDEX))
+        size = config.segment_index_bytes
+        self._offsets = OffsetIndexBuilder(base_offset, size, index, directory.full(index))
+        self._times = TimeIndexBuilder(base_offset, size, times, directory.full(times))
+
+    def take(self, block: BatchBlock, row: int) -> None:
+        """Add a batch, which fits."""
+        size = block.size[row]
+        held = self.end - self._chunk_start
+        if held and held + size >= self._buffer:
+            self._append()
+        self.end += size
+        self._last_offset = block.last_offset[row]
+        if block.max_timestamp[row] > self._chunk_max[0]:
+            self._chunk_max = (block.max_timestamp[row], self._last_offset)
+
+    def finish(self) -> Part:
+        """The new segment, closed."""
+        self._append()
+        self._times.maybe_append(*self._max, last=True)
+        return Part(
+            self.base_offset, self.start, self.end - self.start, self._offsets.content(), self._times.content()
+        )
+
+    def _append(self) -> None:
+        """Write the chunk."""
+        size = self.end - self._chunk_start
+        self._buffer = max(self._buffer, size)
+        if self._chunk_max[0] > self._max[0]:
+            self._max = self._chunk_max
+        if self._since_entry > self._interval:
+            self._offsets.append(self._last_offset, self._chunk_start - self.start)
+            self._times.maybe_append(*self._max)
+            self._since_entry = 0
+        self._since_entry += size
+        self._chunk_start = self.end
+        self._chunk_max = (-1 << 63, -1)
+
+
+def split_segment(
+    directory: VirtualDirectory, segments: Segments, old: LoadedSegment, config: TopicConfig, steps: list[Step]
+) -> list[int]:
+    """Replace a segment by parts of it; the base offset that is gone, if it is. Raises LoadError, OSError."""
+    next_offset = old.next_offset()
+    if next_offset <= old.base_offset or fits(wrap64(next_offset - 1), old.base_offset):
+        name = old.file(names.LOG)
+        raise LoadError(
+            ILLEGAL_ARGUMENT,
+            "Split operation is only permitted for segments with overflow, and the problem path is"
+            f" {directory.full(name)}",
+            name,
+        )
+    with old.open_log() as log:
+        source = directory.files[log.name]
+        assert isinstance(source, SourceBytes)
+        parts = _parts(log, old, config)
+    bases = [part.base_offset for part in parts]
+    if len(set(bases)) < len(bases):
+        raise LoadError(NO_SUCH_FILE, f"two parts of {log.path} begin at the same offset", log.name)
+    was_loaded = old.base_offset in segments
+    if was_loaded:
+        for kind in (names.LOG, *names.INDEX_KINDS):
+            directory.delete(old.file(kind), "the segment is split")
+    for part in parts:
+        segments.add(_put(directory, part, source.name, config))
+    if was_loaded and old.base_offset != min(bases):
+        segments.remove(old.base_offset)  # even where a later part begins there: Kafka then loses sight of that part
+    whither = ", ".join(file_name(base, names.LOG) for base in sorted(bases))
+    steps.append(Step(SPLIT, log.name, f"its offsets reach further than 2147483647 from its name: {whither}"))
+    return [] if not was_loaded or old.base_offset in bases else [old.base_offset]
+
+
+def _parts(log: LogView, old: LoadedSegment, config: TopicConfig) -> list[Part]:
+    """Cut the log into new segments. Raises LoadError where a batch fits into none."""
+    parts = []
+    builder: _Builder | None = None
+    end = log.origin
+    for block in log.blocks():
+        for row in range(block.length):
+            if builder is None or not fits(block.last_offset[row], builder.base_offset):
+                if builder is not None:
+                    parts.append(builder.finish())
+                builder = _Builder(_base_offset(log, block, row), block.position[row], config, old.directory)
+                if not fits(block.last_offset[row], builder.base_offset):
+                    position = block.position[row] - log.origin
+                    raise LoadError(
+                        ILLEGAL_STATE,
+                        f"Failed to append records from position {position} in LogSegment(baseOffset="
+                        f"{old.base_offset}, size={log.size})",
+                        log.name,
+                    )
+            builder.take(block, row)
+            end = builder.end
+        log.check_end(block)
+    if end < log.origin + log.size:
+        raise LoadError(NO_SUCH_ELEMENT, f"no whole batch at position {end - log.origin} of {log.path}", log.name)
+    if builder is not None:
+        parts.append(builder.finish())
+    return parts
+
+
+def _base_offset(log: LogView, block: BatchBlock, row: int) -> int:
+    """The base offset of a batch; that of a v0/v1 wrapper is its first message's."""
+    if block.magic[row] >= 2 or block.count[row] >= 0:
+        return block.base_offset[row]
+    held, at = log.batch_at(block, row)
+    try:
+        first = next(records_of(held, at, at + 1), None)
+    except KdumpError as error:
+        raise LoadError(CORRUPT_RECORD, str(error), log.name) from None
+    if not isinstance(first, Record):
+        why = str(first.error) if first else "the wrapper is empty"
+        raise LoadError(CORRUPT_RECORD, why, log.name)
+    return first.offset
+
+
+def _put(directory: VirtualDirectory, part: Part, source: str, config: TopicConfig) -> LoadedSegment:
+    directory.put(file_name(part.base_offset, names.LOG), SourceBytes(source, part.start, part.size))
+    directory.write(file_name(part.base_offset, names.OFFSET_INDEX), part.offset_entries)
+    directory.write(file_name(part.base_offset, names.TIME_INDEX), part.time_entries)
+    return LoadedSegment(directory, part.base_offset, config.segment_index_bytes)

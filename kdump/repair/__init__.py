@@ -1,0 +1,1 @@
+"""Mend a partition directory: plans of what to change (plan), and the one way to carry them out (apply)."""

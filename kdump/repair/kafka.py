@@ -1,0 +1,18 @@
+"""Strategy kafka: leave a partition directory as Kafka's own loading would, followed by a clean close."""
+
+from __future__ import annotations
+
+from kdump.recovery.config import Startup
+from kdump.recovery.loader import load_log
+from kdump.recovery.outcome import LoadOutcome
+from kdump.repair.plan import Plan, make_plan
+from kdump.storage.partition_log import PartitionLog
+
+
+def plan_recovery(log: PartitionLog, startup: Startup) -> tuple[LoadOutcome, Plan | None]:
+    """What a broker would do with the log, and the plan that does it; none where loading fails. Raises OSError."""
+    outcome = load_log(log, startup)
+    if outcome.files is None:
+        return outcome, None
+    reasons = {step.file: step.why for step in outcome.steps}
+    return outcome, make_plan(log.path, outcome.files, reasons)

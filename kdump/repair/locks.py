@@ -1,0 +1,68 @@
+"""Is somebody using the directory? A broker that holds the lock, or a log that grows."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterable
+
+from kdump.errors import KdumpError
+from kdump.formats.names import LOCK
+
+GROWTH_WATCH_SECONDS = 0.2
+
+
+class RefusedError(KdumpError):
+    """A safety rail: what was asked for could harm data that somebody is using."""
+
+
+def check_not_locked(log_directory: str) -> None:
+    """Raise RefusedError where a live process holds the lock file of a log directory. The file is not changed.
+
+    A lock file without a lock is a leftover and of no importance. Raises OSError.
+    """
+    path = os.path.join(log_directory, LOCK)
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return
+    except PermissionError as error:
+        raise RefusedError(f"{path}: cannot tell whether a broker holds this lock ({error.strerror})") from None
+    try:
+        holder = _holder(descriptor)
+    finally:
+        os.close(descriptor)
+    if holder is not None:
+        raise RefusedError(
+            f"{path}: {holder} holds this lock, so a broker is running on {log_directory}: stop it first"
+        )
+
+
+def _holder(descriptor: int) -> str | None:
+    """Who holds a POSIX lock on the file, in words; None if nobody does."""
+    import fcntl
+
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            return "another process"
+        raise
+    fcntl.lockf(descriptor, fcntl.LOCK_UN)
+    return None
+
+
+def check_not_growing(paths: Iterable[str]) -> None:
+    """Raise RefusedError where one of the files changes while we look. Raises OSError."""
+    watched = list(paths)
+    before = [_state(path) for path in watched]
+    time.sleep(GROWTH_WATCH_SECONDS)
+    for path, state in zip(watched, before, strict=True):
+        if _state(path) != state:
+            raise RefusedError(f"{path}: this file is being written; stop the broker, or work on a copy")
+
+
+def _state(path: str) -> tuple[int, int]:
+    info = os.stat(path)
+    return info.st_size, info.st_mtime_ns

@@ -1,0 +1,104 @@
+"""From the files that a partition directory shall have to an ordered list of operations that leads there.
+
+A plan is plain data: it can be shown, written as JSON and read back. Operations name files of the partition directory
+and the inodes that they were made for, so that carrying out a plan again, after it was interrupted anywhere, does
+nothing twice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kdump.recovery.outcome import NewContent, Recipe, SourceBytes
+from kdump.storage.files import ReadOnlyFile
+
+REMOVE = "remove"  # a file goes
+TRUNCATE = "truncate"  # a file is cut to its first `size` bytes
+RENAME = "rename"  # the file `source` becomes `name`
+REPLACE = "replace"  # a new file is put in the place of `name`
+
+
+_ORDER = (REMOVE, REPLACE, RENAME, TRUNCATE)
+"""Later segments go first and a log is cut last, so that in between no index leads out of its log."""
+
+
+class Operation(NamedTuple):
+    """One change to one file.
+
+    `size` is the file's size in bytes afterwards, `inode` that of the file which is removed, cut or renamed (0: none),
+    `old_size` what that file has now (-1: there is none), `source` the file that a rename takes. `why` is for people.
+    """
+
+    action: str
+    name: str
+    size: int = 0
+    inode: int = 0
+    old_size: int = -1
+    source: str = ""
+    why: str = ""
+
+
+class Plan(NamedTuple):
+    """All changes to the partition directory `path`, in order; `recipes` tell what REPLACE puts in place."""
+
+    path: str
+    operations: tuple[Operation, ...]
+    recipes: Mapping[str, Recipe]
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.operations)
+
+
+def make_plan(path: str, wanted: Mapping[str, Recipe], reasons: Mapping[str, str]) -> Plan:
+    """The changes that turn the files of directory `path` into `wanted`; `reasons` say why, by file name.
+
+    Raises OSError.
+    """
+    present = {entry.name: entry.stat(follow_symlinks=False) for entry in os.scandir(path) if entry.is_file()}
+    uses = Counter(recipe.name for recipe in wanted.values() if isinstance(recipe, SourceBytes))
+    renamed: set[str] = set()
+    changes: list[Operation] = []
+    for name, recipe in sorted(wanted.items()):
+        for change in _changes(name, _as_prefix(path, name, recipe, present), present, uses):
+            changes.append(change._replace(why=reasons.get(name, "")))
+            if change.action == RENAME:
+                renamed.add(change.source)
+    changes += [
+        Operation(REMOVE, name, 0, info.st_ino, info.st_size, why=reasons.get(name, ""))
+        for name, info in present.items()
+        if name not in wanted and name not in renamed
+    ]
+    changes.sort(key=lambda change: change.name, reverse=True)
+    changes.sort(key=lambda change: _ORDER.index(change.action))
+    return Plan(
+        path, tuple(changes), {change.name: wanted[change.name] for change in changes if change.action == REPLACE}
+    )
+
+
+def _as_prefix(path: str, name: str, recipe: Recipe, present: Mapping[str, os.stat_result]) -> Recipe:
+    """The recipe, or where the file of that name starts with all of its new content, the one that only cuts it."""
+    if not isinstance(recipe, NewContent) or recipe.size > len(recipe.data) or name not in present:
+        return recipe
+    with ReadOnlyFile(os.path.join(path, name)) as file:
+        same = file.size >= recipe.size and file.read(0, recipe.size) == recipe.data[: recipe.size]
+    return SourceBytes(name, 0, recipe.size) if same else recipe
+
+
+def _changes(
+    name: str, recipe: Recipe, present: Mapping[str, os.stat_result], uses: Mapping[str, int]
+) -> Iterator[Operation]:
+    """What makes the file `name`; nothing where it is as it shall be."""
+    old = present.get(name)
+    old_size = old.st_size if old else -1
+    if isinstance(recipe, NewContent) or recipe.start or uses[recipe.name] > 1 or recipe.name not in present:
+        yield Operation(REPLACE, name, recipe.size, old.st_ino if old else 0, old_size)
+        return
+    source = present[recipe.name]
+    if recipe.name != name:
+        yield Operation(RENAME, name, source.st_size, source.st_ino, old_size, recipe.name)
+    if recipe.size < source.st_size:
+        yield Operation(TRUNCATE, name, recipe.size, source.st_ino, source.st_size)

@@ -1,0 +1,46 @@
+"""Take a finished repair back, from what its folder kept."""
+
+from __future__ import annotations
+
+import os
+
+from kdump.errors import KdumpError
+from kdump.repair import files, journal
+from kdump.repair.plan import RENAME, TRUNCATE, Operation
+
+UNDONE = "undone"
+
+
+def undo(folder: str) -> str:
+    """Put back what the repair of `folder` changed; the partition directory that it was.
+
+    May be repeated after an interruption. Raises OSError, and KdumpError where the folder kept nothing to go by.
+    """
+    plan = journal.read_plan(folder)
+    old = os.path.join(folder, journal.OLD)
+    if not os.path.isdir(old):
+        raise KdumpError(f"{folder}: nothing was kept here, so this repair cannot be undone")
+    for operation in reversed(plan.operations):
+        _take_back(plan.path, operation, old)
+    files.sync_directory(plan.path)
+    done = os.path.join(folder, journal.DONE)
+    if os.path.exists(done):
+        os.replace(done, os.path.join(folder, UNDONE))
+    files.sync_directory(folder)
+    return plan.path
+
+
+def _take_back(path: str, operation: Operation, old: str) -> None:
+    target = os.path.join(path, operation.name)
+    if operation.action == TRUNCATE:
+        files.restore_tail(target, operation.size, os.path.join(old, f"{operation.name}.cut-{operation.size}"))
+        return
+    if operation.action == RENAME:
+        source = os.path.join(path, operation.source)
+        if not os.path.lexists(source):
+            os.rename(target, source)
+    kept = os.path.join(old, operation.name)
+    if os.path.lexists(kept):
+        files.put_back(kept, target)
+    elif operation.action != RENAME and os.path.lexists(target):
+        os.remove(target)

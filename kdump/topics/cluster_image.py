@@ -1,0 +1,254 @@
+"""The state of a cluster that KRaft's metadata records add up to: topics, brokers, configurations, access and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kdump.errors import KdumpError
+from kdump.formats.internal_topics.cluster_metadata import NO_LEADER_CHANGE
+from kdump.formats.internal_topics.framing import Decoded
+from kdump.formats.uuids import format_uuid
+
+METADATA_VERSION = "metadata.version"
+TOPIC_RESOURCE = 2
+RESOURCE_TYPES = {2: "TOPIC", 4: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
+
+_METADATA_VERSIONS = (
+    "3.0-IV1 3.1-IV0 3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2"
+    " 3.7-IV0 3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1 4.0-IV2 4.0-IV3"
+).split()
+_NO_CHANGE = -1
+
+Fields = dict[str, Any]
+
+
+class ImageError(KdumpError):
+    """A record does not fit the state that the records before it made."""
+
+
+def metadata_version_name(level: int) -> str | None:
+    """Kafka's name of a level of metadata.version, as in 3.7-IV4; None for levels later than 4.0's."""
+    return _METADATA_VERSIONS[level - 1] if 1 <= level <= len(_METADATA_VERSIONS) else None
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic: the fields of its partitions' PartitionRecords by number, as changes left them."""
+
+    name: str
+    topic_id: bytes
+    partitions: dict[int, Fields] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ClusterImage:
+    """The state. Where nothing else is said the values are the fields of the records (formats.internal_topics)."""
+
+    topics: dict[bytes, Topic] = field(default_factory=dict)
+    configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
+    brokers: dict[int, Fields] = field(default_factory=dict)
+    controllers: dict[int, Fields] = field(default_factory=dict)
+    features: dict[str, int] = field(default_factory=dict)
+    quotas: dict[tuple[tuple[str, str | None], ...], dict[str, float]] = field(default_factory=dict)
+    producer_ids: Fields | None = None
+    acls: dict[bytes, Fields] = field(default_factory=dict)
+    scram: dict[tuple[str, int], Fields] = field(default_factory=dict)
+    tokens: dict[str, Fields] = field(default_factory=dict)
+    zk_migration_state: int | None = None
+
+    def apply(self, record: Decoded) -> None:
+        """Take a record, other than those that frame a transaction, into the state.
+
+        Raises ImageError for one that does not fit; the state is then as it was.
+        """
+        handler = _HANDLERS.get(record.name)
+        if handler is None:
+            raise ImageError(f"{record.name} has no place in the state")
+        handler(self, record.fields)
+
+    def topic(self, topic_id: bytes) -> Topic:
+        """The topic of an id. Raises ImageError."""
+        found = self.topics.get(topic_id)
+        if found is None:
+            raise ImageError(f"there is no topic with the id {format_uuid(topic_id)}")
+        return found
+
+    def broker(self, broker_id: int, epoch: int) -> Fields:
+        """The broker of an id, in this epoch. Raises ImageError."""
+        found = self.brokers.get(broker_id)
+        if found is None:
+            raise ImageError(f"there is no broker {broker_id}")
+        if found["brokerEpoch"] != epoch:
+            raise ImageError(f"broker {broker_id} is in epoch {found['brokerEpoch']}, not in {epoch}")
+        return found
+
+
+def _topic(image: ClusterImage, fields: Fields) -> None:
+    image.topics[fields["topicId"]] = Topic(fields["name"], fields["topicId"])
+
+
+def _remove_topic(image: ClusterImage, fields: Fields) -> None:
+    removed = image.topic(fields["topicId"])
+    del image.topics[removed.topic_id]
+    image.configs.pop((TOPIC_RESOURCE, removed.name), None)
+
+
+def _partition(image: ClusterImage, fields: Fields) -> None:
+    image.topic(fields["topicId"]).partitions[fields["partitionId"]] = fields
+
+
+def _change_partition(image: ClusterImage, change: Fields) -> None:
+    topic = image.topic(change["topicId"])
+    number = change["partitionId"]
+    partition = topic.partitions.get(number)
+    if partition is None:
+        raise ImageError(f"there is no partition {number} of topic {topic.name}")
+    for name in ("isr", "replicas", "removingReplicas", "addingReplicas", "eligibleLeaderReplicas", "lastKnownElr"):
+        if change[name] is not None:
+            partition[name] = change[name]
+    if change["directories"]:
+        partition["directories"] = change["directories"]
+    if change["leader"] != NO_LEADER_CHANGE:
+        partition["leader"] = change["leader"]
+        partition["leaderEpoch"] += 1
+    if change["leaderRecoveryState"] != _NO_CHANGE:
+        partition["leaderRecoveryState"] = change["leaderRecoveryState"]
+    partition["partitionEpoch"] += 1
+
+
+def _clear_elr(image: ClusterImage, fields: Fields) -> None:
+    """Without a name, of all topics."""
+    name = fields["topicName"]
+    chosen = [topic for topic in image.topics.values() if name in ("", topic.name)]
+    if name and not chosen:
+        raise ImageError(f"there is no topic {name}")
+    for topic in chosen:
+        for partition in topic.partitions.values():
+            partition["eligibleLeaderReplicas"] = partition["lastKnownElr"] = []
+
+
+def _config(image: ClusterImage, fields: Fields) -> None:
+    key = (fields["resourceType"], fields["resourceName"])
+    values = image.configs.setdefault(key, {})
+    if fields["value"] is None:
+        values.pop(fields["name"], None)
+    else:
+        values[fields["name"]] = fields["value"]
+    if not values:
+        del image.configs[key]
+
+
+def _register_broker(image: ClusterImage, fields: Fields) -> None:
+    image.brokers[fields["brokerId"]] = fields
+
+
+def _unregister_broker(image: ClusterImage, fields: Fields) -> None:
+    del image.brokers[image.broker(fields["brokerId"], fields["brokerEpoch"])["brokerId"]]
+
+
+def _fence_broker(image: ClusterImage, fields: Fields) -> None:
+    image.broker(fields["id"], fields["epoch"])["fenced"] = True
+
+
+def _unfence_broker(image: ClusterImage, fields: Fields) -> None:
+    image.broker(fields["id"], fields["epoch"])["fenced"] = False
+
+
+def _change_broker(image: ClusterImage, fields: Fields) -> None:
+    broker = image.broker(fields["brokerId"], fields["brokerEpoch"])
+    for name in ("fenced", "inControlledShutdown"):
+        if fields[name]:
+            broker[name] = fields[name] > 0
+    if fields["logDirs"]:
+        broker["logDirs"] = fields["logDirs"]
+
+
+def _register_controller(image: ClusterImage, fields: Fields) -> None:
+    image.controllers[fields["controllerId"]] = fields
+
+
+def _feature(image: ClusterImage, fields: Fields) -> None:
+    """Level 0 switches a feature off."""
+    if fields["featureLevel"]:
+        image.features[fields["name"]] = fields["featureLevel"]
+    else:
+        image.features.pop(fields["name"], None)
+
+
+def _quota(image: ClusterImage, fields: Fields) -> None:
+    entity = tuple(sorted((part["entityType"], part["entityName"]) for part in fields["entity"]))
+    quotas = image.quotas.setdefault(entity, {})
+    if fields["remove"]:
+        quotas.pop(fields["key"], None)
+    else:
+        quotas[fields["key"]] = fields["value"]
+    if not quotas:
+        del image.quotas[entity]
+
+
+def _producer_ids(image: ClusterImage, fields: Fields) -> None:
+    image.producer_ids = fields
+
+
+def _acl(image: ClusterImage, fields: Fields) -> None:
+    image.acls[fields["id"]] = fields
+
+
+def _remove_acl(image: ClusterImage, fields: Fields) -> None:
+    if image.acls.pop(fields["id"], None) is None:
+        raise ImageError(f"there is no access control entry {format_uuid(fields['id'])}")
+
+
+def _scram(image: ClusterImage, fields: Fields) -> None:
+    image.scram[fields["name"], fields["mechanism"]] = fields
+
+
+def _remove_scram(image: ClusterImage, fields: Fields) -> None:
+    if image.scram.pop((fields["name"], fields["mechanism"]), None) is None:
+        raise ImageError(f"there is no SCRAM credential of {fields['name']}")
+
+
+def _token(image: ClusterImage, fields: Fields) -> None:
+    image.tokens[fields["tokenId"]] = fields
+
+
+def _remove_token(image: ClusterImage, fields: Fields) -> None:
+    if image.tokens.pop(fields["tokenId"], None) is None:
+        raise ImageError(f"there is no delegation token {fields['tokenId']}")
+
+
+def _zk_migration(image: ClusterImage, fields: Fields) -> None:
+    image.zk_migration_state = fields["zkMigrationState"]
+
+
+def _nothing(image: ClusterImage, fields: Fields) -> None:
+    """The record only moves the log's end."""
+
+
+_HANDLERS: dict[str, Callable[[ClusterImage, Fields], None]] = {
+    "RegisterBrokerRecord": _register_broker,
+    "UnregisterBrokerRecord": _unregister_broker,
+    "TopicRecord": _topic,
+    "PartitionRecord": _partition,
+    "ConfigRecord": _config,
+    "PartitionChangeRecord": _change_partition,
+    "FenceBrokerRecord": _fence_broker,
+    "UnfenceBrokerRecord": _unfence_broker,
+    "RemoveTopicRecord": _remove_topic,
+    "DelegationTokenRecord": _token,
+    "UserScramCredentialRecord": _scram,
+    "FeatureLevelRecord": _feature,
+    "ClientQuotaRecord": _quota,
+    "ProducerIdsRecord": _producer_ids,
+    "BrokerRegistrationChangeRecord": _change_broker,
+    "AccessControlEntryRecord": _acl,
+    "RemoveAccessControlEntryRecord": _remove_acl,
+    "NoOpRecord": _nothing,
+    "ZkMigrationStateRecord": _zk_migration,
+    "RemoveUserScramCredentialRecord": _remove_scram,
+    "RemoveDelegationTokenRecord": _remove_token,
+    "RegisterControllerRecord": _register_controller,
+    "ClearElrRecord": _clear_elr,
+}

@@ -1,0 +1,224 @@
+"""From the directory of __cluster_metadata, or one of its .checkpoint files, to the state of the cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.formats.batch import CONTROL
+from kdump.formats.internal_topics.cluster_metadata import decode_value
+from kdump.formats.internal_topics.control_records import (
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
+    LEADER_CHANGE,
+    SNAPSHOT_FOOTER,
+    SNAPSHOT_HEADER,
+)
+from kdump.formats.internal_topics.control_records import decode_value as decode_control
+from kdump.formats.internal_topics.framing import Decoded
+from kdump.storage.partition_log import PartitionLog
+from kdump.storage.segment import Segment
+from kdump.topics.cluster_image import ClusterImage
+from kdump.topics.reading import Content, Report, Trouble, contents_in, control_type, runs
+
+_BEGIN, _END, _ABORT = "BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"
+
+
+@dataclass(slots=True)
+class MetadataState:
+    """The cluster's state up to absolute offset `end_offset` (exclusive), of epoch `epoch`.
+
+    `snapshot` is the .checkpoint that it starts from, None without one; the log's records from `log_start` on follow.
+    `timestamp` (ms) is that of the last record. `leader`, `voters` (VotersRecord or LeaderChangeMessage) and
+    `kraft_version` are what the quorum's control records say. `held_back` counts the records of a metadata transaction
+    that has not ended: they do not count yet.
+    """
+
+    image: ClusterImage = field(default_factory=ClusterImage)
+    snapshot: str | None = None
+    end_offset: int = 0
+    epoch: int = -1
+    timestamp: int = -1
+    records: int = 0
+    leader: int | None = None
+    voters: list[dict[str, Any]] = field(default_factory=list)
+    kraft_version: int = 0
+    held_back: int = 0
+    held_back_since: int = -1
+
+
+def state_of_directory(log: PartitionLog, report: Report, at: int | None = None) -> MetadataState:
+    """The state after the newest sound snapshot and the log behind it; with `at`, after the record of that offset.
+
+    A snapshot that is damaged or not complete is reported, and the one before it taken. Raises KdumpError where
+    neither a snapshot nor the log's beginning leads to the offset.
+    """
+    most = None if at is None else at + 1
+    state = None
+    for path in _snapshots(log, most):
+        state = state_of_snapshot(path, report)
+        if state is not None:
+            break
+    first = log.segments[0].base_offset if log.segments else None
+    if state is None:
+        if first is None or first > 0 or (log.segments[-1].base_offset == 0 and _is_empty(log.segments[0])):
+            return _bootstrap(log, report, first, at)
+        state = MetadataState()
+    reader = _Reader(state, report)
+    if first is not None:
+        if first > state.end_offset:
+            reader.report(
+                Trouble(log.path, None, f"the records from offset {state.end_offset} up to {first} are missing")
+            )
+        reader.read(log.segments_from(state.end_offset), most)
+    reader.finish()
+    if at is not None and state.end_offset <= at:
+        raise KdumpError(f"{log.path}: there is no offset {at}, the log ends before {state.end_offset}")
+    return state
+
+
+def state_of_snapshot(path: str, report: Report) -> MetadataState | None:
+    """The state in a .checkpoint or bootstrap.checkpoint; None, and a report, where the file is not complete."""
+    says = names.parse_file_name(os.path.basename(path))
+    state = MetadataState(snapshot=path)
+    faults: list[Trouble] = []
+
+    def note(trouble: Trouble) -> None:
+        faults.append(trouble)
+        report(trouble)
+
+    reader = _Reader(state, report, on_damage=note)
+    reader.read([Segment(path)], None)
+    if says.offset is not None:
+        state.end_offset = says.offset
+        state.epoch = says.epoch or 0
+    if says.kind == names.KRAFT_SNAPSHOT and not (reader.has_header and reader.has_footer):
+        end = "header" if not reader.has_header else "footer"
+        report(Trouble(path, None, f"the snapshot has no {end} record: it is not complete"))
+        return None
+    return None if faults else state
+
+
+def _snapshots(log: PartitionLog, most: int | None) -> Iterable[str]:
+    """The paths of the snapshots that end at offset `most` or before, the newest first."""
+    found = [
+        (says.offset or 0, says.epoch or 0, name)
+        for name, says in log.files.items()
+        if says.kind == names.KRAFT_SNAPSHOT and not says.state
+    ]
+    usable = [entry for entry in found if most is None or entry[0] <= most]
+    return [os.path.join(log.path, name) for _, _, name in sorted(usable, reverse=True)]
+
+
+def _is_empty(segment: Segment) -> bool:
+    return os.path.getsize(segment.log_path) == 0
+
+
+def _bootstrap(log: PartitionLog, report: Report, first: int | None, at: int | None) -> MetadataState:
+    """The state of a cluster that has never run, which its bootstrap.checkpoint gives."""
+    for folder in (log.path, os.path.dirname(os.path.abspath(log.path))):
+        path = os.path.join(folder, names.BOOTSTRAP_CHECKPOINT)
+        if not first and at is None and os.path.exists(path):
+            state = state_of_snapshot(path, report)
+            if state is not None:
+                return state
+    if first is None:
+        raise KdumpError(f"{log.path}: neither a sound snapshot nor a log of the cluster's metadata")
+    if first == 0:
+        return MetadataState()
+    wanted = "a sound snapshot" if at is None else f"a sound snapshot of offset {at} or before"
+    raise KdumpError(f"{log.path}: the log starts at offset {first} and there is not {wanted} to start from")
+
+
+class _Reader:
+    """Takes records into a state."""
+
+    def __init__(self, state: MetadataState, report: Report, on_damage: Report | None = None) -> None:
+        self.report = report
+        self.has_header = False
+        self.has_footer = False
+        self._state = state
+        self._on_damage = on_damage or report
+        self._held: list[tuple[Decoded, Trouble]] | None = None
+
+    def read(self, segments: Iterable[Segment], most: int | None) -> None:
+        """Take the records from the state's end offset on, up to offset `most`, without that."""
+        state = self._state
+        for segment, run in runs(segments, self._on_damage):
+            block = run.block
+            for content in contents_in(segment, run, self._on_damage):
+                if content.offset < state.end_offset:
+                    continue
+                if most is not None and content.offset >= most:
+                    return
+                state.end_offset = content.offset + 1
+                state.epoch = block.leader_epoch[content.row]
+                state.timestamp = content.timestamp
+                state.records += 1
+                # where the record is, should it turn out to be wrong
+                place = Trouble(segment.log_path, block.position[content.row], f"offset {content.offset}: ")
+                try:
+                    if block.attributes[content.row] & CONTROL:
+                        self._control(content)
+                    else:
+                        self._take(content, place)
+                except KdumpError as error:
+                    self._on_damage(place._replace(text=place.text + str(error)))
+
+    def finish(self) -> None:
+        """Say what a transaction that never ended has held back."""
+        self._state.held_back = len(self._held or ())
+
+    def _take(self, content: Content, place: Trouble) -> None:
+        if content.value is None:
+            raise KdumpError("the record has no value")
+        record = decode_value(content.value)
+        if record.name == _BEGIN:
+            if self._held is not None:
+                raise KdumpError("a transaction begins inside of another one")
+            self._held = []
+            self._state.held_back_since = content.offset
+        elif record.name in (_END, _ABORT):
+            held, self._held = self._held, None
+            if held is None:
+                raise KdumpError(f"{record.name} without a transaction")
+            self._state.held_back_since = -1
+            if record.name == _END:
+                for inner, inner_place in held:
+                    self._apply(inner, inner_place)
+        elif self._held is not None:
+            self._held.append((record, place))
+        else:
+            self._apply(record, place)
+
+    def _apply(self, record: Decoded, place: Trouble) -> None:
+        try:
+            self._state.image.apply(record)
+        except KdumpError as error:
+            self.report(place._replace(text=f"{place.text}{record.name}: {error}"))
+
+    def _control(self, content: Content) -> None:
+        number = control_type(content)
+        if not LEADER_CHANGE <= number <= KRAFT_VOTERS:
+            return
+        if content.value is None:
+            raise KdumpError("the control record has no value")
+        fields = decode_control(number, content.value).fields
+        state = self._state
+        if number == LEADER_CHANGE:
+            state.leader = fields["leaderId"]
+            if not state.kraft_version:
+                state.voters = fields["voters"]
+        elif number == KRAFT_VOTERS:
+            state.voters = fields["voters"]
+        elif number == KRAFT_VERSION:
+            state.kraft_version = fields["kRaftVersion"]
+        elif number == SNAPSHOT_HEADER:
+            self.has_header = True
+            state.timestamp = fields["lastContainedLogTimestamp"]
+        elif number == SNAPSHOT_FOOTER:
+            self.has_footer = True

@@ -1,0 +1,198 @@
+"""Read the records of logs in order, past their damage, which goes to a function of the caller's."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from kdump import kernels
+from kdump.blocks import BatchBlock, RecordBlock
+from kdump.errors import InvalidRecordError
+from kdump.formats.batch import ABORT, CODEC_MASK, COMMIT, control_type_name
+from kdump.formats.faults import (
+    CONTROL_KEY_SIZE,
+    CONTROL_NO_KEY,
+    CONTROL_VERSION,
+    MARKER_NO_VALUE,
+    MARKER_SIZE,
+    MARKER_VERSION,
+    DamageError,
+    fault_error,
+)
+from kdump.payloads import inflate, payload_of
+from kdump.storage.scan import Damage, Run, scan
+from kdump.storage.segment import Segment
+
+_CONTROL_KEY = struct.Struct(">hh")
+_END_TXN = struct.Struct(">hi")
+_CONTENT_COLUMNS = (
+    "row",
+    "offset",
+    "timestamp",
+    "key_position",
+    "key_length",
+    "value_position",
+    "value_length",
+)
+
+
+class Trouble(NamedTuple):
+    """What cannot be read or does not fit: the file, the byte position of the batch (None: all of it), what is wrong.
+
+    `is_unreadable` where the system would not give the bytes, in contrast to bytes that are damaged.
+    """
+
+    path: str
+    position: int | None
+    text: str
+    is_unreadable: bool = False
+
+
+Report = Callable[[Trouble], object]
+
+
+class Marker(NamedTuple):
+    """The end of a transaction: control type (formats.batch.ABORT or COMMIT), absolute offset, timestamp in ms."""
+
+    control_type: int
+    coordinator_epoch: int
+    offset: int
+    timestamp: int
+
+
+def runs(segments: Iterable[Segment], report: Report, *, whole: bool = True) -> Iterator[tuple[Segment, Run]]:
+    """The good batches of segments, in order; `whole` as for LogFile.blocks."""
+    for segment in segments:
+        try:
+            with segment.open_log() as log:
+                for part in scan(log, segment.base_offset, whole=whole):
+                    if isinstance(part, Damage):
+                        report(Trouble(segment.log_path, part.position, part.text))
+                    else:
+                        yield segment, part
+        except OSError as error:
+            report(unreadable(segment.log_path, error))
+
+
+def unreadable(path: str, error: OSError) -> Trouble:
+    """The trouble of a file that the system does not give."""
+    return Trouble(error.filename or path, None, error.strerror or str(error), is_unreadable=True)
+
+
+class Content(NamedTuple):
+    """What a record holds: the row of its batch, absolute offset, timestamp in ms, key and value (None: null)."""
+
+    row: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+def contents_in(segment: Segment, run: Run, report: Report) -> Iterator[Content]:
+    """The records of a run's batches; where those of a batch break off the next one follows."""
+    block, row = run.block, run.first
+    data = bytes(block.data)
+    while row < run.stop:
+        stretch = inflate(block, row, run.stop)
+        failed = stretch.error or (fault_error(stretch.fault) if stretch.fault else None)
+        stop = stretch.stop - 1 if failed else stretch.stop
+        yield from _decoded(segment, block, data, row, stop, stretch.payloads, report)
+        if failed:
+            report(Trouble(segment.log_path, block.position[stop], str(failed)))
+        row = stretch.stop
+
+
+def _decoded(
+    segment: Segment,
+    block: BatchBlock,
+    data: bytes,
+    first: int,
+    stop: int,
+    payloads: list[bytes | None],
+    report: Report,
+) -> Iterator[Content]:
+    records = RecordBlock()
+    records.seek(first)
+    while records.next_row < stop:
+        kernels.decode(block, records, first, stop, payloads)
+        for row, offset, timestamp, key, key_size, value, value_size in zip(
+            *(getattr(records, name)[: records.length] for name in _CONTENT_COLUMNS), strict=True
+        ):
+            source = payloads[row - first] or data
+            yield Content(
+                row,
+                offset,
+                timestamp,
+                source[key : key + key_size] if key_size >= 0 else None,
+                source[value : value + value_size] if value_size >= 0 else None,
+            )
+        if records.fault:
+            row = records.next_row
+            report(Trouble(segment.log_path, block.position[row], str(fault_error(records.fault))))
+            records.seek(row + 1)
+
+
+def control_type(record: Content) -> int:
+    """The type of a control record. Raises InvalidRecordError."""
+    key = record.key
+    if key is None:
+        raise fault_error((CONTROL_NO_KEY, 0, 0))
+    if len(key) < _CONTROL_KEY.size:
+        raise fault_error((CONTROL_KEY_SIZE, len(key), 0))
+    version, number = _CONTROL_KEY.unpack_from(key)
+    if version < 0:
+        raise fault_error((CONTROL_VERSION, version, 0))
+    return int(number)
+
+
+def end_of_transaction(record: Content) -> Marker:
+    """The marker in a control record of a producer. Raises InvalidRecordError."""
+    number = control_type(record)
+    if number not in (ABORT, COMMIT):
+        raise InvalidRecordError(
+            f"Invalid control record type for end transaction marker{control_type_name(number)}"
+        )
+    value = record.value
+    if value is None:
+        raise fault_error((MARKER_NO_VALUE, 0, 0))
+    if len(value) < _END_TXN.size:
+        raise fault_error((MARKER_SIZE, len(value), 0))
+    version, coordinator_epoch = _END_TXN.unpack_from(value)
+    if version < 0:
+        raise fault_error((MARKER_VERSION, version, 0))
+    return Marker(number, coordinator_epoch, record.offset, record.timestamp)
+
+
+def marker_in(block: BatchBlock, row: int) -> Marker | None:
+    """The marker in a control batch of a producer; None where compaction has taken it out. Raises KdumpError."""
+    if not block.holds(row):
+        raise InvalidRecordError(f"a control batch of {block.size[row]} bytes")
+    try:
+        payload = payload_of(block, row) if block.attributes[row] & CODEC_MASK else None
+    except DamageError as damage:
+        raise fault_error(damage.fault) from None
+    records = RecordBlock(1)
+    records.seek(row)
+    kernels.decode(block, records, row, row + 1, [payload])
+    if not records.length:
+        if records.fault:
+            raise fault_error(records.fault)
+        return None
+    source = block.data if payload is None else payload
+    key = _part(source, records.key_position[0], records.key_length[0])
+    value = _part(source, records.value_position[0], records.value_length[0])
+    return end_of_transaction(Content(row, records.offset[0], records.timestamp[0], key, value))
+
+
+def share_of_batch(block: BatchBlock, row: int) -> int:
+    """The bytes that one record of a batch stands for: an equal part of the batch's, header included.
+
+    Of a v0/v1 wrapper, which does not say how many messages it holds, the whole is one's share.
+    """
+    return block.size[row] // max(1, block.count[row])
+
+
+def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None:
+    return bytes(source[position : position + length]) if length >= 0 else None

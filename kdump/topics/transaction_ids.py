@@ -1,0 +1,108 @@
+"""The transactional ids and their states, out of __transaction_state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kdump.errors import InvalidRecordError, KdumpError
+from kdump.formats.batch import CONTROL
+from kdump.formats.internal_topics.transaction_state import STATES, decode_key, decode_value
+from kdump.topics.reading import Report, Trouble, contents_in, runs
+from kdump.topics.replicas import Replica
+from kdump.topics.transactions import LATE_BUFFER_MS, MAX_TIMEOUT_MS, OpenTxn
+
+ONGOING = "Ongoing"
+ENDING = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+"""The states in which the coordinator has still to write markers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalId:
+    """The last state of a transactional id; timestamps and the timeout in ms, -1 where absent.
+
+    `partition` is the one of __transaction_state that holds it, `partitions` are those of the transaction, by topic.
+    """
+
+    transactional_id: str
+    partition: int
+    state: str
+    producer_id: int
+    producer_epoch: int
+    previous_producer_id: int
+    next_producer_id: int
+    timeout_ms: int
+    start_timestamp: int
+    last_update_timestamp: int
+    partitions: dict[str, tuple[int, ...]]
+
+    def covers(self, topic: str, partition: int, txn: OpenTxn) -> bool:
+        """Whether an end of the id's transaction brings a marker to the partition for this open transaction.
+
+        It does not where the coordinator does not count the partition to the transaction, or has gone on to another
+        one with a newer producer epoch.
+        """
+        if self.state not in (ONGOING, *ENDING) or partition not in self.partitions.get(topic, ()):
+            return False
+        return self.state != ONGOING or txn.producer_epoch >= self.producer_epoch
+
+    def is_stuck(self, now: int, max_timeout_ms: int = MAX_TIMEOUT_MS) -> bool:
+        """Whether its markers should have been written long before the time `now` (ms)."""
+        return self.state in ENDING and now - self.last_update_timestamp > max_timeout_ms + LATE_BUFFER_MS
+
+
+class TransactionalIds:
+    """All transactional ids at hand, with the producers that work for them."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, TransactionalId] = {}
+        self._by_producer: dict[int, TransactionalId] = {}
+
+    def add(self, found: TransactionalId) -> None:
+        """Put in what was found last of an id."""
+        self.by_id[found.transactional_id] = found
+        self._by_producer[found.producer_id] = found
+
+    def of_producer(self, producer_id: int) -> TransactionalId | None:
+        """The id that a producer works for; None where it is not at hand."""
+        return self._by_producer.get(producer_id)
+
+
+def transactional_ids(replica: Replica, report: Report) -> Iterator[TransactionalId]:
+    """The live transactional ids of a partition of __transaction_state; what cannot be decoded is passed over."""
+    found: dict[str, TransactionalId] = {}
+    start = replica.log_start_offset
+    for segment, run in runs(replica.log.segments_from(start), report):
+        for content in contents_in(segment, run, report):
+            if content.offset < start or run.block.attributes[content.row] & CONTROL:
+                continue
+            try:
+                if content.key is None:
+                    raise InvalidRecordError("the record has no key")
+                transactional_id: str = decode_key(content.key).fields["transactionalId"]
+                if content.value is None:
+                    found.pop(transactional_id, None)
+                else:
+                    found[transactional_id] = _state(transactional_id, replica.partition, content.value)
+            except KdumpError as error:
+                position = run.block.position[content.row]
+                report(Trouble(segment.log_path, position, f"offset {content.offset}: {error}"))
+    yield from (found[name] for name in sorted(found))
+
+
+def _state(transactional_id: str, partition: int, value: bytes) -> TransactionalId:
+    fields = decode_value(0, value).fields
+    status = fields["transactionStatus"]
+    return TransactionalId(
+        transactional_id,
+        partition,
+        STATES[status] if 0 <= status < len(STATES) else f"state {status}",
+        fields["producerId"],
+        fields["producerEpoch"],
+        fields["previousProducerId"],
+        fields["nextProducerId"],
+        fields["transactionTimeoutMs"],
+        fields["transactionStartTimestampMs"],
+        fields["transactionLastUpdateTimestampMs"],
+        {topic["topic"]: tuple(sorted(topic["partitionIds"])) for topic in fields["transactionPartitions"] or ()},
+    )

@@ -1,0 +1,196 @@
+"""The deep look: decompress and decode every record of a run of batches and hold it against the batch's header."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from operator import lt
+
+from kdump import kernels
+from kdump.blocks import BatchBlock, RecordBlock
+from kdump.errors import CodecError, KdumpError
+from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD
+from kdump.formats.faults import fault_error
+from kdump.formats.message_set import LENGTH, key_size_at
+from kdump.payloads import Stretch, inflate
+from kdump.verify.findings import Finding, found
+from kdump.verify.values import ValueCheck, value_check
+
+MESSAGE_OVERHEAD = (26, 34)
+"""Bytes of an entry of format v0 and v1 that are neither key nor value."""
+
+
+class DeepCheck:
+    """Decodes the records of one log; what is found comes in the order of the log."""
+
+    def __init__(self, path: str, topic: str, limit: int) -> None:
+        """`topic` tells whether the values are of a form that Kafka knows; `limit` bounds a payload's bytes."""
+        self._path = path
+        self._limit = limit
+        self._records = RecordBlock()
+        self._values: ValueCheck | None = value_check(topic)
+        self._found: list[Finding] = []
+        self._open = -1  # the row whose records fill more than one record block, and what is known of them
+        self._last_offset = -1
+        self._largest = -1
+
+    def findings(self, block: BatchBlock, first: int, stop: int) -> list[Finding]:
+        """What is wrong with the records of the rows `first` to `stop` - 1, which the block must hold."""
+        self._found = []
+        row = first
+        while row < stop:
+            stretch = inflate(block, row, stop, self._limit)
+            self._stretch(block, stretch)
+            row = stretch.stop
+        return self._found
+
+    def _report(self, code: str, block: BatchBlock, row: int, message: str) -> None:
+        self._found.append(found(code, self._path, message, block.position[row], block.last_offset[row]))
+
+    def _stretch(self, block: BatchBlock, stretch: Stretch) -> None:
+        is_broken = stretch.error is not None or stretch.fault is not None
+        stop = stretch.stop - is_broken
+        records = self._records
+        records.seek(stretch.first)
+        self._open = -1
+        while records.next_row < stop:
+            unfinished = kernels.decode(block, records, stretch.first, stop, stretch.payloads)
+            self._decoded(block, stretch, unfinished)
+            if records.fault:
+                self._broken(block, records.next_row, fault_error(records.fault))
+                records.seek(records.next_row + 1)
+                self._open = -1
+        if is_broken:
+            self._broken(block, stop, stretch.error or fault_error(stretch.fault or (0, 0, 0)))
+
+    def _broken(self, block: BatchBlock, row: int, error: KdumpError) -> None:
+        if block.attributes[row] & CONTROL and block.magic[row] >= 2:
+            return  # said of the marker already
+        code = "KD-BATCH-CODEC" if isinstance(error, CodecError) else "KD-BATCH-RECORDS"
+        self._report(code, block, row, f"the records of the batch cannot all be read: {error}")
+
+    def _decoded(self, block: BatchBlock, stretch: Stretch, unfinished: bool) -> None:
+        records = self._records
+        if not records.length:
+            return
+        start, length = 0, records.length
+        rows = records.row
+        legacy = block.magic[rows[0]] < 2 or block.magic[rows[length - 1]] < 2
+        while start < length:
+            row = rows[start]
+            stop = start + 1
+            if stop < length and rows[stop] == row:
+                stop = bisect_right(rows, row, stop, length)
+            is_last = stop < length or not (unfinished or records.fault) or records.next_row != row
+            self._batch(block, row, start, stop, is_last)
+            if legacy and block.magic[row] < 2:
+                self._messages(block, stretch, row, start, stop)
+            if self._values and not block.attributes[row] & CONTROL:
+                payload = stretch.payloads[row - stretch.first]
+                source = block.data if payload is None else payload
+                for at, text in self._values.faults(records, source, start, stop):
+                    message = f"the record at offset {records.offset[at]}: {text}"
+                    self._found.append(
+                        found("KD-VALUE-UNDECODABLE", self._path, message, block.position[row], records.offset[at])
+                    )
+            start = stop
+
+    def _batch(self, block: BatchBlock, row: int, start: int, stop: int, is_last: bool) -> None:
+        """Hold the records `start` to `stop` - 1, all of batch `row`, against the batch's header."""
+        records = self._records
+        continued = row == self._open
+        first = records.offset[start]
+        if stop - start == 1:
+            last, largest, sorted_ = first, records.timestamp[start], True
+        else:
+            offsets = records.offset[start:stop]
+            last, largest = offsets[-1], max(records.timestamp[start:stop])
+            sorted_ = all(map(lt, offsets, offsets[1:]))
+        if continued:
+            largest = max(largest, self._largest)
+            sorted_ = sorted_ and first > self._last_offset
+        if not sorted_:
+            self._report("KD-BATCH-OFFSETS", block, row, _order_text(records.offset[start:stop], self._last_offset))
+        elif last > block.last_offset[row] or (not continued and first < block.base_offset[row]):
+            self._report(
+                "KD-BATCH-OFFSETS",
+                block,
+                row,
+                f"its records have the offsets {first} to {last}, its header says {block.base_offset[row]} to"
+                f" {block.last_offset[row]}",
+            )
+        elif is_last and last < block.last_offset[row] and self._must_end(block, row):
+            self._report(
+                "KD-BATCH-OFFSETS",
+                block,
+                row,
+                f"its last record has offset {last}, its header says {block.last_offset[row]} and as many records as"
+                " there are offsets",
+            )
+        if not is_last:
+            self._open, self._last_offset, self._largest = row, last, largest
+            return
+        self._open = -1
+        self._timestamps(block, row, largest)
+
+    @staticmethod
+    def _must_end(block: BatchBlock, row: int) -> bool:
+        """Whether no record of the batch was compacted away, by its header; of a wrapper the last one is never."""
+        return block.magic[row] < 2 or block.count[row] == block.last_offset[row] - block.base_offset[row] + 1
+
+    def _timestamps(self, block: BatchBlock, row: int, largest: int) -> None:
+        says = block.max_timestamp[row]
+        if largest == says or block.attributes[row] & LOG_APPEND_TIME or block.magic[row] == 0:
+            return
+        if largest > says:
+            self._report(
+                "KD-BATCH-MAX-TIMESTAMP", block, row, f"its max timestamp is {says}, that of its records {largest}"
+            )
+        else:
+            self._report(
+                "KD-BATCH-MAX-TIMESTAMP-HIGH", block, row, f"its max timestamp is {says}, that of its records {largest}"
+            )
+
+    def _messages(self, block: BatchBlock, stretch: Stretch, row: int, start: int, stop: int) -> None:
+        """What only v0 and v1 messages can have wrong: their own CRC inside a wrapper, lengths that do not add up."""
+        records = self._records
+        wrapped = block.attributes[row] & CODEC_MASK != 0
+        for at in range(start, stop):
+            if not records.valid[at]:
+                self._report(
+                    "KD-BATCH-MESSAGE-CRC",
+                    block,
+                    row,
+                    f"the CRC of the message at offset {records.offset[at]} inside it does not hold",
+                )
+        if wrapped or block.magic[row] < 0:
+            return
+        magic = block.magic[row]
+        held = max(0, records.key_length[start]) + max(0, records.value_length[start]) + MESSAGE_OVERHEAD[magic]
+        if held != block.size[row]:
+            self._report(
+                "KD-BATCH-MESSAGE-LENGTH",
+                block,
+                row,
+                f"the message has {block.size[row]} bytes, its key and value leave {block.size[row] - held} unused",
+            )
+        at = block.position[row] - block.data_position + LOG_OVERHEAD + key_size_at(magic)
+        lengths = [LENGTH.unpack_from(block.data, at)[0]]
+        value_at = at + 4 + max(0, lengths[0])
+        lengths.append(LENGTH.unpack_from(block.data, value_at)[0])
+        if min(lengths) < -1:
+            self._report(
+                "KD-BATCH-MESSAGE-LENGTH",
+                block,
+                row,
+                f"a null key or value has length {min(lengths)}, writers use -1",
+            )
+
+
+def _order_text(offsets: array[int], before: int) -> str:
+    last = before
+    for offset in offsets:
+        if offset <= last:
+            return f"a record with offset {offset} follows one with offset {last}"
+        last = offset
+    return f"records up to offset {last} are out of order"

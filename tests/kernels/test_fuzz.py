@@ -1,0 +1,86 @@
+"""The differential fuzzer with fixed seeds: the kernels agree on damaged input too, and meet every fault there is."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from kdump.formats import faults
+from kdump.kernels import portable
+from tests.kernels.fuzz import Campaign, case_of, report, reproducer
+from tests.kernels.observe import Case
+from tests.kernels.reading import NATIVE
+from tests.kernels.seeds import seeds
+
+SEEDS = 16
+MUTANTS = 12_800  # each; 204,800 in all
+
+met: Counter[int] = Counter()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_mutants(seed: int) -> None:
+    campaign = Campaign(seed, NATIVE or portable)  # without the compiled kernels: that no exception escapes
+    difference = campaign.run(MUTANTS)
+    assert difference is None, report(difference)
+    assert campaign.mutants == MUTANTS
+    met.update(campaign.met)
+
+
+def test_the_mutants_above_met_every_fault() -> None:
+    if not met:
+        met.update(_campaign().met)
+    numbers = {name: value for name, value in vars(faults).items() if name.isupper() and isinstance(value, int)}
+    assert {name for name, value in numbers.items() if not met[value]} == {"CONTROL_SCHEMA"}
+
+
+def _campaign() -> Campaign:
+    campaign = Campaign(0, portable)
+    campaign.run(50_000)
+    return campaign
+
+
+def test_the_seeds_themselves() -> None:
+    campaign = Campaign(0, NATIVE or portable)
+    for seed in seeds():
+        for text in range(8):
+            size = len(seed.data)
+            difference = campaign.compare(Case(seed.data, size, size, rows=2, records=3, text=text))
+            assert difference is None, report(difference)
+
+
+def test_a_difference_is_found_and_can_be_seen_again() -> None:
+    """Kernels that differ in one thing: the fuzzer must see it, and its reproducer must lead back to it."""
+
+    class Broken:
+        LogText, check, decode, find_batch = portable.LogText, portable.check, portable.decode, portable.find_batch
+
+        @staticmethod
+        def walk(*arguments: object) -> int:
+            status = portable.walk(*arguments)  # type: ignore[arg-type]
+            return faults.END if status == faults.PARTIAL else status
+
+    campaign = Campaign(0, Broken)  # type: ignore[arg-type]
+    difference = campaign.run(10_000)
+    assert difference is not None
+    assert difference.expected is not None
+    assert difference.expected[0] == "walk"
+    text = reproducer(difference.case)
+    assert text in report(difference)
+    again = case_of(text.partition("'")[2].rstrip("'"))
+    assert again == difference.case
+    assert campaign.compare(again) == difference
+
+
+def test_an_exception_that_both_kernels_raise_is_a_difference() -> None:
+    class Raising:
+        LogText = portable.LogText
+
+        @staticmethod
+        def walk(*arguments: object) -> int:
+            raise IndexError("beyond")
+
+    difference = Campaign(0, Raising, Raising).compare(Case(b"", 0, 0))  # type: ignore[arg-type]
+    assert difference is not None
+    assert difference.found == ("raised", "IndexError: beyond")
