@@ -12,7 +12,15 @@ from kdump.errors import KdumpError
 
 from . import exit_codes
 
-COMMANDS = {"dump": "dump", "lookup": "lookup", "ls": "ls", "startup": "startup"}
+COMMANDS = {
+    "dump": "dump",
+    "groups": "groups",
+    "lookup": "lookup",
+    "ls": "ls",
+    "metadata": "metadata",
+    "startup": "startup",
+    "txns": "txns",
+}
 """Name of each command and the module of this package that holds it as `command`."""
 
 

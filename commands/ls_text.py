@@ -9,6 +9,7 @@ from kdump.formats import names
 from kdump.inventory import Duplicate, FileInfo, LogDirectoryInfo, PartitionInfo
 from kdump.segment_inventory import IndexInfo, SegmentInfo
 
+from .aligned import aligned
 from .output import Style, iso_time, safe, safe_path, size_text
 
 UNKNOWN = "-"
@@ -164,24 +165,18 @@ class Tables:
 
     def _table(self, columns: Sequence[Column], rows: Sequence[object]) -> None:
         """The rows under their heads; columns in which nothing is known of any row are left out."""
-        cells = [[column.cell(row) for row in rows] for column in columns]
-        shown = [
-            (column, [UNKNOWN if cell is None else str(cell) for cell in found])
-            for column, found in zip(columns, cells, strict=True)
-            if any(cell is not None and cell != "" for cell in found)
-        ]
-        widths = [max(len(column.head), *map(len, texts)) for column, texts in shown]
-        heads = [
-            column.head.rjust(width) if column.flush_right else column.head.ljust(width)
-            for (column, _), width in zip(shown, widths, strict=True)
-        ]
-        self._line(f"  {self._head('  '.join(heads).rstrip())}")
-        for number in range(len(rows)):
-            line = (
-                texts[number].rjust(width) if column.flush_right else texts[number].ljust(width)
-                for (column, texts), width in zip(shown, widths, strict=True)
-            )
-            self._line(f"  {'  '.join(line)}".rstrip())
+        cells = [(column, [column.cell(row) for row in rows]) for column in columns]
+        shown = [(column, found) for column, found in cells if any(cell is not None and cell != "" for cell in found)]
+        texts = zip(*([UNKNOWN if cell is None else str(cell) for cell in found] for _, found in shown), strict=True)
+        head, *lines = aligned(
+            [column.head for column, _ in shown],
+            list(texts),
+            right=[column.head for column, _ in shown if column.flush_right],
+            indent="  ",
+        )
+        self._line(self._head(head.rstrip("\n")))
+        for line in lines:
+            self._write(line)
 
     def _line(self, text: str) -> None:
         self._write(f"{text}\n")

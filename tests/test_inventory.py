@@ -97,7 +97,7 @@ def test_of_a_large_segment_only_both_ends_are_read(tmp_path: Path, monkeypatch:
     assert not info.is_counted
     assert (info.batches, info.records, info.end_offset) == (None, None, 800)
     assert (info.first_timestamp, info.largest_timestamp) == (1000, 1799)
-    assert info.codecs == ("none", "gzip", "lz4")
+    assert info.codecs == ("gzip", "lz4")
     assert info.used_size == info.size
 
 

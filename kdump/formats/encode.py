@@ -49,8 +49,11 @@ class NewBatch(NamedTuple):
     max_timestamp: int | None = None
 
 
-def encode_batch(records: Sequence[NewRecord], batch: NewBatch | None = None) -> bytes:
-    """A v2 batch of `records`, of which there must be one unless offsets and timestamps are given."""
+def encode_batch(records: Sequence[NewRecord], batch: NewBatch | None = None, *, level: int | None = None) -> bytes:
+    """A v2 batch of `records`, of which there must be one unless offsets and timestamps are given.
+
+    `level` is the codec's compression level, None for Kafka's default.
+    """
     batch = batch or NewBatch()
     base_offset = records[0].offset if batch.base_offset is None else batch.base_offset
     last_offset = records[-1].offset if batch.last_offset is None else batch.last_offset
@@ -61,7 +64,7 @@ def encode_batch(records: Sequence[NewRecord], batch: NewBatch | None = None) ->
     payload = b"".join(_record(record, base_offset, base_timestamp) for record in records)
     codec = batch.attributes & CODEC_MASK
     if codec and records:
-        payload = compress(codec, payload)
+        payload = compress(codec, payload, level=level)
     data = bytearray(
         HEADER.pack(
             base_offset,
@@ -124,14 +127,17 @@ def encode_message(record: NewRecord, magic: int, attributes: int = 0) -> bytes:
     return MESSAGE_FRAME.pack(record.offset, len(body) + 4) + CRC.pack(crc32(body)) + body
 
 
-def encode_wrapper(records: Iterable[NewRecord], magic: int, codec: int, append_time: int | None = None) -> bytes:
+def encode_wrapper(
+    records: Iterable[NewRecord], magic: int, codec: int, append_time: int | None = None, *, level: int | None = None
+) -> bytes:
     """A compressed v0 or v1 wrapper of `records`.
 
     `append_time` (ms) makes it a LogAppendTime wrapper: the messages inside keep the timestamps of their producer.
+    `level` is the codec's compression level, None for Kafka's default.
     """
     inner = list(records)
     first = inner[0].offset if magic else 0
     payload = b"".join(encode_message(record._replace(offset=record.offset - first), magic) for record in inner)
     timestamp = max(record.timestamp for record in inner) if append_time is None else append_time
-    wrapper = NewRecord(inner[-1].offset, timestamp, None, compress(codec, payload, magic=magic))
+    wrapper = NewRecord(inner[-1].offset, timestamp, None, compress(codec, payload, magic=magic, level=level))
     return encode_message(wrapper, magic, codec | (0 if append_time is None else LOG_APPEND_TIME))

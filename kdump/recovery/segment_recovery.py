@@ -1,4 +1,4 @@
-"""Recover one segment as Kafka does: check the batches, rebuild the indexes, note epochs and producers, cut the rest."""
+"""Recover one segment as Kafka does: check its batches, rebuild the indexes, note epochs and producers, cut the rest."""
 
 from __future__ import annotations
 
@@ -129,7 +129,10 @@ class SegmentRecovery:
         if limit:
             self.valid_bytes = block.position[limit - 1] + block.size[limit - 1] - log.origin
         if error:
-            raise error
+            try:
+                raise error
+            finally:
+                del error, invalid  # else they and their traceback would keep each other, and the block, alive
 
     def _first_overflow(self, block: BatchBlock, stop: int) -> int:
         """The first row whose last offset is too far from the base offset; `stop` without any."""

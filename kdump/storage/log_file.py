@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
@@ -23,7 +23,12 @@ from kdump.formats.batch import (
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER, UNDERSIZED
 from kdump.storage.files import ReadOnlyFile
 
+if TYPE_CHECKING:
+    from kdump.storage.read_ahead import ReadAhead
+
 BUFFER_SIZE = 1 << 20
+READ_AHEAD_FROM = 8 << 20
+"""Bytes from which on the next buffer is read while the one before is in use; for headers alone it does not pay."""
 
 
 class Entry(NamedTuple):
@@ -53,21 +58,28 @@ class LogFile(ReadOnlyFile):
             end = min(end, stop)
         block = BatchBlock()
         position = start
-        while True:
-            status = kernels.walk(block, position, end, file_end)
-            if status == NEED_BYTES and block.length == 0:
-                if not whole and block.needed > BUFFER_SIZE:
-                    self._sum(block, position)
-                else:
-                    self._fill(block, position, max(min(BUFFER_SIZE, end + HEADER_SIZE - position), block.needed))
-                    if block.available < min(block.needed, file_end - position):
-                        file_end = position + block.available
-                        end = min(end, file_end)
-                    continue
-            yield block
-            position = block.next_position
-            if status not in (BLOCK_FULL, NEED_BYTES):
-                return
+        ahead = self._read_ahead(start, end) if whole else None
+        try:
+            while True:
+                status = kernels.walk(block, position, end, file_end)
+                if status == NEED_BYTES and block.length == 0:
+                    if not whole and block.needed > BUFFER_SIZE:
+                        self._sum(block, position)
+                    else:
+                        size = min(BUFFER_SIZE, end + HEADER_SIZE - position)
+                        self._advance(block, position, max(size, block.needed), ahead)
+                        filled = block.data_position + block.available
+                        if filled < min(position + block.needed, file_end):
+                            file_end = filled
+                            end = min(end, file_end)
+                        continue
+                yield block
+                position = block.next_position
+                if status not in (BLOCK_FULL, NEED_BYTES):
+                    return
+        finally:
+            if ahead:
+                ahead.close()
 
     def entry_at(self, position: int, stop: int) -> Entry:
         """The frame of the entry at byte `position`, of a log that ends at byte `stop`; its CRC is not looked at."""
@@ -95,6 +107,24 @@ class LogFile(ReadOnlyFile):
         block.available = len(block.data)
         kernels.walk(block, position, position + size, self.size)
         return block
+
+    def _read_ahead(self, start: int, end: int) -> ReadAhead | None:
+        """Somebody who reads ahead for a walk from byte `start` to byte `end`, where that is worth it."""
+        if end - start < READ_AHEAD_FROM:
+            return None
+        from kdump.storage import read_ahead
+
+        return read_ahead.ReadAhead(self, min(end + HEADER_SIZE, self.size), BUFFER_SIZE) if read_ahead.pays() else None
+
+    def _advance(self, block: BatchBlock, position: int, size: int, ahead: ReadAhead | None) -> None:
+        """Have at least `size` bytes from `position` on in the block's data, or as many as there are."""
+        taken = ahead.take(block.data, block.data_position, position) if ahead and size <= BUFFER_SIZE else None
+        if taken:
+            block.data, block.data_position, block.available = taken
+            return
+        self._fill(block, position, size)
+        if ahead:
+            ahead.start(position + block.available)
 
     def _fill(self, block: BatchBlock, position: int, size: int) -> None:
         """Put the bytes from `position` on into the block's data."""

@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from kdump.errors import CorruptIndexError, NameFormatError
 from kdump.formats import names
 from kdump.formats.faults import BLOCK_FULL
+from kdump.formats.index_entries import TimeIndexEntry
 from kdump.records import BadBatch, Batch, Record, batch_at, records_of
 from kdump.storage.index_files import OffsetIndex, TimeIndex, TxnIndex
 from kdump.storage.log_file import LogFile
 from kdump.storage.scan import Damage, Run, scan
+
+NEAR = 1 << 20
+"""Bytes of the log within which what an index entry tells of is looked for."""
 
 
 class Segment:
@@ -83,7 +87,7 @@ class Segment:
     def position_of_time(self, log: LogFile, timestamp: int) -> int:
         """A byte position in `log` behind which all records are that have this timestamp (ms) or a later one.
 
-        Taken from the indexes where they are in order, else 0.
+        Taken from the indexes where they are in order and the batch that they lead to is the one they tell of, else 0.
         """
         if not self.has(names.TIME_INDEX):
             return 0
@@ -96,7 +100,8 @@ class Segment:
                 entry = index.lookup(timestamp - 1)
         except CorruptIndexError:
             return 0
-        return self.position_of(log, entry.offset)
+        position = self.position_of(log, entry.offset)
+        return position if position and _has_timestamp(log, position, entry) else 0
 
     def largest_timestamp(self) -> int | None:
         """The largest timestamp (ms) of the segment as its time index has it; None where that is absent or empty."""
@@ -177,3 +182,17 @@ class Segment:
                 yield Run(block, first, stop)
             if stop < part.stop:
                 return
+
+
+def _has_timestamp(log: LogFile, position: int, entry: TimeIndexEntry) -> bool:
+    """Whether the batch that reaches the entry's offset, not far behind byte `position`, has the entry's timestamp."""
+    end = min(position + NEAR, log.size)
+    while position < end:
+        batch = log.entry_at(position, log.size)
+        if batch.status != BLOCK_FULL or batch.size > NEAR:
+            return False
+        if batch.last_offset >= entry.offset:
+            found = log.batch_at(position, batch.size)
+            return found.length == 1 and found.max_timestamp[0] == entry.timestamp
+        position += batch.size
+    return False

@@ -15,10 +15,23 @@ METADATA_VERSION = "metadata.version"
 TOPIC_RESOURCE = 2
 RESOURCE_TYPES = {2: "TOPIC", 4: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 
-_METADATA_VERSIONS = (
-    "3.0-IV1 3.1-IV0 3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2"
-    " 3.7-IV0 3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1 4.0-IV2 4.0-IV3"
-).split()
+# by release, how many levels of metadata.version its development had: 3.0 began with level 1, named 3.0-IV1
+_METADATA_VERSIONS = ["3.0-IV1"] + [
+    f"{release}-IV{number}"
+    for release, count in (
+        ("3.1", 1),
+        ("3.2", 1),
+        ("3.3", 4),
+        ("3.4", 1),
+        ("3.5", 3),
+        ("3.6", 3),
+        ("3.7", 5),
+        ("3.8", 1),
+        ("3.9", 1),
+        ("4.0", 4),
+    )
+    for number in range(count)
+]
 _NO_CHANGE = -1
 
 Fields = dict[str, Any]

@@ -114,6 +114,11 @@ class Group:
     superseded_bytes: int = 0
     superseded_records: int = 0
 
+    @property
+    def is_dead(self) -> bool:
+        """Whether nothing but superseded records is left of it."""
+        return self.state == DEAD
+
     def expires_at(self, commit: Commit, retention_ms: int) -> int | None:
         """When (ms) a coordinator drops the commit; None where the group's state keeps it for now.
 

@@ -54,8 +54,8 @@ class MetadataState:
 def state_of_directory(log: PartitionLog, report: Report, at: int | None = None) -> MetadataState:
     """The state after the newest sound snapshot and the log behind it; with `at`, after the record of that offset.
 
-    A snapshot that is damaged or not complete is reported, and the one before it taken. Raises KdumpError where
-    neither a snapshot nor the log's beginning leads to the offset.
+    A snapshot with damaged batches or one that is not complete is reported, and the one before it taken. Raises
+    KdumpError where neither a snapshot nor the log's beginning leads to the offset.
     """
     most = None if at is None else at + 1
     state = None
@@ -86,20 +86,17 @@ def state_of_snapshot(path: str, report: Report) -> MetadataState | None:
     says = names.parse_file_name(os.path.basename(path))
     state = MetadataState(snapshot=path)
     faults: list[Trouble] = []
-
-    def note(trouble: Trouble) -> None:
-        faults.append(trouble)
-        report(trouble)
-
-    reader = _Reader(state, report, on_damage=note)
+    misfits: list[Trouble] = []
+    reader = _Reader(state, misfits.append, on_damage=faults.append)
     reader.read([Segment(path)], None)
     if says.offset is not None:
         state.end_offset = says.offset
         state.epoch = says.epoch or 0
     if says.kind == names.KRAFT_SNAPSHOT and not (reader.has_header and reader.has_footer):
-        end = "header" if not reader.has_header else "footer"
-        report(Trouble(path, None, f"the snapshot has no {end} record: it is not complete"))
-        return None
+        end = "footer" if reader.has_header else "header"
+        faults.append(Trouble(path, None, f"the snapshot has no {end} record: it is not complete"))
+    for trouble in faults or misfits:
+        report(trouble)
     return None if faults else state
 
 
@@ -128,10 +125,10 @@ def _bootstrap(log: PartitionLog, report: Report, first: int | None, at: int | N
                 return state
     if first is None:
         raise KdumpError(f"{log.path}: neither a sound snapshot nor a log of the cluster's metadata")
-    if first == 0:
+    if first == 0 and at is None:
         return MetadataState()
-    wanted = "a sound snapshot" if at is None else f"a sound snapshot of offset {at} or before"
-    raise KdumpError(f"{log.path}: the log starts at offset {first} and there is not {wanted} to start from")
+    wanted = "sound snapshot" if at is None else f"sound snapshot of offset {at} or before"
+    raise KdumpError(f"{log.path}: the log starts at offset {first} and there is no {wanted} to start from")
 
 
 class _Reader:
@@ -167,7 +164,7 @@ class _Reader:
                     else:
                         self._take(content, place)
                 except KdumpError as error:
-                    self._on_damage(place._replace(text=place.text + str(error)))
+                    self.report(place._replace(text=place.text + str(error)))
 
     def finish(self) -> None:
         """Say what a transaction that never ended has held back."""

@@ -19,7 +19,7 @@ from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kdump.storage.index_files import OffsetIndex, TimeIndex
 from kdump.storage.segment import Segment
 from kdump.verify.findings import Finding, found
-from kdump.verify.sheets import Sheet
+from kdump.verify.sheets import BadBytes, Sheet
 
 CHUNK_ENTRIES = 4096
 SPARSE_BYTES = (1 << 20) + (1 << 16)
@@ -156,6 +156,21 @@ class OffsetIndexCheck:
             upto = self._positions[0] if self._positions else None
             yield from self._settle(sheet, upto)
 
+    def bad_bytes(self, bad: BadBytes) -> Iterator[Finding]:
+        """Bytes that are no batches: entries that lead there cannot be judged, and are not the index's fault."""
+        self._waiting = None
+        while self._index is not None:
+            if not self._positions:
+                if self._next >= self._index.entries:
+                    break
+                yield from self._load()
+                continue
+            stop = bisect_left(self._positions, bad.resumed)
+            if not stop:
+                break
+            del self._positions[:stop], self._offsets[:stop]
+            self._numbers = self._numbers[stop:]
+
     def _measure(self, positions: array[int]) -> None:
         """Keep the longest stretch without an entry."""
         if positions[-1] - self._gap_from > SPARSE_BYTES:
@@ -236,6 +251,7 @@ class TimeIndexCheck:
         self._largest = -1
         self._last_time = -1
         self._end_offset = segment.base_offset
+        self._hole = False
 
     def open(self) -> Iterator[Finding]:
         """Look at what the file says without its log. Raises OSError."""
@@ -335,6 +351,14 @@ class TimeIndexCheck:
             stop = bisect_left(self._offsets, sheet.last_offset[-1] + 1)
             if not stop:
                 return
+            if self._hole:
+                self._hole = False
+                gone = bisect_left(self._offsets, max(sheet.base_offset[0], 0) or sheet.last_offset[0])
+                if gone:
+                    self._last_time = self._times[gone - 1]
+                    del self._times[:gone], self._offsets[:gone]
+                    self._numbers = self._numbers[gone:]
+                    continue
             if batches is None:
                 batches = dict(zip(sheet.last_offset, running, strict=True))
             wanted = list(map(batches.get, self._offsets[:stop]))
@@ -343,6 +367,10 @@ class TimeIndexCheck:
             self._last_time = self._times[stop - 1]
             del self._times[:stop], self._offsets[:stop]
             self._numbers = self._numbers[stop:]
+
+    def bad_bytes(self) -> None:
+        """Bytes that are no batches: entries that name offsets of the gap cannot be judged."""
+        self._hole = True
 
     def _are_own(self, sheet: Sheet, stop: int) -> bool:
         """Whether the batches that entries name have the entries' timestamps themselves."""
@@ -377,6 +405,8 @@ class TimeIndexCheck:
         while True:
             for number, timestamp, offset in zip(self._numbers, self._times, self._offsets, strict=True):
                 beyond += 1
+                if self._hole:
+                    continue
                 text = f"entry {number} (timestamp {timestamp}) names offset {offset}, the log ends before"
                 text += f" {self._end_offset}"
                 yield found("KD-TIDX-OFFSET", self.path, text, number * TIME_ENTRY_SIZE, offset)

@@ -1,4 +1,4 @@
-"""Producers and transactions along the log: sequences, epochs, open transactions, and the .txnindex of each segment.
+"""Producers and transactions along the log: sequences, epochs, open transactions.
 
 State begins where the log does: of what retention has deleted, a producer's first batch in the log is believed.
 """
@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from kdump.errors import CorruptSnapshotError
-from kdump.formats import names
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
-from kdump.formats.index_entries import ABORTED_TXN_SIZE, AbortedTxn
-from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from kdump.formats.sequences import MAX_SEQUENCE, last_sequence
-from kdump.storage.segment import Segment
 from kdump.verify.findings import Finding, found
 from kdump.verify.log import is_uniform
 from kdump.verify.sheets import Sheet
@@ -36,6 +32,14 @@ class Producer:
     txn_path: str = ""
 
 
+class AbortedHere(NamedTuple):
+    """An aborted transaction as the log has it; `position` is the byte position of its marker."""
+
+    producer_id: int
+    first_offset: int
+    position: int
+
+
 class ProducerCheck:
     """Follows the producers of a partition's log."""
 
@@ -44,8 +48,8 @@ class ProducerCheck:
         self._now = now
         self._producers: dict[int, Producer] = {}
         self._path = ""
-        self._aborted: dict[int, tuple[int, int, int]] = {}  # marker's offset: producer, first offset, position
-        self._markers: dict[int, int] = {}  # the offset of each ABORT in the segment: producer
+        self._aborted: dict[int, AbortedHere] = {}
+        self._markers: dict[int, int] = {}
 
     def open_segment(self, path: str) -> None:
         """Go on with this segment."""
@@ -136,73 +140,24 @@ class ProducerCheck:
         if marker.type == ABORT:
             self._markers[offset] = number
             if producer.txn_first_offset >= 0:
-                self._aborted[offset] = number, producer.txn_first_offset, sheet.position[row]
+                self._aborted[offset] = AbortedHere(number, producer.txn_first_offset, sheet.position[row])
         producer.txn_first_offset = -1
         producer.timestamp = marker.timestamp
 
-    def close_segment(self, segment: Segment) -> Iterator[Finding]:
-        """Hold the segment's .txnindex against the markers. Raises OSError."""
-        path = segment.path(names.TXN_INDEX)
-        missing = dict(self._aborted)
-        if segment.has(names.TXN_INDEX):
-            yield from self._txn_index(segment, path, missing)
-        for offset, (number, first, position) in missing.items():
-            yield found(
-                "KD-TXN-MISSING",
-                path,
-                f"the transaction of producer {number} from offset {first} on, aborted at offset {offset} (byte"
-                f" {position} of the log), has no entry",
-                offset=offset,
-            )
+    @property
+    def aborted(self) -> dict[int, AbortedHere]:
+        """The transactions that were aborted in the segment, by the offset of their marker."""
+        return self._aborted
 
-    def _txn_index(
-        self, segment: Segment, path: str, missing: dict[int, tuple[int, int, int]]
-    ) -> Iterator[Finding]:
-        before = -1
-        with segment.txn_index() as index:
-            if index.size % ABORTED_TXN_SIZE:
-                left = index.size % ABORTED_TXN_SIZE
-                position = index.size - left
-                yield found("KD-TXN-LENGTH", path, f"{left} bytes are left behind the last entry", position)
-            for number, txn in enumerate(index):
-                position = number * ABORTED_TXN_SIZE
-                if txn.version != 0:
-                    code = "KD-TXN-VERSION" if txn.version_seen > 0 else "KD-TXN-ENTRY"
-                    yield found(code, path, f"entry {number} has version {txn.version}", position, txn.last_offset)
-                    continue
-                if txn.last_offset <= before or txn.first_offset > txn.last_offset or txn.first_offset < 0:
-                    text = f"entry {number} is out of order: {txn}"
-                    yield found("KD-TXN-ENTRY", path, text, position, txn.last_offset)
-                    continue
-                before = txn.last_offset
-                yield from self._entry(path, number, txn, missing)
+    @property
+    def abort_markers(self) -> dict[int, int]:
+        """The producer of each ABORT marker in the segment, by its offset."""
+        return self._markers
 
-    def _entry(
-        self, path: str, number: int, txn: AbortedTxn, missing: dict[int, tuple[int, int, int]]
-    ) -> Iterator[Finding]:
-        position = number * ABORTED_TXN_SIZE
-        if self._markers.get(txn.last_offset) != txn.producer_id:
-            text = f"entry {number} names a marker of producer {txn.producer_id} at offset {txn.last_offset}: there is none"
-            yield found("KD-TXN-ORPHAN", path, text, position, txn.last_offset)
-            return
-        known = missing.pop(txn.last_offset, None)
-        if known and txn.first_offset > known[1]:
-            text = f"entry {number} begins at offset {txn.first_offset}, its transaction at offset {known[1]}"
-            yield found("KD-TXN-ENTRY", path, text, position, txn.first_offset)
-
-    def snapshot(self, path: str, data: bytes, *, compares: bool) -> Iterator[Finding]:
-        """Hold a snapshot against the log before its offset, which has just been walked if it `compares`."""
-        try:
-            entries = decode_producer_snapshot(data)
-        except CorruptSnapshotError as error:
-            yield found("KD-SNAP-CORRUPT", path, str(error))
-            return
-        if not compares:
-            return
-        for entry in entries:
-            producer = self._producers.get(entry.producer_id)
-            if producer and (text := _disagreement(entry, producer)):
-                yield found("KD-SNAP-STATE", path, f"producer {entry.producer_id}: {text}", offset=entry.last_offset)
+    @property
+    def producers(self) -> dict[int, Producer]:
+        """Every producer met so far, by its id."""
+        return self._producers
 
     def finish(self) -> Iterator[Finding]:
         """The log is over: what is open now stays open until a marker comes."""
@@ -222,19 +177,3 @@ class ProducerCheck:
                 producer.txn_position,
                 producer.txn_first_offset,
             )
-
-
-def _disagreement(entry: ProducerEntry, producer: Producer) -> str:
-    """How a snapshot's entry differs from what the log says; empty where they agree or cannot be compared."""
-    if producer.last_offset >= 0 and entry.last_offset >= 0 and entry.last_offset != producer.last_offset:
-        return f"its last batch ends at offset {producer.last_offset}, the snapshot says {entry.last_offset}"
-    if producer.last_offset >= 0 and entry.last_offset >= 0 and entry.last_sequence != producer.last_sequence:
-        return f"its last sequence is {producer.last_sequence}, the snapshot says {entry.last_sequence}"
-    if entry.producer_epoch != producer.epoch:
-        return f"its epoch is {producer.epoch}, the snapshot says {entry.producer_epoch}"
-    if producer.txn_first_offset >= 0 and entry.current_txn_first_offset != producer.txn_first_offset:
-        return (
-            f"a transaction is open from offset {producer.txn_first_offset} on, the snapshot says"
-            f" {entry.current_txn_first_offset}"
-        )
-    return ""

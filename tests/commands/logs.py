@@ -48,7 +48,9 @@ def write_segment(folder: Path, base_offset: int, batches: Sequence[bytes], *, i
     largest = TimeIndexEntry(-1, base_offset)
     for data in batches:
         last_offset = int.from_bytes(data[:8], "big") + int.from_bytes(data[23:27], "big")
-        largest = max(largest, TimeIndexEntry(int.from_bytes(data[35:43], "big"), last_offset), key=lambda entry: entry[0])
+        timestamp = int.from_bytes(data[35:43], "big", signed=True)
+        if timestamp > largest.timestamp:
+            largest = TimeIndexEntry(timestamp, last_offset)
         if since_entry > INDEX_INTERVAL:
             offsets.append(OffsetIndexEntry(last_offset, position))
             _append(times, largest)
@@ -67,7 +69,13 @@ def _append(times: list[TimeIndexEntry], entry: TimeIndexEntry) -> None:
 
 
 def write_partition(
-    folder: Path, *, segments: int = 3, batches: int = 4, records: int = 5, value_size: int = 0, codecs: Iterable[int] = (0,)
+    folder: Path,
+    *,
+    segments: int = 3,
+    batches: int = 4,
+    records: int = 5,
+    value_size: int = 0,
+    codecs: Iterable[int] = (0,),
 ) -> Path:
     """Segments of `batches` batches of `records` records each, with offsets from 0 on; the codecs take turns."""
     codecs = tuple(codecs)

@@ -1,0 +1,61 @@
+"""Where committed offsets stand in the logs that they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kdump.topics.groups import Commit
+from kdump.topics.reading import Report, unreadable
+from kdump.topics.replicas import Replica
+
+INSIDE = "inside"
+BEFORE_START = "before log start"
+BEYOND_END = "beyond log end"
+
+
+class Range(NamedTuple):
+    """The offsets of a log that consumers can read: from `start` up to `end`, without that (absolute)."""
+
+    start: int
+    end: int
+
+    def lag(self, commit: Commit) -> int:
+        """How many offsets lie between a commit and the end; below 0 where the commit is beyond it."""
+        return self.end - commit.offset
+
+    def place(self, commit: Commit) -> str:
+        """Whether a consumer that starts from the commit finds its offset."""
+        if commit.offset < self.start:
+            return BEFORE_START
+        return BEYOND_END if commit.offset > self.end else INSIDE
+
+
+class Ranges:
+    """The ranges of the partitions at hand, each found when it is first asked for.
+
+    Of several replicas of a partition the one that reaches farthest counts.
+    """
+
+    def __init__(self, replicas: Iterable[Replica], report: Report) -> None:
+        self._replicas: dict[tuple[str, int], list[Replica]] = {}
+        for replica in replicas:
+            self._replicas.setdefault((replica.topic, replica.partition), []).append(replica)
+        self._known: dict[tuple[str, int], Range | None] = {}
+        self._report = report
+
+    def of(self, topic: str, partition: int) -> Range | None:
+        """The range of a partition; None where it is not at hand or cannot be read."""
+        key = (topic, partition)
+        if key not in self._known:
+            self._known[key] = max(
+                filter(None, map(self._range, self._replicas.get(key, ()))), key=lambda found: found.end, default=None
+            )
+        return self._known[key]
+
+    def _range(self, replica: Replica) -> Range | None:
+        try:
+            return Range(replica.log_start_offset, replica.end_offset())
+        except OSError as error:
+            self._report(unreadable(replica.log.path, error))
+            return None

@@ -1,0 +1,75 @@
+"""The offset checkpoints of a log directory, and each partition's lines in them against its log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kdump.errors import CheckpointError
+from kdump.formats import names
+from kdump.storage.log_directory import LogDirectory
+from kdump.verify.findings import Finding, found
+
+Partition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """What the four checkpoints of a log directory say: by file name, (topic, partition) to absolute offset."""
+
+    folder: str
+    lines: dict[str, dict[Partition, int]] = field(default_factory=dict)
+
+    def of(self, name: str, partition: Partition) -> int | None:
+        """The offset of a partition; None without a line."""
+        return self.lines.get(name, {}).get(partition)
+
+    def path(self, name: str) -> str:
+        """The path of a checkpoint."""
+        return os.path.join(self.folder, name)
+
+
+def read_checkpoints(directory: LogDirectory, into: Checkpoints) -> Iterator[Finding]:
+    """Read all four; what cannot be read or parsed is found and left out."""
+    for name in names.OFFSET_CHECKPOINTS:
+        path = into.path(name)
+        try:
+            into.lines[name] = directory.checkpoint(name)
+        except CheckpointError as error:
+            yield found("KD-CKPT-FORMAT", path, str(error))
+        except OSError as error:
+            yield found("KD-READ", path, error.strerror or str(error))
+
+
+def stale_lines(checkpoints: Checkpoints, present: set[Partition]) -> Iterator[Finding]:
+    """Lines of partitions that are not in the directory."""
+    for name, lines in checkpoints.lines.items():
+        for (topic, partition), offset in lines.items():
+            if (topic, partition) not in present:
+                text = f"{topic}-{partition} (offset {offset}) is not in this directory"
+                yield found("KD-CKPT-STALE", checkpoints.path(name), text, offset=offset)
+
+
+def check_partition(
+    checkpoints: Checkpoints, partition: Partition, start_offset: int, end_offset: int
+) -> Iterator[Finding]:
+    """A partition's lines against its log, which begins at `start_offset` and ends before `end_offset`."""
+    topic = f"{partition[0]}-{partition[1]}"
+    recovery = checkpoints.of(names.RECOVERY_POINT_CHECKPOINT, partition)
+    high_watermark = checkpoints.of(names.REPLICATION_CHECKPOINT, partition)
+    log_start = checkpoints.of(names.LOG_START_CHECKPOINT, partition)
+    cleaner = checkpoints.of(names.CLEANER_CHECKPOINT, partition)
+    beyond = (
+        ("KD-CKPT-RECOVERY", names.RECOVERY_POINT_CHECKPOINT, "recovery point", recovery),
+        ("KD-CKPT-HIGH-WATERMARK", names.REPLICATION_CHECKPOINT, "high watermark", high_watermark),
+        ("KD-CKPT-LOG-START", names.LOG_START_CHECKPOINT, "log start offset", log_start),
+        ("KD-CKPT-CLEANER", names.CLEANER_CHECKPOINT, "cleaner's offset", cleaner),
+    )
+    for code, name, what, offset in beyond:
+        if offset is not None and offset > end_offset:
+            text = f"{topic}: the {what} is {offset}, the log ends before {end_offset}"
+            yield found(code, checkpoints.path(name), text, offset=offset)
+    if log_start is not None and high_watermark is not None and start_offset < high_watermark < log_start <= end_offset:
+        text = f"{topic}: the log start offset is {log_start}, the high watermark {high_watermark}"
+        yield found("KD-CKPT-ORDER", checkpoints.path(names.LOG_START_CHECKPOINT), text, offset=log_start)

@@ -1,0 +1,161 @@
+"""What is around the logs: directories and their names, files of other kinds, and files in a state of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from kdump.errors import CheckpointError, KdumpError, NameFormatError
+from kdump.formats import names
+from kdump.formats.metadata_files import MetaProperties, parse_quorum_state
+from kdump.formats.names import PartitionDirName, parse_partition_dir
+from kdump.formats.uuids import format_uuid
+from kdump.storage.files import read_small
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.partition_log import PartitionLog
+from kdump.verify.findings import Finding, found
+
+_DIRECTORY_STATES = {
+    names.DELETE: ("KD-DIR-DELETE", "the partition waits for its deletion; its log is not checked"),
+    names.FUTURE: ("KD-DIR-FUTURE", "the partition is being moved here from another log directory"),
+    names.STRAY: ("KD-DIR-STRAY", "the broker kept the partition aside, for it was not assigned to it"),
+}
+_FILE_STATES = {
+    names.DELETED: ("KD-FILE-DELETED", "the file waits for its deletion"),
+    names.CLEANED: ("KD-FILE-CLEANED", "a cleaning or split was interrupted while it wrote this file"),
+    names.SWAP: ("KD-FILE-SWAP", "the file is complete and was about to replace segments"),
+    names.TMP: ("KD-FILE-TMP", "the file was being written"),
+    names.PART: ("KD-FILE-TMP", "the snapshot was being written"),
+}
+
+
+def unreadable_links(path: str) -> Iterator[Finding]:
+    """Symbolic links in a directory that lead nowhere or in a circle. Raises OSError."""
+    with os.scandir(path) as entries:
+        for entry in sorted((entry for entry in entries if entry.is_symlink()), key=lambda entry: entry.name):
+            try:
+                os.stat(entry.path)
+            except OSError as error:
+                yield found("KD-READ", entry.path, f"a symbolic link that cannot be followed: {error.strerror}")
+
+
+class Place:
+    """Where partitions were met, over all the directories of one run."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int], str] = {}
+        self._topic_ids: dict[str, tuple[bytes, str]] = {}
+        self._cluster: tuple[str, str] | None = None
+        self._node: tuple[int, str] | None = None
+
+    def partition(self, path: str, name: PartitionDirName) -> Iterator[Finding]:
+        """A partition directory that a broker would load."""
+        if name.state:
+            return
+        key = name.topic, name.partition
+        other = self._seen.setdefault(key, path)
+        if other != path:
+            yield found("KD-DIR-DUPLICATE", path, f"{name.topic}-{name.partition} is in {other} too")
+
+    def topic_id(self, log: PartitionLog) -> Iterator[Finding]:
+        """The partition's topic id against that of the other partitions of the topic. Raises OSError."""
+        path = os.path.join(log.path, names.PARTITION_METADATA)
+        try:
+            metadata = log.metadata
+        except CheckpointError as error:
+            yield found("KD-META-PARTITION", path, str(error))
+            return
+        if log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC:
+            return
+        if metadata is None:
+            yield found("KD-META-PARTITION-MISSING", path, "there is no such file")
+            return
+        if log.name.state in (names.DELETE, names.STRAY):
+            return  # their topic's name may be cut short, or the topic be an earlier one of that name
+        topic_id, other = self._topic_ids.setdefault(log.name.topic, (metadata.topic_id, path))
+        if topic_id != metadata.topic_id:
+            text = f"the topic id is {format_uuid(metadata.topic_id)}, in {other} it is {format_uuid(topic_id)}"
+            yield found("KD-META-TOPIC-ID", path, text)
+
+    def meta_properties(self, directory: LogDirectory) -> Iterator[Finding]:
+        """meta.properties, and whether it fits that of the other log directories."""
+        path = os.path.join(directory.path, names.META_PROPERTIES)
+        try:
+            meta = directory.meta_properties()
+        except OSError as error:
+            yield found("KD-READ", path, error.strerror or str(error))
+            return
+        except KdumpError as error:
+            yield found("KD-META-PROPERTIES", path, str(error))
+            return
+        if meta is not None:
+            yield from self._fits(path, meta)
+
+    def _fits(self, path: str, meta: MetaProperties) -> Iterator[Finding]:
+        if meta.cluster_id is not None:
+            cluster, other = self._cluster = self._cluster or (meta.cluster_id, path)
+            if cluster != meta.cluster_id:
+                yield found("KD-META-PROPERTIES", path, f"cluster.id is {meta.cluster_id}, in {other} it is {cluster}")
+        if meta.node_id is not None:
+            node, other = self._node = self._node or (meta.node_id, path)
+            if node != meta.node_id:
+                yield found("KD-META-PROPERTIES", path, f"the node's id is {meta.node_id}, in {other} it is {node}")
+
+
+def clean_shutdown(directory: LogDirectory) -> Iterator[Finding]:
+    """Whether .kafka_cleanshutdown can be parsed, where it is there."""
+    path = os.path.join(directory.path, names.CLEAN_SHUTDOWN)
+    try:
+        directory.clean_shutdown_file()
+    except OSError as error:
+        yield found("KD-READ", path, error.strerror or str(error))
+    except CheckpointError as error:
+        yield found("KD-META-SHUTDOWN", path, str(error))
+
+
+def directory_names(directory: LogDirectory) -> Iterator[Finding]:
+    """Directories of a log directory that are not a partition's, and temporary files."""
+    for name in directory.directories:
+        if name == names.REMOTE_LOG_INDEX_CACHE_DIR or name.startswith(".kdump"):
+            continue
+        path = os.path.join(directory.path, name)
+        try:
+            parse_partition_dir(name, path)
+        except NameFormatError as error:
+            yield found("KD-DIR-NAME", path, str(error))
+    for name in directory.files:
+        if name.endswith(f".{names.TMP}"):
+            code, text = _FILE_STATES[names.TMP]
+            yield found(code, os.path.join(directory.path, name), text)
+
+
+def directory_state(log: PartitionLog) -> Iterator[Finding]:
+    """What the name of a partition directory says of it."""
+    if log.name is not None and log.name.state:
+        code, text = _DIRECTORY_STATES[log.name.state]
+        yield found(code, log.path, text)
+
+
+def partition_files(log: PartitionLog) -> Iterator[Finding]:
+    """Files of a partition that no segment has, and those in a state of their own."""
+    for name, says in log.files.items():
+        path = os.path.join(log.path, name)
+        if says.state:
+            code, text = _FILE_STATES[says.state]
+            yield found(code, path, text, offset=says.offset)
+        elif says.kind == names.LOG and says.offset is None:
+            yield found("KD-LOG-NAME", path, "the name does not begin with an offset")
+        elif says.kind == names.QUORUM_STATE:
+            yield from _quorum_state(path)
+    for name in log.orphans():
+        text = "there is no .log of this base offset"
+        yield found("KD-IDX-ORPHAN", os.path.join(log.path, name), text, offset=log.files[name].offset)
+
+
+def _quorum_state(path: str) -> Iterator[Finding]:
+    try:
+        parse_quorum_state(read_small(path), path)
+    except OSError as error:
+        yield found("KD-READ", path, error.strerror or str(error))
+    except CheckpointError as error:
+        yield found("KD-KRAFT-STATE", path, str(error))

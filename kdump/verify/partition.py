@@ -1,0 +1,226 @@
+"""One partition directory: all its checks, fed with the parts of its log as they are walked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from kdump.formats import names
+from kdump.storage.files import read_small
+from kdump.storage.partition_log import PartitionLog
+from kdump.storage.segment import Segment
+from kdump.verify.checkpoints import Checkpoints, check_partition
+from kdump.verify.directory import Place, directory_state, partition_files, unreadable_links
+from kdump.verify.epochs import EpochCheck
+from kdump.verify.findings import Finding, found
+from kdump.verify.indexes import OffsetIndexCheck, TimeIndexCheck
+from kdump.verify.log import LogCheck
+from kdump.verify.options import Options
+from kdump.verify.producers import ProducerCheck
+from kdump.verify.sheets import BadBytes, Part
+from kdump.verify.snapshots import check_snapshot, stray_offsets
+from kdump.verify.timestamps import TimestampCheck
+from kdump.verify.txn import check_txn_index
+
+SNAPSHOT_LIMIT = 1 << 28
+
+
+class Before:
+    """What is known of the log before the first segment that is looked at; nothing where it is looked at from its start."""
+
+    __slots__ = ("last_offset", "leader_epoch")
+
+    def __init__(self, last_offset: int | None = None, leader_epoch: int = -1) -> None:
+        self.last_offset = last_offset
+        self.leader_epoch = leader_epoch
+
+
+class PartitionCheck:
+    """The checks of one partition. The caller opens segment after segment and hands in the parts of each."""
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        segments: list[Segment],
+        checkpoints: Checkpoints,
+        place: Place,
+        options: Options,
+        now: int,
+        *,
+        was_closed: bool,
+        before: Before | None = None,
+    ) -> None:
+        """`segments` are those to look at, which are the log's last ones."""
+        self.log = log
+        self.position = 0
+        self._segments = segments
+        self._checkpoints = checkpoints
+        self._place = place
+        self._was_closed = was_closed
+        self._is_whole = len(segments) == len(log.segments) and before is None
+        before = before or Before()
+        self._logs = LogCheck(before.last_offset)
+        self._epochs = EpochCheck(log, before.leader_epoch)
+        self._producers = ProducerCheck(now)
+        self._times = TimestampCheck(now, options.retention_ms)
+        self._segment: Segment | None = None
+        self._offset_index: OffsetIndexCheck | None = None
+        self._time_index: TimeIndexCheck | None = None
+        self._number = -1
+        self._has_lost = False
+
+    @property
+    def before_next(self) -> Before:
+        """What the next segment's check has to know of the log before it."""
+        return Before(self._logs.last_offset, self._epochs.epoch)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether bytes of the log could not be trusted, so that what was in them is not known."""
+        return self._has_lost
+
+    def start(self) -> Iterator[Finding]:
+        """What can be said before the log is walked."""
+        yield from directory_state(self.log)
+        yield from self._guarded(self.log.path, unreadable_links(self.log.path))
+        if self.log.name is not None:
+            yield from self._place.partition(self.log.path, self.log.name)
+        metadata = os.path.join(self.log.path, names.PARTITION_METADATA)
+        yield from self._guarded(metadata, self._place.topic_id(self.log))
+        yield from partition_files(self.log)
+        yield from self._guarded(self._epochs.path, self._epochs.read())
+        yield from self._stray_snapshots()
+
+    def _guarded(self, path: str, checks: Iterator[Finding]) -> Iterator[Finding]:
+        try:
+            yield from checks
+        except OSError as error:
+            yield unreadable(path, error)
+
+    def _stray_snapshots(self) -> Iterator[Finding]:
+        bases = {segment.base_offset for segment in self.log.segments}
+        snapshots = {
+            says.offset: name
+            for name, says in self.log.files.items()
+            if says.kind == names.PRODUCER_SNAPSHOT and not says.state and says.offset is not None
+        }
+        strays = set(stray_offsets(snapshots, bases))
+        for offset in sorted(strays):
+            path = os.path.join(self.log.path, snapshots[offset])
+            text = "there is no segment with this base offset"
+            yield found("KD-SNAP-STRAY", path, text, offset=offset)
+        self._snapshots = snapshots
+        for offset in sorted(set(snapshots) - bases):
+            if not self._segments or offset < self._segments[0].base_offset:
+                yield from self._snapshot(offset, compares=False)
+
+    def _snapshot(self, offset: int, *, compares: bool) -> Iterator[Finding]:
+        path = os.path.join(self.log.path, self._snapshots.pop(offset))
+        try:
+            data = read_small(path, SNAPSHOT_LIMIT)
+        except OSError as error:
+            yield unreadable(path, error)
+            return
+        known = self._producers.producers if compares and not self._has_lost else None
+        yield from check_snapshot(path, data, known)
+
+    def open_segment(self, segment: Segment) -> Iterator[Finding]:
+        """Go on with this segment, the next one."""
+        self._segment = segment
+        self._number += 1
+        following = self._segments[self._number + 1 :]
+        next_base = following[0].base_offset if following else None
+        base = segment.base_offset
+        for offset in sorted(offset for offset in self._snapshots if offset <= base):
+            yield from self._snapshot(offset, compares=offset == base)
+        self.position = 0
+        path = segment.log_path
+        closed = self._was_closed
+        yield from self._logs.open_segment(path, base, next_base, was_closed=closed)
+        self._epochs.open_segment(path)
+        self._producers.open_segment(path)
+        self._times.open_segment(path)
+        self._offset_index = OffsetIndexCheck(segment, is_active=next_base is None, was_closed=closed)
+        self._time_index = TimeIndexCheck(segment, is_active=next_base is None, was_closed=closed)
+        for check in (self._offset_index, self._time_index):
+            yield from self._guarded(check.path, check.open())
+
+    def part(self, part: Part) -> Iterator[Finding]:
+        """The next part of the segment's log."""
+        assert self._offset_index is not None
+        assert self._time_index is not None
+        if isinstance(part, BadBytes):
+            self.position = part.resumed
+            yield from self._logs.bad_bytes(part)
+            self._has_lost = self._has_lost or self._logs.is_damaged
+            yield from self._guarded(self._offset_index.path, self._offset_index.bad_bytes(part))
+            self._time_index.bad_bytes()
+            return
+        self.position = part.end
+        yield from self._logs.sheet(part)
+        yield from self._epochs.sheet(part)
+        yield from self._producers.sheet(part)
+        yield from self._times.sheet(part)
+        yield from self._guarded(self._offset_index.path, self._offset_index.sheet(part))
+        yield from self._guarded(self._time_index.path, self._time_index.sheet(part))
+
+    def unread(self, error: OSError) -> Iterator[Finding]:
+        """The segment's log could not be read, or not to its end."""
+        assert self._segment is not None
+        self._has_lost = True
+        yield unreadable(self._segment.log_path, error)
+
+    def close_segment(self, *, was_read: bool) -> Iterator[Finding]:
+        """The segment's log is over; what follows from the whole of it is said unless it could not be read."""
+        segment, offset_index, time_index = self._segment, self._offset_index, self._time_index
+        assert segment is not None
+        assert offset_index is not None
+        assert time_index is not None
+        try:
+            if was_read:
+                yield from self._closing(segment, offset_index, time_index)
+        finally:
+            offset_index.close()
+            time_index.close()
+
+    def _closing(
+        self, segment: Segment, offset_index: OffsetIndexCheck, time_index: TimeIndexCheck
+    ) -> Iterator[Finding]:
+        try:
+            status = os.stat(segment.log_path)
+        except OSError as error:
+            yield unreadable(segment.log_path, error)
+            return
+        yield from self._logs.close_segment(status.st_size, len(self._segments) - self._number - 1)
+        yield from self._times.close_segment(status.st_mtime_ns // 1_000_000)
+        yield from self._guarded(offset_index.path, offset_index.finish())
+        has_batches = not self._logs.is_empty
+        closing = time_index.finish(self._times.largest, has_batches=has_batches, is_damaged=self._logs.is_damaged)
+        yield from self._guarded(time_index.path, closing)
+        index = segment.path(names.TXN_INDEX)
+        checks = check_txn_index(
+            segment, self._producers.aborted, self._producers.abort_markers, knows_log=not self._logs.is_damaged
+        )
+        yield from self._guarded(index, checks)
+
+    def finish(self) -> Iterator[Finding]:
+        """The last segment is over."""
+        for offset in sorted(self._snapshots):
+            yield from self._snapshot(offset, compares=offset == self._logs.end_offset)
+        if not self._has_lost:
+            yield from self._producers.finish()
+        end_offset = self._logs.end_offset
+        yield from self._epochs.finish(end_offset)
+        name = self.log.name
+        if name is not None and not name.state and end_offset is not None and self._segments:
+            partition = name.topic, name.partition
+            yield from check_partition(
+                self._checkpoints, partition, self.log.segments[0].base_offset, end_offset
+            )
+
+
+def unreadable(path: str, error: OSError) -> Finding:
+    """The finding for what could not be read."""
+    if isinstance(error, FileNotFoundError):
+        return found("KD-READ", path, "vanished while it was being checked")
+    return found("KD-READ", path, error.strerror or str(error))

@@ -1,0 +1,49 @@
+"""Producer snapshots: whether they can be read, whether they belong to a segment, and whether the log agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from kdump.errors import CorruptSnapshotError
+from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
+from kdump.verify.findings import Finding, found
+from kdump.verify.producers import Producer
+
+
+def check_snapshot(path: str, data: bytes, producers: Mapping[int, Producer] | None) -> Iterator[Finding]:
+    """Hold a snapshot against what the log before its offset says of its producers, where that is known."""
+    try:
+        entries = decode_producer_snapshot(data)
+    except CorruptSnapshotError as error:
+        yield found("KD-SNAP-CORRUPT", path, str(error))
+        return
+    if producers is None:
+        return
+    for entry in entries:
+        producer = producers.get(entry.producer_id)
+        if producer and (text := _disagreement(entry, producer)):
+            yield found("KD-SNAP-STATE", path, f"producer {entry.producer_id}: {text}", offset=entry.last_offset)
+
+
+def stray_offsets(offsets: Iterable[int], bases: Iterable[int]) -> list[int]:
+    """The offsets of the snapshots that a broker deletes at start: all that are no segment's, but the last one."""
+    known = set(bases)
+    stray = sorted(offset for offset in offsets if offset not in known)
+    if stray and known and stray[-1] > max(known):
+        stray.pop()
+    return stray
+
+
+def _disagreement(entry: ProducerEntry, producer: Producer) -> str:
+    """How a snapshot's entry contradicts what the log says; empty where it does not.
+
+    Of a compacted log a producer's later batches may be gone, so the snapshot may know more than the log.
+    """
+    if producer.last_offset >= 0 and entry.last_offset >= 0:
+        if entry.last_offset < producer.last_offset:
+            return f"its last batch ends at offset {producer.last_offset}, the snapshot says {entry.last_offset}"
+        if entry.last_offset == producer.last_offset and entry.last_sequence != producer.last_sequence:
+            return f"its last sequence is {producer.last_sequence}, the snapshot says {entry.last_sequence}"
+    if entry.producer_epoch < producer.epoch:
+        return f"its epoch is {producer.epoch}, the snapshot says {entry.producer_epoch}"
+    return ""

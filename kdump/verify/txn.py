@@ -1,0 +1,67 @@
+"""The .txnindex of a segment: every transaction aborted in the segment, and nothing else, has an entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kdump.formats import names
+from kdump.formats.index_entries import ABORTED_TXN_SIZE, AbortedTxn
+from kdump.storage.segment import Segment
+from kdump.verify.findings import Finding, found
+from kdump.verify.producers import AbortedHere
+
+
+def check_txn_index(
+    segment: Segment, aborted: Mapping[int, AbortedHere], markers: Mapping[int, int], *, knows_log: bool
+) -> Iterator[Finding]:
+    """Hold the index against the segment's aborted transactions and ABORT markers, by the markers' offsets.
+
+    Unless the log is known as a whole (`knows_log`), entries without a marker are not objected to. Raises OSError.
+    """
+    path = segment.path(names.TXN_INDEX)
+    missing = dict(aborted)
+    if segment.has(names.TXN_INDEX):
+        for number, txn, finding in _entries(segment, path):
+            if finding:
+                yield finding
+            if txn is None:
+                continue
+            position = number * ABORTED_TXN_SIZE
+            if markers.get(txn.last_offset) != txn.producer_id:
+                if knows_log:
+                    text = f"entry {number} names a marker of producer {txn.producer_id} at offset {txn.last_offset}"
+                    yield found("KD-TXN-ORPHAN", path, f"{text}: there is none", position, txn.last_offset)
+                continue
+            known = missing.pop(txn.last_offset, None)
+            if known and txn.first_offset > known.first_offset:
+                text = f"entry {number} begins at offset {txn.first_offset}, its transaction at {known.first_offset}"
+                yield found("KD-TXN-ENTRY", path, text, position, txn.first_offset)
+    for offset, (producer, first, position) in missing.items():
+        yield found(
+            "KD-TXN-MISSING",
+            path,
+            f"the transaction of producer {producer} from offset {first} on, aborted at offset {offset} (byte"
+            f" {position} of the log), has no entry",
+            offset=offset,
+        )
+
+
+def _entries(segment: Segment, path: str) -> Iterator[tuple[int, AbortedTxn | None, Finding | None]]:
+    """Number and content of every entry, its content None where it is not one; and what is wrong with the file."""
+    before = -1
+    with segment.txn_index() as index:
+        if left := index.size % ABORTED_TXN_SIZE:
+            text = f"{left} bytes are left behind the last entry"
+            yield 0, None, found("KD-TXN-LENGTH", path, text, index.size - left)
+        for number, txn in enumerate(index):
+            position = number * ABORTED_TXN_SIZE
+            if txn.version != 0:
+                code = "KD-TXN-VERSION" if txn.version_seen > 0 else "KD-TXN-ENTRY"
+                text = f"entry {number} has version {txn.version}"
+                yield number, None, found(code, path, text, position, txn.last_offset)
+            elif txn.last_offset <= before or not 0 <= txn.first_offset <= txn.last_offset:
+                text = f"entry {number} is out of order: {txn}"
+                yield number, None, found("KD-TXN-ENTRY", path, text, position, txn.last_offset)
+            else:
+                before = txn.last_offset
+                yield number, txn, None

@@ -1,0 +1,1 @@
+"""Write logs as a broker does: validate, assign offsets, index, roll, keep the state of producers and leader epochs."""

@@ -1,0 +1,270 @@
+"""What the leader does to the batches of a producer: check them, give them their offsets, timestamps and epoch.
+
+Where codec, format and relative offsets are as the log wants them the batch keeps its bytes, but for the header fields
+that are the leader's. Otherwise its records are packed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+
+from kdump import kernels
+from kdump.blocks import BatchBlock, RecordBlock
+from kdump.errors import InvalidRecordError
+from kdump.formats.batch import CODEC_MASK, CONTROL, CRC_START, LOG_APPEND_TIME, TRANSACTIONAL
+from kdump.formats.batch import MAGIC_AT as MAGIC_BYTE
+from kdump.formats.checksums import crc32, crc32c
+from kdump.formats.codecs import compress
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
+from kdump.formats.faults import fault_error
+from kdump.formats.message_set import CRC
+from kdump.payloads import inflate
+from kdump.records import BadBatch, records_of
+from kdump.write.config import LogConfig
+from kdump.write.errors import InvalidTimestampError, UnsupportedForMessageFormatError
+from kdump.write.incoming import CLIENT, source_codec
+
+_OFFSET = Struct(">q")
+_LEADER_EPOCH = Struct(">i")
+_ATTRIBUTES = Struct(">h")
+_TIMESTAMP = Struct(">q")
+_LEADER_EPOCH_AT, _CRC_V2_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 12, 17, 21, 35
+_CRC_V1_AT, _ATTRIBUTES_V1_AT, _TIMESTAMP_V1_AT = 12, 17, 18
+
+_KEPT = CONTROL | TRANSACTIONAL
+
+
+class OffsetAssigner:
+    """Validates and assigns for one partition; `partition` is what Kafka's texts call it."""
+
+    def __init__(self, config: LogConfig, partition: str) -> None:
+        self.config = config
+        self.partition = partition
+        self._records = RecordBlock()
+
+    def assign(
+        self, block: BatchBlock, data: bytes | bytearray, next_offset: int, leader_epoch: int, origin: str, now: int
+    ) -> bytearray | bytes:
+        """The bytes to be appended from absolute `next_offset` on; `now` (ms) is the broker's clock.
+
+        `data` are the bytes of the batches and of nothing else. Raises InvalidRecordError, InvalidTimestampError,
+        UnsupportedForMessageFormatError, CodecError.
+        """
+        magic = self.config.record_version
+        source = source_codec(block)
+        target = source if self.config.codec is None else self.config.codec
+        if (source or target or block.magic[0] >= 2) and block.length > 1:
+            raise InvalidRecordError("Compressed outer record has more than one batch")
+        in_place = source == target and (magic > 0 or not source)
+        if block.attributes[0] & CONTROL and block.magic[0] >= 2 and not source:
+            in_place, target = True, source
+        max_timestamps = []
+        for row in range(block.length):
+            self._check_batch(block, row, magic, origin)
+            in_place &= block.magic[row] == magic
+            max_timestamp, in_order = self._check_records(block, row, now)
+            in_place &= in_order or not source
+            max_timestamps.append(max_timestamp)
+        if in_place:
+            return self._in_place(block, bytearray(data), next_offset, leader_epoch, max_timestamps, now)
+        return self._rebuilt(block, next_offset, leader_epoch, magic, target, now)
+
+    def _check_batch(self, block: BatchBlock, row: int, magic: int, origin: str) -> None:
+        if block.magic[row] != block.magic[0]:
+            raise InvalidRecordError(
+                f"Batch magic {block.magic[row]} is not the same as the first batch's magic byte {block.magic[0]} in"
+                f" topic partition {self.partition}."
+            )
+        if block.magic[row] < 2:
+            return
+        if origin == CLIENT:
+            self._check_client_batch(block, row)
+        if magic < 2:
+            for what, has in (
+                ("Transactional", block.attributes[row] & TRANSACTIONAL),
+                ("Idempotent", block.producer_id[row] >= 0),
+            ):
+                if has:
+                    raise UnsupportedForMessageFormatError(
+                        f"{what} records cannot be used with magic version {magic}"
+                    )
+
+    def _check_client_batch(self, block: BatchBlock, row: int) -> None:
+        first, last, count = block.base_offset[row], block.last_offset[row], block.count[row]
+        if last < first:
+            raise InvalidRecordError(
+                f"Batch has an invalid offset range: [{first}, {last}] in topic partition {self.partition}."
+            )
+        if count <= 0:
+            raise InvalidRecordError(
+                f"Invalid reported count for record batch: {count} in topic partition {self.partition}."
+            )
+        if count != last - first + 1:
+            raise InvalidRecordError(
+                f"Inconsistent batch offset range [{first}, {last}] and count of records {count} in topic partition"
+                f" {self.partition}."
+            )
+        if block.attributes[row] & CONTROL:
+            raise InvalidRecordError(
+                f"Clients are not allowed to write control records in topic partition {self.partition}."
+            )
+        if block.producer_id[row] >= 0 > block.base_sequence[row]:
+            raise InvalidRecordError(
+                f"Invalid sequence number {block.base_sequence[row]} in record batch with producerId"
+                f" {block.producer_id[row]} in topic partition {self.partition}."
+            )
+
+    def _check_records(self, block: BatchBlock, row: int, now: int) -> tuple[int, bool]:
+        """Check each record; their largest timestamp, and whether their relative offsets are 0, 1, 2 and so on."""
+        stretch = inflate(block, row, row + 1)
+        if stretch.error or stretch.fault:
+            raise stretch.error or fault_error(stretch.fault or (0, 0, 0))
+        records = self._records
+        records.seek(row)
+        first = expected = None
+        max_timestamp, in_order = -1, True
+        packed_legacy = block.magic[row] < 2 and block.attributes[row] & CODEC_MASK
+        while records.next_row <= row:
+            kernels.decode(block, records, row, row + 1, stretch.payloads)
+            if records.fault:
+                raise fault_error(records.fault)
+            count = records.length
+            if not count:
+                continue
+            if packed_legacy and not all(records.valid[:count]):
+                raise InvalidRecordError(f"A record inside a compressed message of {self.partition} is corrupt")
+            offsets = records.offset[:count]
+            if first is None:
+                first = expected = offsets[0]
+            in_order &= offsets[-1] - offsets[0] == count - 1 and offsets[0] == expected
+            expected = offsets[-1] + 1
+            max_timestamp = max(max_timestamp, max(records.timestamp[:count]))
+            self._check_content(block, row, records, now)
+        if block.magic[row] >= 2 and first is not None:
+            in_order &= first == block.base_offset[row]
+        return max_timestamp, in_order
+
+    def _check_content(self, block: BatchBlock, row: int, records: RecordBlock, now: int) -> None:
+        count, config = records.length, self.config
+        if config.compacted and -1 in records.key_length[:count]:
+            raise InvalidRecordError(
+                f"Compacted topic cannot accept message without key in topic partition {self.partition}."
+            )
+        is_append_time = block.attributes[row] & LOG_APPEND_TIME and block.magic[row] > 0
+        if config.log_append_time:
+            if is_append_time:
+                raise self._wrong_type()
+            return
+        earliest, latest = now - config.timestamp_before_max_ms, now + config.timestamp_after_max_ms
+        for at, timestamp in enumerate(records.timestamp[:count]):
+            if timestamp == -1:
+                if is_append_time:
+                    raise self._wrong_type()
+            elif not earliest <= timestamp <= latest:
+                raise InvalidTimestampError(
+                    f"Timestamp {timestamp} of message with offset {records.offset[at]} is out of range. The timestamp"
+                    f" should be within [{earliest}, {latest}]"
+                )
+
+    def _wrong_type(self) -> InvalidTimestampError:
+        return InvalidTimestampError(
+            f"Invalid timestamp type in message of {self.partition}. Producer should not set timestamp type to"
+            " LogAppendTime."
+        )
+
+    def _in_place(
+        self,
+        block: BatchBlock,
+        data: bytearray,
+        next_offset: int,
+        leader_epoch: int,
+        max_timestamps: Sequence[int],
+        now: int,
+    ) -> bytearray:
+        for row in range(block.length):
+            at, magic = block.position[row], block.magic[row]
+            max_timestamp = now if self.config.log_append_time else max_timestamps[row]
+            if magic >= 2:
+                _OFFSET.pack_into(data, at, next_offset)
+                _LEADER_EPOCH.pack_into(data, at + _LEADER_EPOCH_AT, leader_epoch)
+                self._stamp_batch(block, row, data, max_timestamp)
+                next_offset += block.last_offset[row] - block.base_offset[row] + 1
+                continue
+            count = self._legacy_count(block, row)
+            next_offset += count
+            _OFFSET.pack_into(data, at, next_offset - 1)
+            if magic == 1:
+                self._stamp_message(block, row, data, max_timestamp)
+        return data
+
+    def _legacy_count(self, block: BatchBlock, row: int) -> int:
+        if not block.attributes[row] & CODEC_MASK:
+            return 1
+        return sum(1 for _ in records_of(block, row, row + 1))
+
+    def _stamp_batch(self, block: BatchBlock, row: int, data: bytearray, max_timestamp: int) -> None:
+        attributes = _typed(block.attributes[row], append_time=self.config.log_append_time)
+        if attributes == block.attributes[row] and max_timestamp == block.max_timestamp[row]:
+            return
+        at, end = block.position[row], block.position[row] + block.size[row]
+        _ATTRIBUTES.pack_into(data, at + _ATTRIBUTES_AT, attributes)
+        _TIMESTAMP.pack_into(data, at + _MAX_TIMESTAMP_AT, max_timestamp)
+        CRC.pack_into(data, at + _CRC_V2_AT, crc32c(memoryview(data)[at + CRC_START : end]))
+
+    def _stamp_message(self, block: BatchBlock, row: int, data: bytearray, timestamp: int) -> None:
+        attributes = _typed(block.attributes[row], append_time=self.config.log_append_time)
+        if attributes == block.attributes[row] and timestamp == block.max_timestamp[row]:
+            return
+        at, end = block.position[row], block.position[row] + block.size[row]
+        data[at + _ATTRIBUTES_V1_AT] = attributes & 0xFF
+        _TIMESTAMP.pack_into(data, at + _TIMESTAMP_V1_AT, timestamp)
+        CRC.pack_into(data, at + _CRC_V1_AT, crc32(memoryview(data)[at + MAGIC_BYTE : end]))
+
+    def _rebuilt(
+        self, block: BatchBlock, next_offset: int, leader_epoch: int, magic: int, codec: int, now: int
+    ) -> bytes:
+        """All records in one batch (v2, or a compressed v0/v1 message), or in a message each."""
+        records = []
+        for record in records_of(block):
+            if isinstance(record, BadBatch):
+                raise record.error
+            records.append(
+                NewRecord(next_offset + len(records), record.timestamp, record.key, record.value, record.headers)
+            )
+        append_time = now if self.config.log_append_time else None
+        level = self.config.level(codec)
+        if magic < 2:
+            return _legacy(records, magic, codec, append_time, level)
+        kept = block.attributes[0] & _KEPT if block.magic[0] >= 2 else 0
+        batch = NewBatch(
+            attributes=_typed(kept | codec, append_time=append_time is not None),
+            producer_id=block.producer_id[0],
+            producer_epoch=block.producer_epoch[0],
+            base_sequence=block.base_sequence[0],
+            leader_epoch=leader_epoch,
+            max_timestamp=append_time,
+        )
+        return encode_batch(records, batch, level=level)
+
+
+def _typed(attributes: int, *, append_time: bool) -> int:
+    """`attributes` with the timestamp type of the topic."""
+    return attributes | LOG_APPEND_TIME if append_time else attributes & ~LOG_APPEND_TIME
+
+
+def _legacy(records: list[NewRecord], magic: int, codec: int, append_time: int | None, level: int | None) -> bytes:
+    """Messages of v0 or v1, in a compressed one where there is a codec."""
+    attributes = 0
+    if append_time is not None and magic:
+        attributes = LOG_APPEND_TIME
+        records = [record._replace(timestamp=append_time) for record in records]
+    if not codec:
+        return b"".join(encode_message(record, magic, attributes) for record in records)
+    first = records[0].offset if magic else 0
+    inner = b"".join(
+        encode_message(record._replace(offset=record.offset - first), magic, attributes) for record in records
+    )
+    timestamp = max(record.timestamp for record in records)
+    payload = compress(codec, inner, magic=magic, level=level)
+    return encode_message(NewRecord(records[-1].offset, timestamp, None, payload), magic, attributes | codec)

@@ -1,0 +1,79 @@
+"""What a broker answers to an append that it refuses: one class for each of Kafka's exceptions, with Kafka's texts.
+
+A batch that is damaged is refused with kdump.errors.CorruptRecordError, one that breaks the record format with
+kdump.errors.InvalidRecordError.
+"""
+
+from __future__ import annotations
+
+from kdump.errors import KdumpError
+
+
+class AppendError(KdumpError):
+    """An append that a broker would refuse; `exception` is the name of Kafka's exception."""
+
+    exception = "KafkaException"
+
+
+class RecordTooLargeError(AppendError):
+    """A batch is larger than max.message.bytes."""
+
+    exception = "RecordTooLargeException"
+
+
+class RecordBatchTooLargeError(AppendError):
+    """What one append would write is larger than segment.bytes."""
+
+    exception = "RecordBatchTooLargeException"
+
+
+class InvalidTimestampError(AppendError):
+    """A record's timestamp is too far from the broker's clock, or of a type that a producer must not set."""
+
+    exception = "InvalidTimestampException"
+
+
+class OffsetsOutOfOrderError(AppendError):
+    """The offsets of a follower's append do not increase."""
+
+    exception = "OffsetsOutOfOrderException"
+
+
+class UnexpectedAppendOffsetError(AppendError):
+    """A follower's append begins before the log end offset."""
+
+    exception = "UnexpectedAppendOffsetException"
+
+
+class OutOfOrderSequenceError(AppendError):
+    """The sequence number of an idempotent producer is not the one that is due."""
+
+    exception = "OutOfOrderSequenceException"
+
+
+class InvalidProducerEpochError(AppendError):
+    """The producer has been fenced by one of its id with a higher epoch."""
+
+    exception = "InvalidProducerEpochException"
+
+
+class InvalidTxnStateError(AppendError):
+    """A producer writes outside of the transaction that it has open."""
+
+    exception = "InvalidTxnStateException"
+
+
+class TransactionCoordinatorFencedError(AppendError):
+    """A transaction marker comes from a coordinator that has been replaced."""
+
+    exception = "TransactionCoordinatorFencedException"
+
+
+class UnsupportedForMessageFormatError(AppendError):
+    """The message format of the topic has no room for what is to be written."""
+
+    exception = "UnsupportedForMessageFormatException"
+
+
+class RollError(AppendError):
+    """There is already a segment where the new one would begin."""

@@ -1,0 +1,116 @@
+"""The batches of one append, before anything is done with them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kdump import kernels
+from kdump.blocks import BatchBlock
+from kdump.errors import CorruptRecordError, InvalidRecordError
+from kdump.formats.batch import CODEC_MASK, MIN_SIZE_FIELD
+from kdump.formats.faults import BLOCK_FULL, UNDERSIZED
+from kdump.write.errors import RecordTooLargeError
+
+CLIENT = "client"
+COORDINATOR = "coordinator"
+REPLICATION = "replication"
+"""Where an append comes from: a producer, the transaction coordinator (markers) or the leader's log."""
+
+UNKNOWN_OFFSET = -1
+_ROWS = 64
+
+
+class AppendInfo(NamedTuple):
+    """What is known of an append; offsets are absolute, timestamps in ms.
+
+    `first_offset` is UNKNOWN_OFFSET for a follower's append that starts with a v0/v1 batch. `offset_of_max` is the
+    last offset of the first batch that has the `max_timestamp`. `duplicate`: the batch was there already, at these
+    offsets, and nothing was written.
+    """
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int = -1
+    offset_of_max: int = -1
+    size: int = 0
+    duplicate: bool = False
+
+
+class BatchReader:
+    """Walks the bytes of appends; the block that it gives is reused for the next append."""
+
+    def __init__(self, partition: str) -> None:
+        """`partition` is what Kafka's texts call it."""
+        self.partition = partition
+        self._block = BatchBlock(_ROWS)
+
+    def read(self, data: bytes | bytearray) -> BatchBlock:
+        """The batches in `data`, whose CRCs are not looked at yet; an incomplete one at the end is left out.
+
+        Raises CorruptRecordError.
+        """
+        block = self._walk(data)
+        if block.status == UNDERSIZED:
+            raise CorruptRecordError(
+                f"Record size {block.bad_size} is less than the minimum record overhead ({MIN_SIZE_FIELD})"
+            )
+        magics = block.magic[: block.length]
+        if magics and not 0 <= min(magics) <= max(magics) <= 2:
+            bad = next(magic for magic in magics if not 0 <= magic <= 2)
+            raise CorruptRecordError(f"Invalid magic found in record: {bad}")
+        return block
+
+    def _walk(self, data: bytes | bytearray) -> BatchBlock:
+        while True:
+            block = self._block
+            block.data, block.data_position, block.available = data, 0, len(data)
+            if kernels.walk(block, 0, len(data), len(data)) != BLOCK_FULL:
+                return block
+            self._block = BatchBlock(4 * block.capacity)
+
+    def check(self, block: BatchBlock, origin: str, max_size: int | None) -> None:
+        """What every batch has to be. `max_size` is max.message.bytes, None where it does not apply.
+
+        Raises InvalidRecordError, RecordTooLargeError, CorruptRecordError.
+        """
+        for row in range(block.length):
+            if origin == CLIENT and block.magic[row] >= 2 and block.base_offset[row] != 0:
+                raise InvalidRecordError(
+                    f"The baseOffset of the record batch in the append to {self.partition} should be 0, but it is"
+                    f" {block.base_offset[row]}"
+                )
+            if max_size is not None and block.size[row] > max_size:
+                raise self.too_large(block.size[row], max_size)
+            if not block.valid[row]:
+                raise CorruptRecordError(
+                    f"Record is corrupt (stored crc = {block.crc[row]}) in topic partition {self.partition}."
+                )
+
+    def too_large(self, size: int, max_size: int) -> RecordTooLargeError:
+        """The refusal of a batch of `size` bytes."""
+        return RecordTooLargeError(
+            f"The record batch size in the append to {self.partition} is {size} bytes which exceeds the maximum"
+            f" configured value of {max_size}."
+        )
+
+
+def describe(block: BatchBlock) -> AppendInfo:
+    """What the headers of the batches say of the append; there must be one batch at least."""
+    max_timestamp = offset_of_max = -1
+    for row in range(block.length):
+        if block.max_timestamp[row] > max_timestamp:
+            max_timestamp, offset_of_max = block.max_timestamp[row], block.last_offset[row]
+    last = block.length - 1
+    return AppendInfo(
+        block.base_offset[0] if block.magic[0] >= 2 else UNKNOWN_OFFSET,
+        block.last_offset[last],
+        max_timestamp,
+        offset_of_max,
+        block.position[last] + block.size[last],
+    )
+
+
+def source_codec(block: BatchBlock) -> int:
+    """The codec of the last compressed batch, 0 where none is."""
+    codecs = (attributes & CODEC_MASK for attributes in reversed(block.attributes[: block.length]))
+    return next((codec for codec in codecs if codec), 0)

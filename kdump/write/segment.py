@@ -1,0 +1,226 @@
+"""The active segment: appends to its .log, and the index entries that fall due meanwhile.
+
+An entry is due when more than index.interval.bytes have been appended since the last one (or since the segment was
+opened). Brokers before 4.1 look at that once an append, and the entry names the last offset of the append and the
+position at which it begins; from 4.1 on they look at every batch. The time index gets the largest timestamp so far
+with the last offset of the first batch that has it, if it is beyond the entry before; and once more at the end.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from kdump.blocks import BatchBlock
+from kdump.formats import names
+from kdump.formats.index_entries import AbortedTxn, decode_offset_entries, decode_time_entries, encode_aborted_txns
+from kdump.formats.names import segment_file_name
+from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
+from kdump.storage.index_files import OffsetIndex, TimeIndex
+from kdump.storage.log_file import LogFile
+from kdump.write.config import LogConfig
+from kdump.write.files import write_all
+
+MAX_RELATIVE_OFFSET = (1 << 31) - 1
+
+
+class Mark(NamedTuple):
+    """How far a segment was written, to go back to."""
+
+    size: int
+    offset_entries: int
+    time_entries: int
+    max_timestamp: int
+    offset_of_max: int
+    rolling_timestamp: int | None
+    bytes_since_entry: int
+    txn_size: int
+
+
+class ActiveSegment:
+    """A segment open for appending; its index files hold their entries only once it is closed.
+
+    `size` counts the bytes of the .log that are used. `created` is when (ms) it was opened, `jitter` how much earlier
+    (ms) than segment.ms it is rolled. `rolling_timestamp` (ms) is what segment.ms counts from, None while the segment
+    is empty.
+    """
+
+    def __init__(self, folder: str, base_offset: int, config: LogConfig, created: int, jitter: int = 0) -> None:
+        """Make a new segment, removing stray files of its name. Raises OSError."""
+        self.folder = folder
+        self.base_offset = base_offset
+        self.config = config
+        self.created = created
+        self.jitter = jitter
+        self.size = 0
+        self.bytes_since_entry = 0
+        self.max_timestamp = -1
+        self.offset_of_max = base_offset
+        self.rolling_timestamp: int | None = None
+        self.txn_size = 0
+        self.offsets = OffsetIndexBuilder(
+            base_offset, config.segment_index_bytes, self._name(names.OFFSET_INDEX), self.path(names.OFFSET_INDEX)
+        )
+        self.times = TimeIndexBuilder(
+            base_offset, config.segment_index_bytes, self._name(names.TIME_INDEX), self.path(names.TIME_INDEX)
+        )
+        self._txns: int | None = None
+        self._log = self._open()
+
+    def _open(self) -> int:
+        for kind in (names.TXN_INDEX, names.OFFSET_INDEX, names.TIME_INDEX):
+            try:
+                os.remove(self.path(kind))
+            except FileNotFoundError:
+                continue
+        for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
+            os.close(os.open(self.path(kind), os.O_WRONLY | os.O_CREAT, 0o666))
+        log = os.open(self.path(names.LOG), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+        if self.config.preallocate:
+            os.ftruncate(log, self.config.segment_bytes)
+        return log
+
+    def _name(self, kind: str) -> str:
+        return segment_file_name(self.base_offset, f".{kind}")
+
+    def path(self, kind: str) -> str:
+        """The path of the segment's file of a kind (names.LOG, …)."""
+        return os.path.join(self.folder, self._name(kind))
+
+    def fits(self, last_offset: int) -> bool:
+        """Whether absolute `last_offset` can be told relative to the base offset."""
+        return 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+
+    def is_full(self) -> bool:
+        """Whether one of the indexes has no room for another entry."""
+        return not (self.offsets.has_room(1) and self.times.has_room(1))
+
+    def waited(self, now: int, max_timestamp: int) -> int:
+        """How long (ms) the segment has been active as segment.ms counts it, for an append with this max timestamp."""
+        if self.rolling_timestamp is not None and self.rolling_timestamp >= 0:
+            return max_timestamp - self.rolling_timestamp
+        return now - self.created
+
+    def mark(self) -> Mark:
+        """How far the segment is written."""
+        return Mark(
+            self.size,
+            len(self.offsets),
+            len(self.times),
+            self.max_timestamp,
+            self.offset_of_max,
+            self.rolling_timestamp,
+            self.bytes_since_entry,
+            self.txn_size,
+        )
+
+    def back_to(self, mark: Mark) -> None:
+        """Undo what was appended since `mark`. Raises OSError."""
+        self.offsets.cut(mark.offset_entries)
+        self.times.cut(mark.time_entries)
+        self.size, self.bytes_since_entry, self.txn_size = mark.size, mark.bytes_since_entry, mark.txn_size
+        self.max_timestamp, self.offset_of_max = mark.max_timestamp, mark.offset_of_max
+        self.rolling_timestamp = mark.rolling_timestamp
+        os.ftruncate(self._log, mark.size)
+        if self.config.preallocate:
+            os.ftruncate(self._log, max(mark.size, self.config.segment_bytes))
+        if self._txns is not None:
+            os.ftruncate(self._txns, mark.txn_size)
+
+    def append(self, data: bytes | bytearray, batches: BatchBlock, max_timestamp: int, offset_of_max: int) -> None:
+        """Append the bytes of `batches`, whose maximal timestamp (ms) and its batch's last offset these are.
+
+        Raises OSError, KdumpError; `back_to` then undoes what is done.
+        """
+        position = self.size
+        write_all(self._log, data, position)
+        if self.config.index_per_batch:
+            self._index_batches(batches, position)
+        else:
+            if position == 0:
+                self.rolling_timestamp = max_timestamp
+            last_offset = batches.last_offset[batches.length - 1]
+            self._index(last_offset, position, len(data), max_timestamp, offset_of_max)
+        self.size = position + len(data)
+
+    def _index_batches(self, batches: BatchBlock, position: int) -> None:
+        if position == 0:
+            self.rolling_timestamp = batches.max_timestamp[0]
+        for row in range(batches.length):
+            last_offset = batches.last_offset[row]
+            self._index(
+                last_offset, position + batches.position[row], batches.size[row], batches.max_timestamp[row], last_offset
+            )
+
+    def _index(self, last_offset: int, position: int, size: int, max_timestamp: int, offset_of_max: int) -> None:
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.offset_of_max = max_timestamp, offset_of_max
+        if self.bytes_since_entry > self.config.index_interval_bytes:
+            self.offsets.append(last_offset, position)
+            self.times.maybe_append(self.max_timestamp, self.offset_of_max)
+            self.bytes_since_entry = 0
+        self.bytes_since_entry += size
+
+    def append_aborted(self, txns: list[AbortedTxn]) -> None:
+        """Add to the transaction index, which is made with its first entry. Raises OSError."""
+        if self._txns is None:
+            self._txns = os.open(self.path(names.TXN_INDEX), os.O_RDWR | os.O_CREAT, 0o666)
+        data = encode_aborted_txns(txns)
+        write_all(self._txns, data, self.txn_size)
+        self.txn_size += len(data)
+
+    def close(self, *, clean: bool = True, durable: bool = True) -> None:
+        """Complete the indexes, cut all files to their used size and close them. Raises OSError.
+
+        Not `clean`: leave the files at their full size, as a broker that is killed does. `durable`: what was written is
+        on the disk after that.
+        """
+        if clean:
+            self.times.maybe_append(self.max_timestamp, self.offset_of_max, last=True)
+            os.ftruncate(self._log, self.size)
+        for index in (self.offsets, self.times):
+            content = index.content()
+            descriptor = os.open(index.path, os.O_WRONLY | os.O_CREAT, 0o666)
+            try:
+                write_all(descriptor, content, 0)
+                os.ftruncate(descriptor, len(content) if clean else index.full_size)
+                if durable:
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        for opened in (self._log, self._txns):
+            if opened is not None:
+                if durable:
+                    os.fsync(opened)
+                os.close(opened)
+        self._txns = None
+        self._log = -1
+
+
+class ResumedSegment(ActiveSegment):
+    """The last segment of a log that is there already; its indexes must be trimmed, as loading and closing leave them.
+
+    As in a broker that has been started anew, the bytes since the last index entry count from here, and the largest
+    timestamp is that of the time index.
+    """
+
+    def _open(self) -> int:
+        log = os.open(self.path(names.LOG), os.O_RDWR)
+        self.size = os.fstat(log).st_size
+        with OffsetIndex(self.path(names.OFFSET_INDEX), self.base_offset) as index:
+            for offset, position in decode_offset_entries(index.read(0, index.size), self.base_offset):
+                self.offsets.put(offset, position)
+        with TimeIndex(self.path(names.TIME_INDEX), self.base_offset) as time_index:
+            for timestamp, offset in decode_time_entries(time_index.read(0, time_index.size), self.base_offset):
+                self.times.put(timestamp, offset)
+        if len(self.times):
+            self.max_timestamp, self.offset_of_max = self.times.timestamps[-1], self.times.offsets[-1]
+        if self.size:
+            with LogFile(self.path(names.LOG)) as file:
+                self.rolling_timestamp = next(file.blocks(whole=False)).max_timestamp[0]
+        if os.path.exists(self.path(names.TXN_INDEX)):
+            self._txns = os.open(self.path(names.TXN_INDEX), os.O_RDWR)
+            self.txn_size = os.fstat(self._txns).st_size
+        if self.config.preallocate:
+            os.ftruncate(log, max(self.size, self.config.segment_bytes))
+        return log
