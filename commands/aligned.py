@@ -14,10 +14,19 @@ def aligned(
     """
     if not rows:
         return
-    widths = [max(len(row[at]) for row in (header, *rows)) for at in range(len(header))]
+    widths = [max(_width(row[at]) for row in (header, *rows)) for at in range(len(header))]
     for row in (header, *rows):
         cells = (
-            text.rjust(width) if name in right else text.ljust(width)
+            " " * (width - _width(text)) + text if name in right else text + " " * (width - _width(text))
             for name, text, width in zip(header, row, widths, strict=True)
         )
         yield f"{indent}{'  '.join(cells).rstrip()}\n"
+
+
+def _width(text: str) -> int:
+    """The columns that a terminal gives to a text: two for each wide character, none for a mark above another."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(letter) else 1 + (east_asian_width(letter) in "WF") for letter in text)

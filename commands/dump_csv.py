@@ -9,7 +9,7 @@ from kdump.sweep import Selected
 
 from .dump_formats import Origin, Table, Value, Write, batch_values
 from .dump_json import base64, headers_json, json_text
-from .output import escape_json, is_unsafe
+from .output import escape_json, is_unsafe, safe
 
 
 class CsvRows:
@@ -54,11 +54,12 @@ class CsvRows:
 
 
 def cell(value: Value) -> str:
-    """A value as a cell: nothing for none, numbers and truth as in JSON, text in quotes."""
+    """A value as a cell: nothing for none, numbers and truth as in JSON, text in quotes (and safe)."""
     if value is None:
         return ""
     if isinstance(value, str):
-        return '"' + value.replace('"', '""') + '"'
+        text = safe(value) if is_unsafe(value) else value
+        return '"' + text.replace('"', '""') + '"'
     return json_text(value)
 
 

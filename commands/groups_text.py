@@ -125,7 +125,7 @@ def _commit_cells(group: Group, commit: Commit, ranges: Ranges, retention_ms: in
         str(commit.offset),
         "-" if known is None else str(known.lag(commit)),
         "-" if commit.leader_epoch < 0 else str(commit.leader_epoch),
-        iso_time(commit.commit_timestamp),
+        "-" if commit.commit_timestamp == -1 else iso_time(commit.commit_timestamp),
         ", ".join(_remarks(group, commit, known, retention_ms, now)),
     )
 

@@ -96,7 +96,7 @@ def json_line(kind: str, fields: dict[str, Any]) -> str:
 def duration(ms: int) -> str:
     """A time span for people, in its two largest units: 3 d 4 h, 5 min 12 s, 830 ms."""
     sign, left = ("-" if ms < 0 else ""), abs(ms)
-    parts = []
+    parts: list[str] = []
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)):
         count, left = divmod(left, size)
         if count or parts:

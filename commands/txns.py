@@ -13,6 +13,7 @@ from kdump.topics.transaction_ids import ENDING, TransactionalId, TransactionalI
 from kdump.topics.transactions import MAX_TIMEOUT_MS, OpenTxn, PartitionTxns, transactions_of
 
 from . import exit_codes
+from .output import safe
 from .topic_options import chooses, format_option, newest, now_option, output_for, replicas_at
 from .troubles import Troubles
 from .txns_text import JsonLines, OpenRow, TextLines
@@ -78,8 +79,9 @@ def command(
     for replica in newest(states, troubles):
         for transactional_id in transactional_ids(replica, troubles):
             ids.add(transactional_id)
-    if not partitions and not states:
-        raise KdumpError("there is no partition to look at in these PATHs")
+    if not partitions and (patterns or not states):
+        wanted = f" of a topic {', '.join(map(safe, patterns))}" if patterns else ""
+        raise KdumpError(f"there is no partition{wanted} in these PATHs")
     single = len(found) == 1
     run = _Run(Options(now, max_timeout_ms, ended, is_all or single), ids, troubles, format_)
     return run.run(partitions)

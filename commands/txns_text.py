@@ -143,7 +143,8 @@ class TextLines:
         if row.reasons:
             if row.owner and row.owner.state == "PrepareCommit":
                 write("    CAUTION: its coordinator has decided to commit it; see to the coordinator before aborting\n")
-            write(f"    {safe(abort_line(found, txn))}\n    (brokers before Kafka 3.0: {safe(old_abort_line(found, txn))})\n")
+            write(f"    {safe(abort_line(found, txn))}\n")
+            write(f"    before Kafka 3.0: {safe(old_abort_line(found, txn))}\n")
 
 
 class JsonLines:

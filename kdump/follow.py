@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ from kdump.storage.partition_log import PartitionLog
 from kdump.storage.scan import Damage
 from kdump.storage.segment import Segment
 from kdump.sweep import Selected, Sweep
+
+SETTLED_NS = 2_000_000_000
 
 
 class Truncated(NamedTuple):
@@ -64,7 +67,7 @@ class Follower:
                 self._base_offset, self._position = segment.base_offset, None
             try:
                 stamp = _stamp(segment.log_path)
-                if stamp == self._stamp and number == len(segments):
+                if stamp == self._stamp and _is_settled(stamp) and number == len(segments):
                     return
                 log = segment.open_log()
             except FileNotFoundError:
@@ -109,6 +112,11 @@ class Follower:
         yield from sweep
         self._position = sweep.position
         self.is_done = sweep.is_done
+
+
+def _is_settled(stamp: tuple[int, int]) -> bool:
+    """Whether a change after this one would show: the clock of a file system may stand still for a while."""
+    return time.time_ns() - stamp[1] > SETTLED_NS
 
 
 def _stamp(path: str) -> tuple[int, int]:

@@ -171,6 +171,7 @@ def test_other_filters_hold(log: Path) -> None:
 
 
 def test_a_file_that_did_not_change_is_not_opened(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.utime(log, (EPOCH / 1000, EPOCH / 1000))
     follower = Follower(str(log.parent), Selection())
     poll(follower)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from pathlib import Path
 
@@ -425,6 +426,40 @@ def test_one_directory_listed_twice_is_no_duplicate(tmp_path: Path) -> None:
     log_directory(tmp_path / "one")
     (tmp_path / "link").symlink_to("one")
     assert duplicates(placed(tmp_path / "one", tmp_path / "one", tmp_path / "link")) == []
+
+
+@pytest.mark.parametrize("case", ["s-src-txn", "s-src-v1-gzip", "g-plain-1-cleaned", "f-cluster-metadata"])
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_is_done_to_a_directory_its_facts_come_out(case: str, seed: int, tmp_path: Path) -> None:
+    """Bytes changed, files cut, emptied, lengthened, renamed: no exception, and the sizes stay true."""
+    chance = random.Random(f"{case} {seed}")
+    shutil.copytree(CORPUS / case, tmp_path / case)
+    for path in sorted(path for path in (tmp_path / case).rglob("*") if path.is_file()):
+        data = bytearray(path.read_bytes())
+        what = chance.randrange(8)
+        if what == 0:
+            del data[chance.randrange(len(data) + 1) :]
+        elif what == 1:
+            data += bytes(chance.randrange(200))
+        elif what == 2:
+            data += chance.randbytes(chance.randrange(200))
+        elif what < 6:
+            for _ in range(chance.randrange(4) if data else 0):
+                data[chance.randrange(len(data))] = chance.randrange(256)
+        path.write_bytes(data)
+        if what == 7 and chance.random() < 0.2:
+            path.rename(path.with_name(f"{chance.randrange(1000)}{path.suffix}"))
+    directory = LogDirectory(str(tmp_path / case))
+    checkpoints = DirectoryCheckpoints(directory)
+    assert log_directory_info(directory, checkpoints).partition_count == 1
+    for log in directory.partitions():
+        for count in (False, True):
+            info = partition_info(log, checkpoints.of(log), count=count)
+            assert info.errors == ()
+            for segment in info.segments:
+                assert segment.size == os.path.getsize(segment.path)
+                assert 0 <= (segment.used_size or 0) <= segment.size
+                assert all(0 <= found.position < found.resumed <= segment.size for found in segment.damage)
 
 
 def test_facts_are_plain_values(tmp_path: Path) -> None:

@@ -78,7 +78,9 @@ def _remove_if_empty(folder: str) -> None:
 
 def check_space(plan: Plan, near: str, *, keep_old: bool) -> None:
     """Raise RefusedError where the file system of `near` has no room for what is new and what is kept."""
-    needed = SPARE_BYTES + sum(_bytes_needed(plan.recipes[each.name]) for each in plan.operations if each.action == REPLACE)
+    needed = SPARE_BYTES + sum(
+        _bytes_needed(plan.recipes[each.name]) for each in plan.operations if each.action == REPLACE
+    )
     if keep_old:
         needed += sum(each.old_size - each.size for each in plan.operations if each.action == TRUNCATE)
     while not os.path.isdir(near):

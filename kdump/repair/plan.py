@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from kdump.formats import names
+from kdump.formats.names import FileName, parse_file_name
 from kdump.recovery.outcome import NewContent, Recipe, SourceBytes
 from kdump.storage.files import ReadOnlyFile
 
@@ -102,3 +104,36 @@ def _changes(
         yield Operation(RENAME, name, source.st_size, source.st_ino, old_size, recipe.name)
     if recipe.size < source.st_size:
         yield Operation(TRUNCATE, name, recipe.size, source.st_ino, source.st_size)
+
+
+KINDS = {
+    "log": (names.LOG,),
+    "indexes": (names.OFFSET_INDEX,),
+    "timeindexes": (names.TIME_INDEX,),
+    "txnindexes": (names.TXN_INDEX,),
+    "snapshots": (names.PRODUCER_SNAPSHOT,),
+    "epochs": (names.LEADER_EPOCH_CHECKPOINT,),
+}
+"""What a plan can be narrowed to, and the kinds of files that each means; besides there is `ORPHANS`."""
+
+ORPHANS = "orphans"
+"""Files that no live segment has: leftovers in a state of their own, and indexes without a log."""
+
+
+def narrowed(plan: Plan, kinds: Iterable[str], present: Mapping[str, FileName]) -> Plan:
+    """The part of a plan that concerns files of these kinds; `present` are the directory's files as they are now."""
+    wanted = set(kinds)
+    bases = {says.offset for says in present.values() if says.kind == names.LOG and says.state == names.LIVE}
+
+    def concerns(operation: Operation) -> bool:
+        says = parse_file_name(operation.source or operation.name)
+        if says.state or (says.kind in names.INDEX_KINDS and says.offset not in bases):
+            return ORPHANS in wanted
+        return any(says.kind in KINDS[kind] for kind in wanted & KINDS.keys())
+
+    return plan._replace(operations=tuple(filter(concerns, plan.operations)))
+
+
+def only(plan: Plan, *actions: str) -> Plan:
+    """The operations of a plan that do one of these."""
+    return plan._replace(operations=tuple(each for each in plan.operations if each.action in actions))

@@ -135,7 +135,8 @@ class _Dispute:
             kept, dropped = dropped, kept
         if kept:
             self.end = kept[-1].last_offset
-        parts = sorted([*kept, *map(_misplaced, dropped), *self._left_out], key=lambda part: part.start)
+        parts: list[Stretch | LeftOut] = [*kept, *map(_misplaced, dropped), *self._left_out]
+        parts.sort(key=lambda part: part.start)
         self.first, self.second, self._left_out = [], [], []
         return parts
 
@@ -149,9 +150,7 @@ def _joined(parts: Iterator[Stretch | LeftOut]) -> Iterator[Stretch | LeftOut]:
     held: Stretch | None = None
     for part in parts:
         if held and isinstance(part, Stretch) and held.stop == part.start:
-            held = Stretch(
-                held.start, part.stop, held.first_offset, part.last_offset, held.batches + part.batches
-            )
+            held = Stretch(held.start, part.stop, held.first_offset, part.last_offset, held.batches + part.batches)
             continue
         if held:
             yield held

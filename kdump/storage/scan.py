@@ -118,7 +118,9 @@ def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int) 
     if at >= end or block.status in (BLOCK_FULL, NEED_BYTES):
         return None
     resumed = _resync(log, at + 1, end, lowest, highest)
-    if block.status in (PARTIAL, END):
+    if not log.read(end - 1, 1):
+        text = "the file became shorter while it was read"
+    elif block.status in (PARTIAL, END):
         text = f"the last batch is cut off: {end - at} bytes are left of it"
         if resumed < end:
             text = "a batch's size field leads over the end of the log"

@@ -191,7 +191,7 @@ def _feature(image: ClusterImage, fields: Fields) -> None:
 
 
 def _quota(image: ClusterImage, fields: Fields) -> None:
-    entity = tuple(sorted((part["entityType"], part["entityName"]) for part in fields["entity"]))
+    entity = tuple(sorted(((part["entityType"], part["entityName"]) for part in fields["entity"]), key=repr))
     quotas = image.quotas.setdefault(entity, {})
     if fields["remove"]:
         quotas.pop(fields["key"], None)

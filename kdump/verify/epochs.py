@@ -18,17 +18,20 @@ from kdump.verify.sheets import Sheet
 class EpochCheck:
     """Follows the epochs of a partition's log."""
 
-    def __init__(self, log: PartitionLog, epoch: int = -1) -> None:
-        """`epoch` is that of the batch before the first one looked at; -1 where none is known."""
+    def __init__(self, log: PartitionLog, log_start_offset: int = 0, epoch: int = -1) -> None:
+        """`epoch` is that of the batch before the first one looked at; -1 where none is known.
+
+        Of the batches below the log start offset the checkpoint need not know.
+        """
         self.path = os.path.join(log.path, names.LEADER_EPOCH_CHECKPOINT)
         self.epoch = epoch
         self._log = log
         self._entries: list[EpochEntry] = []
         self._starts: list[int] = []
         self._segment = ""
-        self._disagrees = False
+        self._log_start = log_start_offset
+        self._disagreement_found: Finding | None = None
         self._is_known = False
-        self._last: EpochEntry | None = None
 
     def read(self) -> Iterator[Finding]:
         """Read the checkpoint. Raises OSError."""
@@ -63,13 +66,15 @@ class EpochCheck:
         """Good batches."""
         epochs = sheet.leader_epoch
         first = epochs[0]
-        if is_uniform(epochs, first):
-            if first >= 0 or min(sheet.magic) >= 2:
-                yield from self._change(sheet, 0, first)
+        if is_uniform(epochs, first) and is_uniform(sheet.magic, 2):
+            yield from self._change(sheet, 0, first)
             return
         current: int | None = None
         for row, epoch in enumerate(epochs):
-            if epoch != current and sheet.magic[row] >= 2:
+            if sheet.magic[row] < 2:
+                self._disagreement_found = None  # a v0/v1 batch clears what a broker knows of the epochs before it
+                current = None
+            elif epoch != current:
                 current = epoch
                 yield from self._change(sheet, row, epoch)
 
@@ -85,9 +90,10 @@ class EpochCheck:
             yield found("KD-EPOCH-ORDER", self._segment, text, position, base)
         if epoch > self.epoch:
             self.epoch = epoch
-        if self._is_known and not self._disagrees and (text := self._disagreement(epoch, base)):
-            self._disagrees = True
-            yield found("KD-EPOCH-CHECKPOINT", self._segment, text, position, base)
+        if self._is_known and self._disagreement_found is None and base >= self._log_start:
+            text = self._disagreement(epoch, base)
+            if text:
+                self._disagreement_found = found("KD-EPOCH-CHECKPOINT", self._segment, text, position, base)
 
     def _disagreement(self, epoch: int, base: int) -> str:
         if not self._entries:
@@ -111,6 +117,8 @@ class EpochCheck:
 
     def finish(self, end_offset: int | None) -> Iterator[Finding]:
         """The log is over; it ends before `end_offset`."""
+        if self._disagreement_found:
+            yield self._disagreement_found
         if end_offset is None:
             return
         for entry in self._entries:

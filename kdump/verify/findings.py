@@ -107,7 +107,7 @@ CATALOGUE: dict[str, Kind] = {
         Kind("KD-LOG-ZEROS", ERROR, "Zeros stand where batches should, up to the end of the log.", TRUNCATES, _TRIM),
         Kind(
             "KD-LOG-PREALLOCATED",
-            INFO,
+            WARNING,
             "The active segment ends with zeros, as preallocation leaves it after a crash.",
             REBUILDS,
             _TRIM,

@@ -16,6 +16,7 @@ from operator import add, lt
 
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from kdump.storage.files import ReadOnlyFile
 from kdump.storage.index_files import OffsetIndex, TimeIndex
 from kdump.storage.segment import Segment
 from kdump.verify.findings import Finding, found
@@ -36,13 +37,41 @@ def _columns(data: bytes, typecode: str) -> array[int]:
 
 
 
+def _may_end_at(sheet: Sheet, row: int, offset: int) -> bool:
+    """Whether an entry may name `offset` for a batch: its last one or, where the cleaner took records out of the
+    batch and so wrote the offset of the last record left, one inside.
+    """
+    last, base = sheet.last_offset[row], sheet.base_offset[row]
+    return offset == last or (base <= offset < last and 0 < sheet.count[row] <= last - base)
+
+
+def fits_preallocation(segment: Segment) -> bool:
+    """Whether both indexes may be as preallocation left them: zeros at the end, and sizes that one segment.index.bytes
+    gives them, which is cut to whole entries of each.
+    """
+    kinds = ((names.OFFSET_INDEX, OFFSET_ENTRY_SIZE), (names.TIME_INDEX, TIME_ENTRY_SIZE))
+    sizes = []
+    for kind, entry_size in kinds:
+        try:
+            with ReadOnlyFile(segment.path(kind)) as file:
+                sizes.append(file.size)
+                if file.size < entry_size or any(file.read(file.size - entry_size, entry_size)):
+                    return False
+        except OSError:
+            return True  # there is nothing to compare with
+    offset_size, time_size = sizes
+    return max(offset_size, time_size) < min(offset_size + OFFSET_ENTRY_SIZE, time_size + TIME_ENTRY_SIZE)
+
+
 class OffsetIndexCheck:
     """The .index of one segment."""
 
-    def __init__(self, segment: Segment, *, is_active: bool, was_closed: bool) -> None:
+    def __init__(self, segment: Segment, *, excused: bool) -> None:
+        """A zero tail is `excused` where preallocation may have left it."""
         self._segment = segment
         self.path = segment.path(names.OFFSET_INDEX)
-        self._excused = is_active and not was_closed
+        self._excused = excused
+        self._last_position = -1
         self._index: OffsetIndex | None = None
         self._next = 0  # number of the first entry that is not in the columns
         self._offsets: array[int] = array("q")
@@ -149,12 +178,17 @@ class OffsetIndexCheck:
             positions, offsets = self._positions[:stop], self._offsets[:stop]
             if self._waiting or list(map(batches.get, positions)) != offsets.tolist():
                 yield from self._one_by_one(sheet, batches, stop)
+            self._last_position = positions[-1]
             self._measure(positions)
             del self._positions[:stop], self._offsets[:stop]
             self._numbers = self._numbers[stop:]
         if self._waiting and sheet.last_offset[-1] >= self._waiting[1]:
             upto = self._positions[0] if self._positions else None
             yield from self._settle(sheet, upto)
+
+    def covered(self, sheet: Sheet) -> int:
+        """Rows of the sheet up to the batch that the last entry leads to: the time index has been told of them."""
+        return bisect_left(sheet.position, self._last_position + 1)
 
     def bad_bytes(self, bad: BadBytes) -> Iterator[Finding]:
         """Bytes that are no batches: entries that lead there cannot be judged, and are not the index's fault."""
@@ -190,7 +224,8 @@ class OffsetIndexCheck:
                 text = f"entry {number} (offset {offset}) leads to byte {position}, where no good batch starts"
                 yield found("KD-IDX-POSITION", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
             elif offset < last:
-                yield self._misnamed(number, offset, position)
+                if not _may_end_at(sheet, bisect_left(sheet.position, position), offset):
+                    yield self._misnamed(number, offset, position)
             elif offset > last:
                 self._waiting = number, offset, position
 
@@ -200,7 +235,7 @@ class OffsetIndexCheck:
             return
         number, offset, position = self._waiting
         row = bisect_left(sheet.last_offset, offset)
-        if row < len(sheet.last_offset) and sheet.last_offset[row] == offset:
+        if row < len(sheet.last_offset) and _may_end_at(sheet, row, offset):
             if upto is None or sheet.position[row] < upto:
                 self._waiting = None
                 return
@@ -238,10 +273,15 @@ class OffsetIndexCheck:
 class TimeIndexCheck:
     """The .timeindex of one segment."""
 
-    def __init__(self, segment: Segment, *, is_active: bool, was_closed: bool) -> None:
+    def __init__(self, segment: Segment, *, excused: bool, is_open: bool) -> None:
+        """A zero tail is `excused` where preallocation may have left it; of a segment that `is_open`, neither rolled
+        nor closed, the last entry is not written yet.
+        """
         self._segment = segment
         self.path = segment.path(names.TIME_INDEX)
-        self._excused = is_active and not was_closed
+        self._excused = excused
+        self._is_open = is_open
+        self._covered = -1
         self._index: TimeIndex | None = None
         self._next = 0
         self._times: array[int] = array("q")
@@ -330,10 +370,12 @@ class TimeIndexCheck:
         if kept:
             self._kept = [entry[1:] for entry in kept[-2:]]
 
-    def sheet(self, sheet: Sheet) -> Iterator[Finding]:
-        """Good batches."""
+    def sheet(self, sheet: Sheet, covered: int) -> Iterator[Finding]:
+        """Good batches; those before row `covered` were there when the offset index got its last entry."""
         if self._index is None:
             return
+        if self._is_open and covered:
+            self._covered = max(self._largest, max(sheet.max_timestamp[:covered]))
         times = sheet.max_timestamp
         running: list[int] | array[int] = times
         before = self._largest
@@ -414,8 +456,9 @@ class TimeIndexCheck:
             if self._next >= self._index.entries:
                 break
             yield from self._load()
-        if has_batches and not beyond and largest >= 0 and largest != self._last_time and not self._excused:
-            if is_damaged and self._last_time > largest:
-                return  # the batch that has it may be among the damaged ones
+        wanted = self._covered if self._is_open else largest
+        if has_batches and not beyond and wanted >= 0 and wanted != self._last_time:
+            if (is_damaged or self._is_open) and self._last_time > wanted:
+                return  # the batch that has it may be among the damaged ones, or have come after the last entry
             says = f"the last entry has timestamp {self._last_time}" if self._index.entries else "the file is empty"
-            yield found("KD-TIDX-LAST", self.path, f"{says}, the largest in the log is {largest}")
+            yield found("KD-TIDX-LAST", self.path, f"{says}, the largest in the log up to there is {wanted}")

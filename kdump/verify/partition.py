@@ -13,7 +13,7 @@ from kdump.verify.checkpoints import Checkpoints, check_partition
 from kdump.verify.directory import Place, directory_state, partition_files, unreadable_links
 from kdump.verify.epochs import EpochCheck
 from kdump.verify.findings import Finding, found
-from kdump.verify.indexes import OffsetIndexCheck, TimeIndexCheck
+from kdump.verify.indexes import OffsetIndexCheck, TimeIndexCheck, fits_preallocation
 from kdump.verify.log import LogCheck
 from kdump.verify.options import Options
 from kdump.verify.producers import ProducerCheck
@@ -50,9 +50,13 @@ class PartitionCheck:
         was_closed: bool,
         before: Before | None = None,
     ) -> None:
-        """`segments` are those to look at, which are the log's last ones."""
+        """`segments` are those to look at.
+
+        `position` is how far into the log of the segment at hand the parts have led, `last_good` where the last good
+        batch begins, in bytes.
+        """
         self.log = log
-        self.position = 0
+        self.position = self.last_good = 0
         self._segments = segments
         self._checkpoints = checkpoints
         self._place = place
@@ -60,7 +64,7 @@ class PartitionCheck:
         self._is_whole = len(segments) == len(log.segments) and before is None
         before = before or Before()
         self._logs = LogCheck(before.last_offset)
-        self._epochs = EpochCheck(log, before.leader_epoch)
+        self._epochs = EpochCheck(log, self._log_start(), before.leader_epoch)
         self._producers = ProducerCheck(now)
         self._times = TimestampCheck(now, options.retention_ms)
         self._segment: Segment | None = None
@@ -68,6 +72,12 @@ class PartitionCheck:
         self._time_index: TimeIndexCheck | None = None
         self._number = -1
         self._has_lost = False
+
+    def _log_start(self) -> int:
+        name = self.log.name
+        if name is None:
+            return 0
+        return self._checkpoints.of(names.LOG_START_CHECKPOINT, (name.topic, name.partition)) or 0
 
     @property
     def before_next(self) -> Before:
@@ -133,15 +143,16 @@ class PartitionCheck:
         base = segment.base_offset
         for offset in sorted(offset for offset in self._snapshots if offset <= base):
             yield from self._snapshot(offset, compares=offset == base)
-        self.position = 0
+        self.position = self.last_good = 0
         path = segment.log_path
         closed = self._was_closed
         yield from self._logs.open_segment(path, base, next_base, was_closed=closed)
         self._epochs.open_segment(path)
         self._producers.open_segment(path)
         self._times.open_segment(path)
-        self._offset_index = OffsetIndexCheck(segment, is_active=next_base is None, was_closed=closed)
-        self._time_index = TimeIndexCheck(segment, is_active=next_base is None, was_closed=closed)
+        excused = next_base is None and not closed and fits_preallocation(segment)
+        self._offset_index = OffsetIndexCheck(segment, excused=excused)
+        self._time_index = TimeIndexCheck(segment, excused=excused, is_open=next_base is None and not closed)
         for check in (self._offset_index, self._time_index):
             yield from self._guarded(check.path, check.open())
 
@@ -156,13 +167,14 @@ class PartitionCheck:
             yield from self._guarded(self._offset_index.path, self._offset_index.bad_bytes(part))
             self._time_index.bad_bytes()
             return
-        self.position = part.end
+        self.position, self.last_good = part.end, part.position[-1]
         yield from self._logs.sheet(part)
         yield from self._epochs.sheet(part)
         yield from self._producers.sheet(part)
-        yield from self._times.sheet(part)
+        self._times.sheet(part)
         yield from self._guarded(self._offset_index.path, self._offset_index.sheet(part))
-        yield from self._guarded(self._time_index.path, self._time_index.sheet(part))
+        covered = self._offset_index.covered(part)
+        yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered))
 
     def unread(self, error: OSError) -> Iterator[Finding]:
         """The segment's log could not be read, or not to its end."""

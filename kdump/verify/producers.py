@@ -30,6 +30,7 @@ class Producer:
     txn_first_offset: int = -1
     txn_position: int = -1
     txn_path: str = ""
+    missing: int = 0  # offsets that the log lacked when its last batch came
 
 
 class AbortedHere(NamedTuple):
@@ -48,6 +49,8 @@ class ProducerCheck:
         self._now = now
         self._producers: dict[int, Producer] = {}
         self._path = ""
+        self._missing = 0  # offsets that the log lacks: a compacted log lacks sequences with them
+        self._next_offset: int | None = None
         self._aborted: dict[int, AbortedHere] = {}
         self._markers: dict[int, int] = {}
 
@@ -60,6 +63,7 @@ class ProducerCheck:
     def sheet(self, sheet: Sheet) -> Iterator[Finding]:
         """Good batches."""
         if is_uniform(sheet.producer_id, -1):
+            self._pass(sheet)
             return
         columns = (
             sheet.producer_id,
@@ -72,7 +76,13 @@ class ProducerCheck:
         )
         producers = self._producers
         for row, (number, epoch, sequence, base, last, attributes, timestamp) in enumerate(zip(*columns, strict=True)):
-            if number < 0 or sheet.magic[row] < 2:
+            if sheet.magic[row] < 2:
+                self._next_offset = last + 1
+                continue
+            if self._next_offset is not None and base > self._next_offset:
+                self._missing += base - self._next_offset
+            self._next_offset = last + 1
+            if number < 0:
                 continue
             producer = producers.get(number)
             if attributes & CONTROL:
@@ -88,7 +98,7 @@ class ProducerCheck:
                         row,
                         f"producer {number} goes back from epoch {producer.epoch} to epoch {epoch}",
                     )
-                elif sequence != 0 and producer.last_sequence >= 0:
+                elif sequence > self._missing - producer.missing and producer.last_sequence >= 0:
                     yield self._at(
                         "KD-PRODUCER-SEQUENCE",
                         sheet,
@@ -98,7 +108,7 @@ class ProducerCheck:
                 producer.epoch = epoch
             elif producer.last_sequence >= 0 and sequence >= 0:
                 wanted = producer.last_sequence + 1 if producer.last_sequence < MAX_SEQUENCE else 0
-                if sequence != wanted:
+                if (sequence - wanted) % (MAX_SEQUENCE + 1) > self._missing - producer.missing:
                     yield self._at(
                         "KD-PRODUCER-SEQUENCE",
                         sheet,
@@ -108,6 +118,7 @@ class ProducerCheck:
             producer.last_sequence = last_sequence(sequence, last - base)
             producer.last_offset = last
             producer.timestamp = timestamp
+            producer.missing = self._missing
             if attributes & TRANSACTIONAL:
                 if producer.txn_first_offset < 0:
                     producer.txn_first_offset = base
@@ -121,6 +132,14 @@ class ProducerCheck:
                     f"producer {number} has a transaction open from offset {producer.txn_first_offset} on, this batch is"
                     " not part of it",
                 )
+
+    def _pass(self, sheet: Sheet) -> None:
+        """Batches without producers: how many offsets are missing between them."""
+        last = sheet.last_offset
+        if self._next_offset is not None and is_uniform(sheet.magic, 2):
+            there = sum(last) - sum(sheet.base_offset) + len(last)
+            self._missing += max(0, last[-1] + 1 - self._next_offset - there)
+        self._next_offset = last[-1] + 1
 
     def _at(self, code: str, sheet: Sheet, row: int, message: str) -> Finding:
         return found(code, self._path, message, sheet.position[row], sheet.base_offset[row])

@@ -81,7 +81,7 @@ class DeepCheck:
             stop = start + 1
             if stop < length and rows[stop] == row:
                 stop = bisect_right(rows, row, stop, length)
-            is_last = stop < length or not (unfinished or records.fault) or records.next_row != row
+            is_last = stop < length or not (unfinished or records.fault) or self._is_complete(block, row)
             self._batch(block, row, start, stop, is_last)
             if legacy and block.magic[row] < 2:
                 self._messages(block, stretch, row, start, stop)
@@ -94,6 +94,11 @@ class DeepCheck:
                         found("KD-VALUE-UNDECODABLE", self._path, message, block.position[row], records.offset[at])
                     )
             start = stop
+
+    def _is_complete(self, block: BatchBlock, row: int) -> bool:
+        """Whether decoding stopped behind the last record of a batch."""
+        records = self._records
+        return records.next_row != row or (block.magic[row] >= 2 and records.next_index >= block.count[row])
 
     def _batch(self, block: BatchBlock, row: int, start: int, stop: int, is_last: bool) -> None:
         """Hold the records `start` to `stop` - 1, all of batch `row`, against the batch's header."""
@@ -154,7 +159,6 @@ class DeepCheck:
     def _messages(self, block: BatchBlock, stretch: Stretch, row: int, start: int, stop: int) -> None:
         """What only v0 and v1 messages can have wrong: their own CRC inside a wrapper, lengths that do not add up."""
         records = self._records
-        wrapped = block.attributes[row] & CODEC_MASK != 0
         for at in range(start, stop):
             if not records.valid[at]:
                 self._report(
@@ -163,28 +167,20 @@ class DeepCheck:
                     row,
                     f"the CRC of the message at offset {records.offset[at]} inside it does not hold",
                 )
-        if wrapped or block.magic[row] < 0:
-            return
         magic = block.magic[row]
-        held = max(0, records.key_length[start]) + max(0, records.value_length[start]) + MESSAGE_OVERHEAD[magic]
-        if held != block.size[row]:
-            self._report(
-                "KD-BATCH-MESSAGE-LENGTH",
-                block,
-                row,
-                f"the message has {block.size[row]} bytes, its key and value leave {block.size[row] - held} unused",
-            )
+        if magic < 0:
+            return
+        if not block.attributes[row] & CODEC_MASK:
+            held = max(0, records.key_length[start]) + max(0, records.value_length[start]) + MESSAGE_OVERHEAD[magic]
+            if held != block.size[row]:
+                text = f"the message has {block.size[row]} bytes, its key and value leave {block.size[row] - held} unused"
+                self._report("KD-BATCH-MESSAGE-LENGTH", block, row, text)
         at = block.position[row] - block.data_position + LOG_OVERHEAD + key_size_at(magic)
-        lengths = [LENGTH.unpack_from(block.data, at)[0]]
-        value_at = at + 4 + max(0, lengths[0])
-        lengths.append(LENGTH.unpack_from(block.data, value_at)[0])
-        if min(lengths) < -1:
-            self._report(
-                "KD-BATCH-MESSAGE-LENGTH",
-                block,
-                row,
-                f"a null key or value has length {min(lengths)}, writers use -1",
-            )
+        key_length: int = LENGTH.unpack_from(block.data, at)[0]
+        value_length: int = LENGTH.unpack_from(block.data, at + 4 + max(0, key_length))[0]
+        if min(key_length, value_length) < -1:
+            text = f"a null key or value has length {min(key_length, value_length)}, writers use -1"
+            self._report("KD-BATCH-MESSAGE-LENGTH", block, row, text)
 
 
 def _order_text(offsets: array[int], before: int) -> str:

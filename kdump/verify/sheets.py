@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
-from kdump.blocks import BatchBlock
+from kdump.errors import CorruptIndexError
 from kdump.formats.faults import BLOCK_FULL, END, PARTIAL, UNDERSIZED
 from kdump.storage.files import open_for_reading
 from kdump.storage.log_file import BUFFER_SIZE, LogFile
@@ -26,7 +26,6 @@ PIECE_BYTES = 8 << 20
 
 CRC, SIZE, TORN, ZEROS = "crc", "size", "torn", "zeros"
 
-Columns = array[int]
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -34,19 +33,19 @@ Result = TypeVar("Result")
 class Sheet(NamedTuple):
     """Consecutive good batches: the columns of kdump.blocks, `markers` by row, and what a deep look found."""
 
-    position: Columns
-    size: Columns
-    base_offset: Columns
-    last_offset: Columns
-    magic: Columns
-    attributes: Columns
-    base_timestamp: Columns
-    max_timestamp: Columns
-    producer_id: Columns
-    producer_epoch: Columns
-    base_sequence: Columns
-    count: Columns
-    leader_epoch: Columns
+    position: array[int]
+    size: array[int]
+    base_offset: array[int]
+    last_offset: array[int]
+    magic: array[int]
+    attributes: array[int]
+    base_timestamp: array[int]
+    max_timestamp: array[int]
+    producer_id: array[int]
+    producer_epoch: array[int]
+    base_sequence: array[int]
+    count: array[int]
+    leader_epoch: array[int]
     markers: dict[int, Marker]
     deep: list[Finding]
 
@@ -80,17 +79,26 @@ class Reading(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A stretch of a segment's log: bytes `start` to `stop` (None: up to the end)."""
+    """A stretch of a segment's log: bytes `start` to `stop` (None: up to the end).
+
+    What it holds is small enough to be walked `ahead` of its turn, and kept.
+    """
 
     segment: Segment
     start: int
     stop: int | None
     reading: Reading
+    ahead: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of the log."""
+        return self.start == 0 and self.stop is None
 
 
 def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
     """The parts of a piece. Batches that start before byte `resume_after` are left out. Raises OSError."""
-    segment, start, stop, reading = piece
+    segment, start, stop, reading, _ = piece
     with segment.open_log() as log, PageDropper(log.path, reading.drops_pages) as pages:
         deep = DeepCheck(segment.log_path, reading.topic, reading.limit) if reading.deep else None
         for part in scan(log, segment.base_offset, start, stop, whole=reading.deep):
@@ -174,7 +182,7 @@ class PageDropper:
 
 def pieces_of(segment: Segment, reading: Reading, size: int) -> list[Piece]:
     """The pieces that a log of `size` bytes is walked in by threads; one where its index gives no places to cut."""
-    whole = [Piece(segment, 0, None, reading)]
+    whole = [Piece(segment, 0, None, reading, size <= 2 * PIECE_BYTES)]
     wanted = size // PIECE_BYTES
     if wanted < 2:
         return whole
@@ -185,15 +193,15 @@ def pieces_of(segment: Segment, reading: Reading, size: int) -> list[Piece]:
             for number in range(1, wanted):
                 if index.entries:
                     cuts.append(index.entry(number * index.entries // wanted).position)
-    except Exception:  # noqa: BLE001 - an index that cannot be read is what its own check is for
-        return whole
+    except (OSError, CorruptIndexError):
+        return whole  # which is for the check of the index to say
     starts = [0]
     for cut in cuts:
         if starts[-1] < cut < size:
             starts.append(cut)
     if max(b - a for a, b in zip(starts, [*starts[1:], size], strict=True)) > 4 * PIECE_BYTES:
         return whole  # pieces are held in memory as a whole
-    return [Piece(segment, a, b, reading) for a, b in zip(starts, [*starts[1:], None], strict=True)]
+    return [Piece(segment, a, b, reading, True) for a, b in zip(starts, [*starts[1:], None], strict=True)]
 
 
 def ordered(
@@ -229,8 +237,3 @@ def ordered(
             for _, future in begun:
                 future.cancel()
 
-
-def block_bytes(block: BatchBlock, row: int) -> memoryview:
-    """The bytes of a row's entry; the block must hold it."""
-    at = block.position[row] - block.data_position
-    return memoryview(block.data)[at : at + block.size[row]]

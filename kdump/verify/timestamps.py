@@ -71,8 +71,6 @@ class TimestampCheck:
         self._now = now
         self._retention = retention_ms
         self._path = ""
-        self._type: int | None = None  # of the batch before, and whether it was the first of its type
-        self._type_changed: tuple[int, int, int] | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -81,13 +79,16 @@ class TimestampCheck:
         self._future, self._negative, self._absent, self._order = _Tally(), _Tally(), _Tally(), _Tally()
         self._units: dict[str, _Tally] = {}
         self._batches = 0
+        self._type: int | None = None  # of the batch before
+        self._type_changes = 0
+        self._odd_type: tuple[int, int] | None = None  # position and last offset of the first batch of another type
 
     def open_segment(self, path: str) -> None:
         """Go on with this segment."""
         self._path = path
         self._reset()
 
-    def sheet(self, sheet: Sheet) -> Iterator[Finding]:
+    def sheet(self, sheet: Sheet) -> None:
         """Good batches."""
         times = sheet.max_timestamp
         self._batches += len(times)
@@ -108,7 +109,7 @@ class TimestampCheck:
             for row, timestamp in enumerate(sheet.base_timestamp):
                 if timestamp < -1 and times[row] >= -1:
                     self._negative.add(sheet, row)
-        yield from self._types(sheet)
+        self._types(sheet)
 
     def _hold(self, sheet: Sheet, row: int) -> None:
         self.largest = sheet.max_timestamp[row]
@@ -133,8 +134,8 @@ class TimestampCheck:
         elif timestamp > self._now + FUTURE_MS:
             self._future.add(sheet, row)
 
-    def _types(self, sheet: Sheet) -> Iterator[Finding]:
-        """A batch whose timestamp type is that of neither neighbour."""
+    def _types(self, sheet: Sheet) -> None:
+        """Look for a single batch whose timestamp type differs from that of all others."""
         attributes = sheet.attributes
         first = attributes[0]
         if is_uniform(attributes, first) and sheet.magic[0] > 0 and min(sheet.magic) > 0:
@@ -142,22 +143,13 @@ class TimestampCheck:
         else:
             kinds = [a & LOG_APPEND_TIME if magic > 0 else -1 for a, magic in zip(attributes, sheet.magic, strict=True)]
         for row, kind in enumerate(kinds):
-            if kind < 0:
-                self._type = None
-                self._type_changed = None
-                continue
-            if self._type_changed:
-                position, offset, before = self._type_changed
-                self._type_changed = None
-                if kind == before:
-                    name = "CreateTime" if before else "LogAppendTime"
-                    text = f"the batch says {name}, the batches before and after it do not"
-                    yield found("KD-TIME-TYPE", self._path, text, position, offset)
-                    self._type = kind
-                    continue
-            if self._type is not None and kind != self._type:
-                self._type_changed = sheet.position[row], sheet.last_offset[row], self._type
-            self._type = kind
+            if kind >= 0:
+                if self._type is not None and kind != self._type:
+                    self._type_changes += 1
+                    self._odd_type = self._odd_type or (sheet.position[row], sheet.last_offset[row])
+                elif self._type_changes == 1:
+                    self._type_changes = 3  # more than one batch has the other type
+                self._type = kind
 
     def close_segment(self, modified: int) -> Iterator[Finding]:
         """The segment is over; its .log was last modified at `modified` (ms)."""
@@ -174,6 +166,9 @@ class TimestampCheck:
             yield self._said("KD-TIME-ABSENT", self._absent, "no timestamp")
         if self._order.count:
             yield self._said("KD-TIME-ORDER", self._order, "older than what comes before them")
+        if self._type_changes == 2 and self._odd_type:
+            text = "the batch's timestamp type is not that of all the other batches of the segment"
+            yield found("KD-TIME-TYPE", self._path, text, *self._odd_type)
         yield self._held(modified)
 
     def _said(self, code: str, tally: _Tally, text: str) -> Finding:

@@ -225,7 +225,7 @@ class OffsetAssigner:
         self, block: BatchBlock, next_offset: int, leader_epoch: int, magic: int, codec: int, now: int
     ) -> bytes:
         """All records in one batch (v2, or a compressed v0/v1 message), or in a message each."""
-        records = []
+        records: list[NewRecord] = []
         for record in records_of(block):
             if isinstance(record, BadBatch):
                 raise record.error

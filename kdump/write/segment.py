@@ -147,10 +147,9 @@ class ActiveSegment:
         if position == 0:
             self.rolling_timestamp = batches.max_timestamp[0]
         for row in range(batches.length):
-            last_offset = batches.last_offset[row]
-            self._index(
-                last_offset, position + batches.position[row], batches.size[row], batches.max_timestamp[row], last_offset
-            )
+            last_offset, max_timestamp = batches.last_offset[row], batches.max_timestamp[row]
+            at = position + batches.position[row]
+            self._index(last_offset, at, batches.size[row], max_timestamp, last_offset)
 
     def _index(self, last_offset: int, position: int, size: int, max_timestamp: int, offset_of_max: int) -> None:
         if max_timestamp > self.max_timestamp:

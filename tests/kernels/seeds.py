@@ -143,6 +143,7 @@ def seeds() -> list[Seed]:
         _v2("v2 of three", records(3)),
         _v2("v2 of twenty", records(20, 7, 2)),
         _v2("v2 long parts", [long]),
+        _v2("v2 long text", [NewRecord(5, NOW, b"plain " * 30 + "ü".encode() + b"x" * 70, b"y" * 64 + MALFORMED)]),
         _v2("v2 sequence wraps", records(3), producer_id=7, producer_epoch=2, base_sequence=(1 << 31) - 2),
         _v2("v2 last sequence wraps", one, base_sequence=(1 << 31) - 1, producer_id=1, producer_epoch=0, last_offset=9),
         _v2("v2 transactional", records(2), attributes=TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=0),

@@ -23,7 +23,15 @@ from kdump.repair.kafka import plan_recovery
 from tests.repair.damaged import DAMAGES, STARTUP, build
 
 CHANGES = {
-    "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.truncate", "os.chmod", "os.chown", "os.utime",
+    "os.rename",
+    "os.remove",
+    "os.rmdir",
+    "os.mkdir",
+    "os.link",
+    "os.truncate",
+    "os.chmod",
+    "os.chown",
+    "os.utime",
 }
 KILLED = 77
 

@@ -1,0 +1,223 @@
+"""The objects of `kdump metadata`, which its two formats print; docs/groups-txns-metadata.md describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import isfinite
+from typing import Any, NamedTuple
+
+from kdump.formats.uuids import format_uuid
+from kdump.topics.cluster_image import (
+    METADATA_VERSION,
+    RESOURCE_TYPES,
+    TOPIC_RESOURCE,
+    ClusterImage,
+    Topic,
+    metadata_version_name,
+)
+from kdump.topics.metadata_log import MetadataState
+
+SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+ZK_MIGRATION_STATES = {0: "NONE", 1: "MIGRATION", 2: "PRE_MIGRATION", 3: "POST_MIGRATION", 4: "ZK"}
+RECOVERY_STATES = {0: "RECOVERED", 1: "RECOVERING"}
+ACL_RESOURCES = {2: "TOPIC", 3: "GROUP", 4: "CLUSTER", 5: "TRANSACTIONAL_ID", 6: "DELEGATION_TOKEN", 7: "USER"}
+ACL_PATTERNS = {3: "LITERAL", 4: "PREFIXED"}
+ACL_PERMISSIONS = {2: "DENY", 3: "ALLOW"}
+ACL_OPERATIONS = {
+    2: "ALL",
+    3: "READ",
+    4: "WRITE",
+    5: "CREATE",
+    6: "DELETE",
+    7: "ALTER",
+    8: "DESCRIBE",
+    9: "CLUSTER_ACTION",
+    10: "DESCRIBE_CONFIGS",
+    11: "ALTER_CONFIGS",
+    12: "IDEMPOTENT_WRITE",
+    13: "CREATE_TOKENS",
+    14: "DESCRIBE_TOKENS",
+}
+
+# parts of the names of configurations that Kafka keeps as passwords, keys and certificates of keystores included
+_SECRET = ("password", "secret", "jaas.config", "keystore.key", "keystore.certificate", "truststore.certificates")
+
+Fields = dict[str, Any]
+
+
+class Row(NamedTuple):
+    """An object and its type."""
+
+    type: str
+    fields: Fields
+
+
+def rows_of(state: MetadataState, chosen: Callable[[str], bool], *, only_topics: bool) -> Iterator[Row]:
+    """The objects of a state: the cluster, and then its parts; of topics those whose name is chosen."""
+    image = state.image
+    yield Row("cluster", _cluster(state))
+    if not only_topics:
+        for name, level in sorted(image.features.items()):
+            yield Row("feature", {"name": name, "level": level})
+        for broker_id in sorted(image.brokers):
+            yield Row("broker", _broker(image.brokers[broker_id]))
+        for controller_id in sorted(image.controllers):
+            yield Row("controller", _controller(image.controllers[controller_id]))
+    for topic in sorted(image.topics.values(), key=lambda topic: (topic.name, topic.topic_id)):
+        if chosen(topic.name):
+            yield Row("topic", _topic(topic))
+            for number in sorted(topic.partitions):
+                yield Row("partition", {"topic": topic.name} | _partition(topic.partitions[number]))
+    for (resource_type, name), values in sorted(image.configs.items()):
+        if not only_topics or (resource_type == TOPIC_RESOURCE and chosen(name)):
+            for key in sorted(values):
+                yield Row("config", _config(resource_type, name, key, values[key]))
+    if not only_topics:
+        yield from _access(image)
+
+
+def _access(image: ClusterImage) -> Iterator[Row]:
+    for entity, quotas in sorted(image.quotas.items(), key=lambda item: repr(item[0])):
+        who = [{"type": kind, "name": name} for kind, name in entity]
+        for key in sorted(quotas):
+            value = quotas[key]
+            yield Row("quota", {"entity": who, "key": key, "value": value if isfinite(value) else str(value)})
+    for name, mechanism in sorted(image.scram):
+        yield Row("scramCredential", _scram(image.scram[name, mechanism]))
+    for token_id in sorted(image.tokens):
+        yield Row("delegationToken", _token(image.tokens[token_id]))
+    for acl_id in sorted(image.acls):
+        yield Row("acl", _acl(image.acls[acl_id]))
+
+
+def _cluster(state: MetadataState) -> Fields:
+    image = state.image
+    level = image.features.get(METADATA_VERSION)
+    return {
+        "snapshot": state.snapshot,
+        "endOffset": state.end_offset,
+        "epoch": state.epoch,
+        "timestamp": state.timestamp if state.timestamp >= 0 else None,
+        "metadataVersion": level,
+        "metadataVersionName": None if level is None else metadata_version_name(level),
+        "leader": state.leader,
+        "voters": [_voter(voter) for voter in state.voters],
+        "kraftVersion": state.kraft_version,
+        "nextProducerId": image.producer_ids["nextProducerId"] if image.producer_ids else None,
+        "zkMigrationState": None
+        if image.zk_migration_state is None
+        else _named(ZK_MIGRATION_STATES, image.zk_migration_state),
+        "heldBackRecords": state.held_back,
+        "heldBackSince": state.held_back_since if state.held_back_since >= 0 else None,
+        "topics": len(image.topics),
+        "partitions": sum(len(topic.partitions) for topic in image.topics.values()),
+        "brokers": len(image.brokers),
+    }
+
+
+def _voter(voter: Fields) -> Fields:
+    return {
+        "voterId": voter["voterId"],
+        "directoryId": format_uuid(voter["voterDirectoryId"]),
+        "endpoints": [_pick(endpoint, "name", "host", "port") for endpoint in voter.get("endpoints", ())],
+    }
+
+
+def _broker(broker: Fields) -> Fields:
+    return _pick(broker, "brokerId", "brokerEpoch", "rack", "fenced", "inControlledShutdown", "isMigratingZkBroker") | {
+        "incarnationId": format_uuid(broker["incarnationId"]),
+        "endpoints": _endpoints(broker),
+        "features": _features(broker),
+        "logDirs": [format_uuid(directory) for directory in broker["logDirs"]],
+    }
+
+
+def _controller(controller: Fields) -> Fields:
+    return _pick(controller, "controllerId", "zkMigrationReady") | {
+        "incarnationId": format_uuid(controller["incarnationId"]),
+        "endpoints": _endpoints(controller),
+        "features": _features(controller),
+    }
+
+
+def _endpoints(node: Fields) -> list[Fields]:
+    return [
+        _pick(endpoint, "name", "host", "port")
+        | {"securityProtocol": _named(SECURITY_PROTOCOLS, endpoint["securityProtocol"])}
+        for endpoint in node["endPoints"]
+    ]
+
+
+def _features(node: Fields) -> list[Fields]:
+    return [_pick(feature, "name", "minSupportedVersion", "maxSupportedVersion") for feature in node["features"]]
+
+
+def _topic(topic: Topic) -> Fields:
+    return {"topic": topic.name, "topicId": format_uuid(topic.topic_id), "partitions": len(topic.partitions)}
+
+
+def _partition(partition: Fields) -> Fields:
+    return {
+        "partition": partition["partitionId"],
+        "leader": partition["leader"] if partition["leader"] >= 0 else None,
+        "leaderEpoch": partition["leaderEpoch"],
+        "partitionEpoch": partition["partitionEpoch"],
+        "replicas": partition["replicas"],
+        "isr": partition["isr"],
+        "eligibleLeaderReplicas": partition["eligibleLeaderReplicas"] or [],
+        "lastKnownElr": partition["lastKnownElr"] or [],
+        "addingReplicas": partition["addingReplicas"],
+        "removingReplicas": partition["removingReplicas"],
+        "leaderRecoveryState": _named(RECOVERY_STATES, partition["leaderRecoveryState"]),
+        "directories": [format_uuid(directory) for directory in partition["directories"]],
+    }
+
+
+def _config(resource_type: int, name: str, key: str, value: str) -> Fields:
+    is_secret = any(part in key.lower() for part in _SECRET)
+    return {
+        "resourceType": _named(RESOURCE_TYPES, resource_type),
+        "resource": name,
+        "name": key,
+        "value": None if is_secret else value,
+        "hiddenLength": len(value) if is_secret else None,
+    }
+
+
+def _scram(credential: Fields) -> Fields:
+    return {
+        "user": credential["name"],
+        "mechanism": _named(SCRAM_MECHANISMS, credential["mechanism"]),
+        "iterations": credential["iterations"],
+        "saltBytes": len(credential["salt"]),
+        "storedKeyBytes": len(credential["storedKey"]),
+        "serverKeyBytes": len(credential["serverKey"]),
+    }
+
+
+def _token(token: Fields) -> Fields:
+    return _pick(
+        token, "tokenId", "owner", "requester", "renewers", "issueTimestamp", "maxTimestamp", "expirationTimestamp"
+    )
+
+
+def _acl(acl: Fields) -> Fields:
+    return {
+        "id": format_uuid(acl["id"]),
+        "resourceType": _named(ACL_RESOURCES, acl["resourceType"]),
+        "resource": acl["resourceName"],
+        "patternType": _named(ACL_PATTERNS, acl["patternType"]),
+        "principal": acl["principal"],
+        "host": acl["host"],
+        "operation": _named(ACL_OPERATIONS, acl["operation"]),
+        "permission": _named(ACL_PERMISSIONS, acl["permissionType"]),
+    }
+
+
+def _pick(fields: Fields, *names: str) -> Fields:
+    return {name: fields[name] for name in names}
+
+
+def _named(table: dict[int, str], number: int) -> str:
+    return table.get(number, f"UNKNOWN({number})")

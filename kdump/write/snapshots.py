@@ -1,0 +1,44 @@
+"""The producer snapshots of an open log, written to the disk as they fall due."""
+
+from __future__ import annotations
+
+import os
+
+from kdump.formats import names
+from kdump.formats.names import parse_file_name, segment_file_name
+from kdump.recovery.snapshots import SnapshotFiles
+from kdump.storage.files import list_directory, read_small
+from kdump.write.files import replace_file
+
+_MOST_BYTES = 1 << 28
+
+
+class SnapshotsOnDisk(SnapshotFiles):
+    """The snapshots in a partition directory; see SnapshotFiles. `durable`: each is on the disk once it is written."""
+
+    def __init__(self, folder: str, *, durable: bool) -> None:
+        """List the snapshots. Raises OSError."""
+        self.folder = folder
+        self.durable = durable
+        self.by_offset = {
+            says.offset: name
+            for name in list_directory(folder)[1]
+            for says in (parse_file_name(name),)
+            if says.kind == names.PRODUCER_SNAPSHOT and says.state == names.LIVE and says.offset is not None
+        }
+
+    def read(self, offset: int) -> bytes:
+        """The content of a snapshot. Raises OSError."""
+        return read_small(os.path.join(self.folder, self.by_offset[offset]), _MOST_BYTES)
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Write a snapshot. Raises OSError."""
+        name = segment_file_name(offset, f".{names.PRODUCER_SNAPSHOT}")
+        replace_file(os.path.join(self.folder, name), data, durable=self.durable)
+        self.by_offset[offset] = name
+
+    def delete(self, offset: int, why: str) -> None:
+        """Delete a snapshot if it is on the list; `why` is of no importance here. Raises OSError."""
+        name = self.by_offset.pop(offset, None)
+        if name:
+            os.remove(os.path.join(self.folder, name))

@@ -1,0 +1,167 @@
+"""What all commands print with, and how they read the values of options: texts, times, sizes, keys."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdump.commands import filters
+from kdump.commands.output import Style, escape_json, is_unsafe, iso_time, safe, safe_path, size_text
+
+UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@given(st.text())
+def test_safe_text_is_printable(text: str) -> None:
+    assert safe(text).isprintable()
+    assert safe(text) == "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("it's \"fine\" \\ ü", "it's \"fine\" \\ ü"),
+        ("a\nb", r"a\nb"),
+        ("'\"\n\\", "'\"\\n\\"),
+        ("\x1b[31m", r"\x1b[31m"),
+        ("\\'\x00", r"\'\x00"),
+        ("\u202e\U000e0001", r"\u202e\U000e0001"),
+    ],
+)
+def test_safe_text(text: str, shown: str) -> None:
+    assert safe(text) == shown
+
+
+def test_safe_path() -> None:
+    assert safe_path("/tmp/\udcff\x1b/ä") == r"/tmp/\xff\x1b/ä"
+
+
+@given(st.text())
+def test_json_means_the_same_when_escaped(text: str) -> None:
+    escaped = escape_json(json.dumps([text], ensure_ascii=False))
+    assert json.loads(escaped) == [text]
+    assert not UNSAFE.search(escaped)
+
+
+@given(st.text())
+def test_is_unsafe(text: str) -> None:
+    assert is_unsafe(text) == bool(UNSAFE.search(text))
+
+
+@given(st.integers(-62135596800000, 253402300799999))
+def test_iso_time(ms: int) -> None:
+    moment = EPOCH + timedelta(milliseconds=ms)
+    assert iso_time(ms) == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    assert filters.time_ms(iso_time(ms)) == ms
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (253402300800000, "+10000-01-01T00:00:00.000Z"),
+        ((1 << 63) - 1, "+292278994-08-17T07:12:55.807Z"),
+        (-(1 << 63), "-292275055-05-16T16:47:04.192Z"),
+        (-62135596800001, "0000-12-31T23:59:59.999Z"),
+    ],
+)
+def test_iso_time_beyond_the_calendar(ms: int, text: str) -> None:
+    assert iso_time(ms) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("0", 0),
+        ("-1", -1),
+        ("1700000000000", 1_700_000_000_000),
+        ("2023-11-14", 1_699_920_000_000),
+        ("2023-11-14T22:13:20", 1_700_000_000_000),
+        ("2023-11-14 22:13:20Z", 1_700_000_000_000),
+        ("2023-11-15T00:13:20+02:00", 1_700_000_000_000),
+        ("2023-11-14T22:13:20.0001", 1_700_000_000_001),
+    ],
+)
+def test_times(text: str, ms: int) -> None:
+    assert filters.time_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "now", "2023-13-01", "1e3", "12:00", "99999999999999999999"])
+def test_no_times(text: str) -> None:
+    with pytest.raises(ValueError, match="neither a number of milliseconds"):
+        filters.time_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds"),
+    [("5:9", (5, 9)), ("5:", (5, None)), (":9", (None, 9)), ("7", (7, 8)), ("9223372036854775807", (2**63 - 1, 2**63))],
+)
+def test_offset_ranges(text: str, bounds: tuple[int | None, int | None]) -> None:
+    assert filters.offset_range(text) == bounds
+
+
+@pytest.mark.parametrize("text", ["", ":", "a", "5:5", "-1:", ":0", "1:2:3", "٣", "9223372036854775808"])
+def test_no_offset_ranges(text: str) -> None:
+    with pytest.raises(ValueError, match="offset"):
+        filters.offset_range(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "content", "fits"),
+    [
+        ("abc", b"abc", True),
+        ("abc", b"abcd", False),
+        ("", b"", True),
+        ("ü", "ü".encode(), True),
+        ("hex:00fF", b"\0\xff", True),
+        ("hex:0x00ff", b"\0\xff", True),
+        ("base64:AP8=", b"\0\xff", True),
+        ("re:^a.c$", b"abc", True),
+        ("re:b", b"abc", True),
+        ("re:^b", b"abc", False),
+        ("re:", b"\xff", True),
+        ("text:hex:00", b"hex:00", True),
+        ("other:x", b"other:x", True),
+    ],
+)
+def test_contents(text: str, content: bytes, fits: bool) -> None:
+    assert filters.content(text)(content) is fits
+    assert filters.content(text)(bytearray(content)) is fits
+
+
+def test_headers() -> None:
+    assert filters.header("name") == (b"name", None)
+    name, test = filters.header("näme=a=b")
+    assert name == "näme".encode()
+    assert test is not None
+    assert test(b"a=b")
+    assert not test(b"a")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1", 1), ("1024", 1024), ("2k", 2048), ("1M", 1 << 20), ("3GiB", 3 << 30), (" 1tb", 1 << 40)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert filters.size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5M", "k", "1kk"])
+def test_no_sizes(text: str) -> None:
+    with pytest.raises(ValueError, match="is no size"):
+        filters.size(text)
+
+
+def test_size_text() -> None:
+    sizes = [0, 1023, 1024, 1536, (1 << 20) - 1, 1 << 20, 5 << 30, 1 << 50]
+    shown = ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "1.0 MiB", "5.0 GiB", "1024.0 TiB"]
+    assert [size_text(size) for size in sizes] == shown
+
+
+def test_style() -> None:
+    assert Style(False, "red", bold=True)("x") == "x"
+    assert Style(True, "red", bold=True)("x") == "\x1b[31m\x1b[1mx\x1b[0m"
