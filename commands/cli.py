@@ -20,6 +20,7 @@ COMMANDS = {
     "metadata": "metadata",
     "startup": "startup",
     "txns": "txns",
+    "verify": "verify",
 }
 """Name of each command and the module of this package that holds it as `command`."""
 

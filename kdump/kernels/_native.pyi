@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.checksums import Buffer
 from kdump.formats.faults import Fault
+from kdump.kernels.portable.columns import Buffers
 from kdump.kernels.portable.records import Payloads
 from kdump.kernels.portable.text import ControlText, Write
 
@@ -24,3 +25,30 @@ class LogText:
     def render(
         self, block: BatchBlock, first: int, stop: int, payloads: Sequence[bytes | None], write: Write
     ) -> Fault | None: ...
+
+class RecordColumns:
+    @property
+    def length(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    def __init__(
+        self,
+        numbers: Sequence[str],
+        key: bool,
+        value: bool,
+        headers: bool,
+        *,
+        control: bool,
+        most_rows: int,
+        most_bytes: int,
+    ) -> None: ...
+    def add(
+        self,
+        block: BatchBlock,
+        records: RecordBlock,
+        first: int,
+        payloads: Payloads,
+        picks: range | Sequence[int],
+        skip: int = 0,
+    ) -> int: ...
+    def take(self) -> Buffers: ...

@@ -7,6 +7,12 @@ compiler cannot import them, so `tests/kernels` compares them.
 
 from cpython cimport array
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport (
+    PyByteArray_AS_STRING,
+    PyByteArray_FromStringAndSize,
+    PyByteArray_GET_SIZE,
+    PyByteArray_Resize,
+)
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -61,3 +67,4 @@ include "native/common.pxi"
 include "native/walk.pxi"
 include "native/records.pxi"
 include "native/text.pxi"
+include "native/columns.pxi"

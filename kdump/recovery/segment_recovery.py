@@ -1,4 +1,4 @@
-"""Recover one segment as Kafka does: check its batches, rebuild the indexes, note epochs and producers, cut the rest."""
+"""Recover one segment as Kafka does: check its batches, rebuild indexes, note epochs and producers, cut the rest."""
 
 from __future__ import annotations
 

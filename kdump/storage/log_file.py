@@ -64,7 +64,10 @@ class LogFile(ReadOnlyFile):
                 status = kernels.walk(block, position, end, file_end)
                 if status == NEED_BYTES and block.length == 0:
                     if not whole and block.needed > BUFFER_SIZE:
-                        self._sum(block, position)
+                        summed = self._sum(block, position)
+                        if summed < position + block.needed:
+                            end = file_end = summed
+                            continue
                     else:
                         size = min(BUFFER_SIZE, end + HEADER_SIZE - position)
                         self._advance(block, position, max(size, block.needed), ahead)
@@ -135,8 +138,11 @@ class LogFile(ReadOnlyFile):
         block.data_position = position
         block.available = self.read_into(memoryview(buffer)[:size], position)
 
-    def _sum(self, block: BatchBlock, position: int) -> None:
-        """Make the entry at `position` the block's only row, reading it piece by piece."""
+    def _sum(self, block: BatchBlock, position: int) -> int:
+        """Make the entry at `position` the block's only row, reading it piece by piece; up to which byte that led.
+
+        Of an entry that is not all there any more no row is made.
+        """
         from kdump.kernels.portable.walk import put_header  # not worth its import before a batch this large turns up
 
         size = block.needed
@@ -150,10 +156,11 @@ class LogFile(ReadOnlyFile):
         while at < end:
             got = self.read_into(piece[: min(BUFFER_SIZE, end - at)], at)
             if got == 0:
-                break
+                return at
             value = checksum(piece[:got], value)
             at += got
-        block.valid[0] = at == end and value == block.crc[0]
+        block.valid[0] = value == block.crc[0]
         block.length = 1
         block.packed = int(block.attributes[0] & CODEC_MASK != 0)
-        block.next_position = position + size
+        block.next_position = end
+        return end

@@ -111,8 +111,8 @@ class EpochCheck:
         if entry.epoch == epoch:
             return ""
         return (
-            f"the batch has leader epoch {epoch}, leader-epoch-checkpoint says that epoch {entry.epoch} begins at offset"
-            f" {entry.start_offset}"
+            f"the batch has leader epoch {epoch}, leader-epoch-checkpoint says that epoch {entry.epoch} begins at"
+            f" offset {entry.start_offset}"
         )
 
     def finish(self, end_offset: int | None) -> Iterator[Finding]:

@@ -256,7 +256,8 @@ class OffsetIndexCheck:
             yield self._misnamed(*self._waiting)
         while True:
             for number, offset, position in zip(self._numbers, self._offsets, self._positions, strict=True):
-                text = f"entry {number} (offset {offset}) leads to byte {position}, the last good batch ends at {self._end}"
+                text = f"entry {number} (offset {offset}) leads to byte {position}"
+                text += f", the last good batch ends at {self._end}"
                 yield found("KD-IDX-POSITION", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
             self._offsets, self._positions, self._numbers = array("q"), array("q"), range(0)
             if self._next >= self._index.entries:
@@ -266,7 +267,8 @@ class OffsetIndexCheck:
             self._gap = self._gap_from, self._end
         if self._gap[1] - self._gap[0] > SPARSE_BYTES:
             start, stop = self._gap
-            text = f"{self._index.entries} entries; the longest stretch without one has {stop - start} bytes (from byte {start})"
+            text = f"{self._index.entries} entries; the longest stretch without one has {stop - start} bytes"
+            text += f" (from byte {start})"
             yield found("KD-IDX-SPARSE", self.path, text)
 
 

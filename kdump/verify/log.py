@@ -211,7 +211,8 @@ class LogCheck:
         elif count == 0:
             if sheet.size[row] > HEADER_SIZE:
                 left = sheet.size[row] - HEADER_SIZE
-                yield self._at("KD-BATCH-COUNT", sheet, row, f"the record count is 0, but {left} bytes of records follow")
+                text = f"the record count is 0, but {left} bytes of records follow"
+                yield self._at("KD-BATCH-COUNT", sheet, row, text)
         elif count > offsets > 0:
             text = f"{count} records, but the last offset delta {offsets - 1} leaves room for {offsets}"
             yield self._at("KD-BATCH-DELTA", sheet, row, text)
@@ -231,9 +232,8 @@ class LogCheck:
                 text = "there is no producer epoch"
             else:
                 text = "there is no sequence"
-            yield self._at(
-                "KD-BATCH-PRODUCER", sheet, row, f"producer id {producer}, epoch {epoch}, base sequence {sequence}: {text}"
-            )
+            text = f"producer id {producer}, epoch {epoch}, base sequence {sequence}: {text}"
+            yield self._at("KD-BATCH-PRODUCER", sheet, row, text)
 
     def _attributes(self, sheet: Sheet) -> Iterator[Finding]:
         attributes = sheet.attributes

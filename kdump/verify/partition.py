@@ -26,7 +26,7 @@ SNAPSHOT_LIMIT = 1 << 28
 
 
 class Before:
-    """What is known of the log before the first segment that is looked at; nothing where it is looked at from its start."""
+    """What is known of the log before the first segment that is looked at; nothing where that is its start."""
 
     __slots__ = ("last_offset", "leader_epoch")
 

@@ -129,8 +129,8 @@ class ProducerCheck:
                     "KD-TXN-MIXED",
                     sheet,
                     row,
-                    f"producer {number} has a transaction open from offset {producer.txn_first_offset} on, this batch is"
-                    " not part of it",
+                    f"producer {number} has a transaction open from offset {producer.txn_first_offset} on, this batch"
+                    " is not part of it",
                 )
 
     def _pass(self, sheet: Sheet) -> None:

@@ -173,7 +173,8 @@ class DeepCheck:
         if not block.attributes[row] & CODEC_MASK:
             held = max(0, records.key_length[start]) + max(0, records.value_length[start]) + MESSAGE_OVERHEAD[magic]
             if held != block.size[row]:
-                text = f"the message has {block.size[row]} bytes, its key and value leave {block.size[row] - held} unused"
+                unused = block.size[row] - held
+                text = f"the message has {block.size[row]} bytes, its key and value leave {unused} unused"
                 self._report("KD-BATCH-MESSAGE-LENGTH", block, row, text)
         at = block.position[row] - block.data_position + LOG_OVERHEAD + key_size_at(magic)
         key_length: int = LENGTH.unpack_from(block.data, at)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from typing import NamedTuple
 
 from kdump.errors import KdumpError
@@ -62,7 +63,5 @@ def write_mark(path: str, paths: list[str], mark: Mark) -> None:
 
 def remove_mark(path: str) -> None:
     """Remove the file of a run that came to its end. Raises OSError."""
-    try:
+    with suppress(FileNotFoundError):
         os.remove(path)
-    except FileNotFoundError:
-        pass

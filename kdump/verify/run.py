@@ -1,4 +1,4 @@
-"""Verify log directories, partition directories and single files: what is looked at, in which order, by how many threads.
+"""Verify log directories, partition directories and single files: what is looked at, in which order, in which threads.
 
 The order of findings is that of the files: partition by partition, segment by segment, from the first byte on, however
 many threads read.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kdump.errors import NameFormatError
@@ -106,6 +106,7 @@ class Verification:
         """`mark` is where an earlier run over the same paths was ended."""
         self.mark: Mark | None = None
         self.partitions = self.segments = self.bytes = 0
+        self.on_partition: Callable[[str], object] | None = None
         self._options = options
         self._now = int(time.time() * 1000) if options.now is None else options.now
         self._jobs = options.jobs or os.cpu_count() or 1
@@ -119,7 +120,7 @@ class Verification:
     def run(self, paths: list[str]) -> Iterator[Finding]:
         """The findings. Raises OSError and NameFormatError for a path that is nothing to verify."""
         for path in paths:
-            _look(path)
+            look(path)
         options = self._options
         findings = self._findings(paths)
         if not options.weighs:
@@ -164,6 +165,8 @@ class Verification:
 
     def _start(self, task: _Partition) -> Iterator[Finding]:
         self.partitions += 1
+        if self.on_partition is not None:
+            self.on_partition(task.log.path)
         self._only = task.only
         self._check = PartitionCheck(
             task.log,
@@ -344,7 +347,7 @@ class Verification:
         return Reading(options.deep, options.limit, options.drops_pages, topic)
 
 
-def _look(path: str) -> None:
+def look(path: str) -> None:
     """Whether a path is something to verify. Raises OSError, NameFormatError."""
     os.stat(path)
     if os.path.isdir(path):

@@ -44,7 +44,7 @@ class Sheet(NamedTuple):
     producer_id: array[int]
     producer_epoch: array[int]
     base_sequence: array[int]
-    count: array[int]
+    count: array[int]  # type: ignore[assignment]  # tuple's method of that name is not needed
     leader_epoch: array[int]
     markers: dict[int, Marker]
     deep: list[Finding]

@@ -48,7 +48,7 @@ def distance(ms: int) -> str:
 class _Tally:
     """How many batches have something, and the first of them."""
 
-    __slots__ = ("count", "position", "first_offset", "timestamp", "producer")
+    __slots__ = ("count", "first_offset", "position", "producer", "timestamp")
 
     def __init__(self) -> None:
         self.count = 0
@@ -186,8 +186,8 @@ class TimestampCheck:
     def _held(self, modified: int) -> Finding:
         if self.largest < 0 or self._row is None:
             until = modified + self._retention
-            text = f"no timestamp, so the file's time counts ({modified}): with retention.ms={self._retention} held until"
-            return found("KD-TIME-HELD", self._path, f"{text} {until}")
+            text = f"no timestamp, so the file's time counts ({modified}): with retention.ms={self._retention} held"
+            return found("KD-TIME-HELD", self._path, f"{text} until {until}")
         position, base, last, producer = self._row
         who = f" of producer {producer}" if producer >= 0 else ""
         records = f"offset {last}" if base in (last, -1) else f"offsets {base} to {last}"

@@ -239,10 +239,13 @@ class LogWriter:
     def advance_log_start(self, offset: int) -> None:
         """Let the log start at `offset` for its readers, as after a DeleteRecords request; segments stay.
 
-        The leader epoch that goes on there begins there then. Raises ValueError beyond the high watermark, OSError.
+        The leader epoch that goes on there begins there then. Raises KdumpError beyond the high watermark, OSError.
         """
         if offset > self.high_watermark:
-            raise ValueError(f"the log cannot start at offset {offset}, beyond its high watermark {self.high_watermark}")
+            raise KdumpError(
+                f"Cannot increment the log start offset to {offset} of partition {self.partition} since it is larger"
+                f" than the high watermark {self.high_watermark}"
+            )
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset

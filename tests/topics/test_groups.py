@@ -132,7 +132,9 @@ def test_the_last_of_several_commits_in_a_transaction(log: Log) -> None:
 def consumer_member(topics: list[str], assigned: list[int], **fields: Any) -> dict[str, Any]:
     subscription = encode(consumer_offsets.CONSUMER_PROTOCOL_SUBSCRIPTION, 0, {"topics": topics})
     assignment = encode(
-        consumer_offsets.CONSUMER_PROTOCOL_ASSIGNMENT, 0, {"assignedPartitions": [{"topic": topics[0], "partitions": assigned}]}
+        consumer_offsets.CONSUMER_PROTOCOL_ASSIGNMENT,
+        0,
+        {"assignedPartitions": [{"topic": topics[0], "partitions": assigned}]},
     )
     return {
         "memberId": "m",
@@ -145,7 +147,8 @@ def consumer_member(topics: list[str], assigned: list[int], **fields: Any) -> di
 
 
 def classic(members: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
-    return {"protocolType": "consumer", "generation": 3, "protocol": "range", "leader": "m", "members": members} | fields
+    common = {"protocolType": "consumer", "generation": 3, "protocol": "range", "leader": "m"}
+    return common | {"members": members} | fields
 
 
 def test_a_classic_group(log: Log) -> None:
@@ -158,7 +161,8 @@ def test_a_classic_group(log: Log) -> None:
 
 
 def test_members_whose_bytes_no_coordinator_reads(log: Log) -> None:
-    log.add(group_pair(2, classic([consumer_member(["t"], [0], subscription=b"\0", assignment=b"")]), version=3, group="g"))
+    member = consumer_member(["t"], [0], subscription=b"\0", assignment=b"")
+    log.add(group_pair(2, classic([member]), version=3, group="g"))
     (group,) = groups(log)
     assert (group.members[0].topics, group.members[0].assignment, group.subscribed) == (None, [], None)
 
@@ -238,8 +242,9 @@ FILLED = [
 ] + [
     group_pair(2, classic([consumer_member(["t"], [0])]), version=3, group="bad"),
     group_pair(3, {"epoch": 1}, groupId="bad"),
-    group_pair(5, {"instanceId": None, "rackId": None, "clientId": "c", "clientHost": "h", "subscribedTopicNames": ["t"],
-                   "subscribedTopicRegex": None, "serverAssignor": None}, groupId="bad", memberId="m"),
+    group_pair(5, {"instanceId": None, "rackId": None, "clientId": "c", "clientHost": "h",
+                   "subscribedTopicNames": ["t"], "subscribedTopicRegex": None, "serverAssignor": None},
+               groupId="bad", memberId="m"),
     group_pair(8, {"memberEpoch": 1, "assignedPartitions": [{"topicId": TOPIC_ID, "partitions": [1]}]}, groupId="bad",
                memberId="m"),
     group_pair(19, {"instanceId": None, "rackId": None, "clientId": "c", "clientHost": "h", "processId": "p"},

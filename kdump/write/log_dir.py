@@ -1,0 +1,169 @@
+"""The files beside the partitions of a log directory, kept as a broker keeps them: checkpoints, clean shutdown, id."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Self
+
+from kdump.errors import CheckpointError
+from kdump.formats import names
+from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint, parse_offset_checkpoint
+from kdump.formats.metadata_files import CleanShutdown, format_clean_shutdown
+from kdump.formats.names import parse_partition_dir, partition_dir_name
+from kdump.formats.uuids import format_uuid
+from kdump.storage.files import read_small
+from kdump.write.config import LogConfig
+from kdump.write.files import replace_file, sync_directory
+from kdump.write.log_writer import Clock, Jitter, LogWriter, random_jitter, wall_clock
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MOST_BYTES = 1 << 26
+
+Partition = tuple[str, int]
+
+
+def read_offsets(log_dir: str, checkpoint: str) -> dict[Partition, int]:
+    """An offset checkpoint by (topic, partition); empty without the file, and where a broker could not read it either.
+
+    Raises OSError.
+    """
+    path = os.path.join(log_dir, checkpoint)
+    try:
+        entries = parse_offset_checkpoint(read_small(path, _MOST_BYTES), path)
+    except (FileNotFoundError, CheckpointError):
+        return {}
+    return {(topic, partition): offset for topic, partition, offset in entries}
+
+
+def write_offsets(log_dir: str, checkpoint: str, offsets: dict[Partition, int], *, durable: bool = True) -> None:
+    """Write an offset checkpoint. Raises OSError."""
+    entries = (OffsetCheckpointEntry(topic, partition, offset) for (topic, partition), offset in offsets.items())
+    replace_file(os.path.join(log_dir, checkpoint), format_offset_checkpoint(entries), durable=durable)
+
+
+def note_offsets(log_dir: str, logs: dict[Partition, LogWriter], *, durable: bool = True) -> None:
+    """Bring the checkpoints of recovery points, high watermarks and log start offsets up to date for some partitions.
+
+    A log start offset is only told where it lies beyond the first segment's base offset. Raises OSError.
+    """
+    points = read_offsets(log_dir, names.RECOVERY_POINT_CHECKPOINT)
+    watermarks = read_offsets(log_dir, names.REPLICATION_CHECKPOINT)
+    starts = read_offsets(log_dir, names.LOG_START_CHECKPOINT)
+    for partition, log in logs.items():
+        points[partition] = log.recovery_point
+        watermarks[partition] = log.high_watermark
+        starts.pop(partition, None)
+        if log.log_start_offset > _first_base(log.path):
+            starts[partition] = log.log_start_offset
+    write_offsets(log_dir, names.RECOVERY_POINT_CHECKPOINT, points, durable=durable)
+    write_offsets(log_dir, names.REPLICATION_CHECKPOINT, watermarks, durable=durable)
+    write_offsets(log_dir, names.LOG_START_CHECKPOINT, starts, durable=durable)
+
+
+def take_clean_mark(log_dir: str) -> bytes | None:
+    """Remove the sign of a clean shutdown, as a broker does when it starts; its content, None without. Raises OSError.
+
+    As long as it is gone the next start of a broker checks what may not have reached the disk.
+    """
+    path = os.path.join(log_dir, names.CLEAN_SHUTDOWN)
+    try:
+        content = read_small(path)
+        os.remove(path)
+    except FileNotFoundError:
+        return None
+    sync_directory(log_dir)
+    return content
+
+
+def put_clean_mark(log_dir: str, content: bytes, *, durable: bool = True) -> None:
+    """Write the sign of a clean shutdown. Raises OSError."""
+    replace_file(os.path.join(log_dir, names.CLEAN_SHUTDOWN), content, durable=durable)
+
+
+class LogDirWriter:
+    """A new log directory: partitions, and on closing what a broker writes beside them.
+
+    `clock` tells the time in ms; see LogWriter for the rest.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        cluster_id: str = "kdumpAAAAAAAAAAAAAAAAA",
+        node_id: int = 1,
+        directory_id: bytes | None = None,
+        broker_epoch: int = -1,
+        clock: Clock = wall_clock,
+        jitter: Jitter = random_jitter,
+        durable: bool = True,
+    ) -> None:
+        """Make the directory and its meta.properties (of a node in KRaft mode). Raises OSError."""
+        self.path = os.path.abspath(path)
+        self.broker_epoch = broker_epoch
+        self.logs: dict[Partition, LogWriter] = {}
+        self._clock, self._jitter, self._durable = clock, jitter, durable
+        os.makedirs(self.path, exist_ok=True)
+        properties = {"node.id": str(node_id), "version": "1", "cluster.id": cluster_id}
+        if directory_id is not None:
+            properties["directory.id"] = format_uuid(directory_id)
+        content = _properties(properties, clock()).encode()
+        replace_file(os.path.join(self.path, names.META_PROPERTIES), content, durable=durable)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        self.close(clean=kind is None)
+
+    def create_log(
+        self,
+        topic: str,
+        partition: int,
+        config: LogConfig | None = None,
+        *,
+        start_offset: int = 0,
+        topic_id: bytes | None = None,
+    ) -> LogWriter:
+        """The log of a new partition. Raises OSError, NameFormatError for a topic that cannot be a directory's name."""
+        name = partition_dir_name(topic, partition)
+        parse_partition_dir(name)
+        log = LogWriter.create(
+            os.path.join(self.path, name),
+            config,
+            start_offset=start_offset,
+            topic_id=topic_id,
+            clock=self._clock,
+            jitter=self._jitter,
+            durable=self._durable,
+        )
+        self.logs[topic, partition] = log
+        return log
+
+    def close(self, *, clean: bool = True) -> None:
+        """Close all logs that are open and write the checkpoints. Raises OSError.
+
+        Not `clean`: leave the directory as a broker that is killed does.
+        """
+        for log in self.logs.values():
+            if log.is_open:
+                log.close(clean=clean)
+        note_offsets(self.path, self.logs, durable=self._durable)
+        if clean:
+            put_clean_mark(self.path, format_clean_shutdown(CleanShutdown(self.broker_epoch)), durable=self._durable)
+
+
+def _first_base(path: str) -> int:
+    parsed = (names.parse_file_name(name) for name in os.listdir(path))
+    return min((says.offset or 0 for says in parsed if says.kind == names.LOG and says.state == names.LIVE), default=0)
+
+
+def _properties(properties: dict[str, str], now: int) -> str:
+    """A properties file as Java stores it, with the date of `now` (ms) in UTC."""
+    at = time.gmtime(now // 1000)
+    clock = f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02}"
+    date = f"{_DAYS[at.tm_wday]} {_MONTHS[at.tm_mon - 1]} {at.tm_mday:02} {clock} UTC {at.tm_year}"
+    lines = ["#", f"#{date}", *(f"{key}={value}" for key, value in properties.items())]
+    return "".join(f"{line}\n" for line in lines)

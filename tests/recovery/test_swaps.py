@@ -1,0 +1,116 @@
+"""Leftovers of deletions, of the cleaner and of swaps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kdump.recovery.outcome import DELETE, RENAME
+from tests.recovery.building import batch, exception, file, load, loaded, make_log, steps
+
+OLD = b"".join(batch(n) for n in range(10))
+NEW = b"".join(batch(n) for n in (0, 4, 9))
+NEXT = b"".join(batch(n) for n in range(10, 14))
+
+
+def test_deleted_and_cleaned_files_go(tmp_path: Path) -> None:
+    log = make_log(
+        tmp_path,
+        {
+            file(0, "log"): OLD,
+            file(0, "index"): b"",
+            file(5, "log.deleted"): OLD,
+            file(5, "snapshot.deleted"): b"",
+            file(0, "log.cleaned"): NEW,
+            file(0, "timeindex.cleaned"): b"",
+        },
+    )
+    files = loaded(log)
+    assert [name for name in files if name.endswith(("deleted", "cleaned"))] == []
+    assert files[file(0, "log")] == OLD
+    gone = {step.file: step.why for step in steps(load(log), DELETE)}
+    assert gone[file(5, "log.deleted")] == "it was scheduled for deletion"
+    assert "unfinished work" in gone[file(0, "log.cleaned")]
+
+
+def test_deleted_kraft_snapshots_are_left_to_the_controller(tmp_path: Path) -> None:
+    name = "00000000000000000010-0000000001.checkpoint.deleted"
+    assert name in loaded(make_log(tmp_path, {file(0, "log"): OLD, name: b""}))
+
+
+def test_a_complete_swap_takes_the_place_of_what_it_covers(tmp_path: Path) -> None:
+    log = make_log(
+        tmp_path,
+        {
+            file(0, "log"): OLD,
+            file(0, "index"): b"",
+            file(5, "snapshot"): b"",
+            file(9, "txnindex"): b"",
+            file(10, "log"): NEXT,
+            file(10, "index"): b"",
+            file(0, "log.swap"): NEW,
+            file(0, "index.swap"): b"",
+            file(0, "timeindex.swap"): b"",
+        },
+    )
+    files = loaded(log)
+    assert files[file(0, "log")] == NEW
+    assert files[file(10, "log")] == NEXT
+    outcome = load(log)
+    deleted = [step.file for step in steps(outcome, DELETE) if "swap" in step.why]
+    assert deleted == [file(0, "index"), file(0, "log"), file(5, "snapshot"), file(9, "txnindex")]
+    assert [step.file for step in steps(outcome, RENAME)] == [
+        file(0, "index.swap"),
+        file(0, "log.swap"),
+        file(0, "timeindex.swap"),
+    ]
+
+
+def test_the_segment_behind_a_swap_stays(tmp_path: Path) -> None:
+    """What the last swap's next offset names is not covered."""
+    log = make_log(tmp_path, {file(10, "log"): NEXT, file(0, "log.swap"): NEW, file(0, "index.swap"): b""})
+    assert loaded(log)[file(10, "log")] == NEXT
+
+
+def test_swaps_from_the_lowest_cleaned_offset_on_are_undone(tmp_path: Path) -> None:
+    log = make_log(
+        tmp_path,
+        {
+            file(0, "log"): OLD,
+            file(10, "log"): NEXT,
+            file(0, "log.swap"): NEW,
+            file(0, "index.swap"): b"",
+            file(10, "log.swap"): NEXT[: len(batch(10))],
+            file(5, "log.cleaned"): b"",
+        },
+    )
+    files = loaded(log)
+    assert files[file(0, "log")] == NEW
+    assert files[file(10, "log")] == NEXT
+    why = {step.file: step.why for step in steps(load(log), DELETE)}
+    assert "was not complete" in why[file(10, "log.swap")]
+
+
+def test_a_swap_without_its_index_gets_one_of_zeros(tmp_path: Path) -> None:
+    """Looking for its end makes the index at full size; nothing trims it after a clean shutdown unless it is active."""
+    log = make_log(tmp_path, {file(0, "log.swap"): NEW, file(20, "log"): b"", file(20, "index"): b""})
+    files = loaded(log, clean=True)
+    assert files[file(0, "index")] == bytes(10485760)
+    assert loaded(log)[file(0, "index")] == b""
+
+
+def test_an_index_alone_can_be_swapped_in(tmp_path: Path) -> None:
+    log = make_log(tmp_path, {file(0, "log"): OLD, file(0, "index.swap"): b"12345678"})
+    assert loaded(log, clean=True)[file(0, "index")] == b"12345678"
+
+
+def test_names_without_an_offset_end_loading(tmp_path: Path) -> None:
+    for name in ("copy.cleaned", "copy.log.swap"):
+        log = make_log(tmp_path / name, {file(0, "log"): OLD, name: b"", file(3, "log.cleaned"): b""})
+        assert exception(load(log)) == "NumberFormatException"
+
+
+def test_a_swap_that_cannot_be_walked_ends_loading(tmp_path: Path) -> None:
+    outcome = load(make_log(tmp_path, {file(0, "log.swap"): NEW + bytes(30)}))
+    assert exception(outcome) == "CorruptRecordException"
+    assert outcome.failure is not None
+    assert outcome.failure.text.endswith(f"{file(0, 'log.swap')}.")
