@@ -65,6 +65,7 @@ setup(
         *(f"kdump.{name}" for name in find_packages(include=["commands", "commands.*"])),
     ],
     package_dir={"kdump.commands": "commands"},
+    py_modules=["pyspark_kdump"],
     ext_modules=native_kernels(),
     options={"build": {"build_base": build_folder()}},
 )

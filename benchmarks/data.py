@@ -10,10 +10,12 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate, count
+from itertools import accumulate, count, pairwise
 from pathlib import Path
 from struct import Struct
 
+from kdump.formats.batch import CRC_START
+from kdump.formats.checksums import crc32c
 from kdump.formats.codecs import LZ4, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 
@@ -21,6 +23,10 @@ MIB = 1 << 20
 DISTINCT = 256
 BASE_TIMESTAMP = 1_700_000_000_000
 BASE_OFFSET = Struct(">q")
+CRC_AT = 17
+CRC = Struct(">I")
+TIMESTAMPS_AT = 27
+TIMESTAMPS = Struct(">qq")
 
 PAGES = ("products", "checkout", "search", "account", "returns", "help", "reviews", "wishlist")
 EVENTS = ("page_view", "add_to_cart", "purchase", "click", "scroll")
@@ -68,7 +74,10 @@ def click_event(numbers: random.Random, number: int) -> Contents:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log to generate: `size` bytes at most, batches of `records` records, compressed with `codec`."""
+    """A log to generate: `size` bytes at most, batches of `records` records, compressed with `codec`.
+
+    Its timestamps begin anew with each repetition of the distinct batches, unless they are `rising`.
+    """
 
     name: str
     description: str
@@ -77,6 +86,7 @@ class Log:
     contents: Callable[[random.Random, int], Contents]
     codec: int = 0
     distinct: int = DISTINCT
+    rising: bool = False
 
     def path(self, folder: Path) -> Path:
         """Where its segment is, in the log directory `folder`."""
@@ -99,6 +109,7 @@ ONE_RECORD = Log("one-record", "one-record batches, values of 100 B", 128 * MIB,
 LZ4_JSON = Log("lz4", "lz4 batches of 16 KB of 200 B JSON records", 64 * MIB, 78, click_event, LZ4)
 ZSTD_JSON = Log("zstd", "zstd batches of 16 KB of 200 B JSON records", 64 * MIB, 78, click_event, ZSTD)
 LOGS = (LARGE, ONE_RECORD, LZ4_JSON, ZSTD_JSON)
+SEARCHED = Log("searched", "one-record batches of 1 KB, timestamps rising", 1024 * MIB, 1, kilobyte, rising=True)
 TINY = Log("tiny", "one batch of one record", 256, 1, hundred_bytes, distinct=1)
 
 
@@ -140,11 +151,16 @@ def _whole_batches(batches: list[bytes], limit: int) -> int:
 def _stretches(log: Log, batches: list[bytes], size: int) -> Iterator[memoryview]:
     """The file's content: all the batches with their base offsets, again and again."""
     stretch = bytearray(b"".join(batches))
-    starts = [0, *accumulate(map(len, batches))][:-1]
+    spans = list(pairwise([0, *accumulate(map(len, batches))]))
     offsets = count(0, log.records)
     for done in range(0, size, len(stretch)):
-        for start in starts:
-            BASE_OFFSET.pack_into(stretch, start, next(offsets))
+        for start, end in spans:
+            offset = next(offsets)
+            BASE_OFFSET.pack_into(stretch, start, offset)
+            if log.rising:
+                timestamp = BASE_TIMESTAMP + offset
+                TIMESTAMPS.pack_into(stretch, start + TIMESTAMPS_AT, timestamp, timestamp + log.records - 1)
+                CRC.pack_into(stretch, start + CRC_AT, crc32c(memoryview(stretch)[start + CRC_START : end]))
         yield memoryview(stretch)[: size - done]
 
 

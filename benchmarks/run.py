@@ -18,13 +18,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import data
+import lookups
+import verifying
+import writing
 from kafka_figures import FIGURES
+from lookups import LookupCost
 from processes import Cost, RunError, measure
 
 from kdump import kernels
 
-START, DECODE = "start", "decode"
-GROUPS = (START, *(log.name for log in data.LOGS), DECODE)
+START, DECODE, LOOKUP, WRITE, VERIFY = "start", "decode", "lookup", "write", "verify"
+GROUPS = (START, *(log.name for log in data.LOGS), DECODE, LOOKUP, WRITE, VERIFY)
 DUMPS = {"headers": (), "deep": ("--deep-iteration",), "print": ("--print-data-log",)}
 DECODED_BYTES = 64 * data.MIB
 MB = 1_000_000
@@ -36,7 +40,10 @@ DISTURBED = 1.2
 COST_HEADS = (
     "file", "command", "wall s", "CPU s", "peak MB", "x cat", "x cat CPU", "Kafka x", "Kafka x CPU", "Kafka x, no start"
 )  # fmt: skip
+LOOKUP_HEADS = "lookup by", "median ms", "1 in 100 above ms", "most KB of the log"
 RATE_HEADS = "file", "decoder", "M records/s", "x aiokafka"
+VERIFY_HEADS = "verify", "wall ms", "CPU ms"
+WRITE_HEADS = "written", "MB/s", "x kafka-python's builder"
 TARGET_HEADS = "target", "measured", "wanted", "holds"
 
 
@@ -62,12 +69,16 @@ class Target(NamedTuple):
 
 
 class Measured:
-    """The costs of one run: of processes by (group, command), and decoded records a second by (log, decoder)."""
+    """The costs of one run: of processes by (group, command), decoded records a second by (log, decoder), lookups."""
 
     def __init__(self, sizes: dict[str, int]) -> None:
         self.sizes = sizes
         self.costs: dict[tuple[str, str], Cost] = {}
         self.rates: dict[tuple[str, str], float] = {}
+        self.lookups: dict[str, LookupCost] = {}
+        self.writes: dict[str, float] = {}
+        self.fixture_seconds = 0.0
+        self.verifying: dict[str, verifying.Seconds] = {}
 
     def peak(self, group: str, command: str) -> float:
         """Peak memory in MB over that of the interpreter."""
@@ -113,9 +124,30 @@ class Measured:
                 yield Target(f"{group}, decode in the kernel: faster than aiokafka", ratio, 4, False)
                 ratio = self.rates[group, "kernel, all with CRC"] / self.rates[group, "aiokafka with CRC"]
                 yield Target(f"{group}, walk, CRC and decode: faster than aiokafka", ratio, 4, False)
+        for key, lookup in self.lookups.items():
+            yield Target(f"lookup by {key}", lookup.seconds * 1000, 1, True, "ms")
+            yield Target(f"lookup by {key}: read of the log", lookup.read / 1000, 100, True, "KB")
+        for name, limit in ((writing.FROM_COLUMNS, 150), (writing.FROM_VALUES, 40)):
+            if name in self.writes:
+                yield Target(f"written by {name}", self.writes[name] / MB, limit, False, "MB/s")
+        if self.fixture_seconds:
+            yield Target("100 partitions with 3 segments, CPU", self.fixture_seconds, 2, True, "s")
+        if self.verifying:
+            yield from self.verify_targets(self.verifying)
         dumps = [key for key in self.costs if key[1] in DUMPS]
         if dumps:
             yield Target("peak memory over the interpreter's", max(self.peak(*key) for key in dumps), 60, True, "MB")
+
+    @staticmethod
+    def verify_targets(taken: dict[str, verifying.Seconds]) -> Iterator[Target]:
+        """The targets of verify."""
+        alone, shallow, threads = taken[verifying.READ], taken[verifying.SHALLOW], taken[verifying.THREADS]
+        yield Target("verify: CPU against reading with CRC-32C", shallow.cpu / alone.cpu, 1.5, True)
+        if (os.cpu_count() or 1) > 1:
+            yield Target("verify: faster with 2 threads", shallow.wall / threads.wall, 1.7, False)
+        ratio = taken[verifying.DEEP].cpu / taken[verifying.UNPACK].cpu
+        yield Target("verify --deep, zstd: CPU against decompressing", ratio, 1.4, True)
+        yield Target("verify: a small partition, CPU", taken[verifying.SMALL].cpu * 1000, 1.5, True, "ms")
 
     def disturbed(self) -> bool:
         """Whether other processes took the CPU away: reading cached files, `cat` never waits."""
@@ -139,6 +171,21 @@ class Measured:
                     f"{self.times_faster(group, command, 'cpu'):.1f}",
                     f"{self.times_faster_running(group, command):.1f}",
                 )
+
+    def lookup_rows(self) -> Iterator[tuple[str, ...]]:
+        """What each kind of lookup costs, for people."""
+        for key, cost in self.lookups.items():
+            yield key, f"{cost.seconds * 1000:.3f}", f"{cost.slow * 1000:.3f}", f"{cost.read / 1000:.1f}"
+
+    def verify_rows(self) -> Iterator[tuple[str, ...]]:
+        """What verifying takes, for people."""
+        for name, seconds in self.verifying.items():
+            yield name, f"{seconds.wall * 1000:.3g}", f"{seconds.cpu * 1000:.3g}"
+
+    def write_rows(self) -> Iterator[tuple[str, ...]]:
+        """How fast logs are written, for people."""
+        for name, rate in self.writes.items():
+            yield name, f"{rate / MB:.0f}", f"{rate / self.writes[writing.BUILDER]:.1f}"
 
     def rate_rows(self) -> Iterator[tuple[str, ...]]:
         """How fast each decoder is, for people."""
@@ -214,6 +261,13 @@ def measure_all(groups: list[str], folder: Path, divisor: int, repeat: int) -> M
         with open(paths[log.name], "rb") as file:
             content = file.read(DECODED_BYTES)
         measured.rates |= {(log.name, name): rate for name, rate in decoders.rates(content, repeat).items()}
+    if LOOKUP in groups:
+        measured.lookups = lookups.measure(lookups.prepare(folder, divisor))
+    if WRITE in groups:
+        measured.writes = writing.rates(folder, divisor, repeat)
+        measured.fixture_seconds = writing.fixture_seconds(folder, divisor)
+    if VERIFY in groups:
+        measured.verifying = verifying.measure(folder, divisor, repeat)
     return measured
 
 
@@ -222,6 +276,12 @@ def report(measured: Measured) -> None:
     print(table(COST_HEADS, list(measured.dump_rows())))
     if measured.rates:
         print(table(RATE_HEADS, list(measured.rate_rows())))
+    if measured.lookups:
+        print(table(LOOKUP_HEADS, list(measured.lookup_rows())))
+    if measured.verifying:
+        print(table(VERIFY_HEADS, list(measured.verify_rows())))
+    if measured.writes:
+        print(table(WRITE_HEADS, list(measured.write_rows())))
     print(table(TARGET_HEADS, [target.cells() for target in measured.targets()]))
     if measured.disturbed():
         print("The machine had other work to do: cat took much longer than its CPU time, and so may all the others.")
@@ -234,6 +294,10 @@ def as_json(measured: Measured) -> dict[str, object]:
         "sizes": measured.sizes,
         "costs": {f"{group} {command}": cost._asdict() for (group, command), cost in measured.costs.items()},
         "rates": {f"{group} {decoder}": rate for (group, decoder), rate in measured.rates.items()},
+        "lookups": {key: cost._asdict() for key, cost in measured.lookups.items()},
+        "writes": measured.writes,
+        "verify": {name: seconds._asdict() for name, seconds in measured.verifying.items()},
+        "fixture": measured.fixture_seconds,
         "targets": [{**target._asdict(), "holds": target.holds} for target in measured.targets()],
     }
 

@@ -13,12 +13,20 @@ from kdump.errors import KdumpError
 from . import exit_codes
 
 COMMANDS = {
+    "append": "append",
+    "compact": "compact",
     "dump": "dump",
+    "export": "export",
     "groups": "groups",
     "lookup": "lookup",
     "ls": "ls",
     "metadata": "metadata",
+    "rebuild-index": "rebuild_index",
+    "repair": "repair",
+    "retain": "retain",
+    "roll": "roll",
     "startup": "startup",
+    "trim": "trim",
     "txns": "txns",
     "verify": "verify",
 }
@@ -94,6 +102,8 @@ def main() -> None:
         code = exit_codes.INTERRUPTED
     except KdumpError as error:
         code = _fail(str(error))
+    except MemoryError:
+        code = _fail("there is not enough memory for this")
     except OSError as error:
         code = _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     sys.exit(code)

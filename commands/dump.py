@@ -63,6 +63,8 @@ def _kinds(text: str) -> frozenset[str]:
     help="Go on with what is appended, across new segments, until interrupted.")
 @click.option("--include", "kinds", metavar="LIST", default="log", show_default=True, callback=_read_by(_kinds),
     help=f"What to dump of a directory, separated by commas: {', '.join(INCLUDED)}, all.")
+@click.option("--raw", is_flag=True,
+    help="Show the records of Kafka's internal topics as bytes, not decoded.")
 @click.option("--full", is_flag=True, help="In text, show binary keys and values to their end.")
 @click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
     help="Colour in text; auto: on a terminal, unless NO_COLOR is set.")
@@ -99,6 +101,10 @@ def command(
     dump goes on at the next batch whose header is plausible and whose CRC holds. Nothing is ever written or created
     beside what is read.
 
+    The records of internal topics (__consumer_offsets, __transaction_state, __cluster_metadata with its snapshots,
+    __share_group_state, __remote_log_metadata), known by their directory's name, are decoded: to their fields in text,
+    to objects in jsonl. What cannot be decoded is shown as it is, and reported.
+
     In text, bytes that are not text are shown in hexadecimal with their number, and control characters are escaped.
     The schema of jsonl and csv is in docs/dump-format.md of the project: bytes that are not UTF-8 are null there, with
     a twin in base64.
@@ -111,6 +117,7 @@ def command(
       kdump dump orders-0 --key user-17 --header trace-id --limit 10
       kdump dump /var/lib/kafka/data --batches-only --producer-id 4001
       kdump dump __cluster_metadata-0 --include kraft-snapshot,checkpoints
+      kdump dump __consumer_offsets-7 --format jsonl | jq -c 'select(.key.name == "OffsetCommit") | .value.data'
       kdump dump orders-0 --follow --format jsonl | jq -r 'select(.type == "record").value'
       kdump dump 'orders-*/*.timeindex' --format csv
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from kdump.records import Batch, header_pairs
 from kdump.sweep import Selected
 
-from .dump_formats import Origin, Table, Value, Write, batch_values
-from .dump_json import base64, headers_json, json_text
+from .dump_formats import Content, Contents, Origin, Table, Value, Write, batch_values
+from .dump_json import base64, decoded_json, headers_json, json_text
 from .output import escape_json, is_unsafe, safe
 
 
@@ -30,16 +30,20 @@ class CsvRows:
         if self._batches:
             self._write(f"{self._place},{_row(batch_values(batch))}\n")
 
-    def records(self, batch: Batch, selected: Selected) -> None:
+    def records(self, batch: Batch, selected: Selected, contents: Sequence[Contents] | None = None) -> None:
         """A row for each record."""
+        given = iter(contents or ())
         kind = cell(batch.timestamp_type)
         producer = f"{batch.producer_id},{batch.producer_epoch}"
         tail = _row((batch.is_transactional, batch.is_control, batch.leader_epoch, batch.position))
         place, source = self._place, selected.source
         lines = []
         for offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count in selected.spans():
-            key = "," if key_size < 0 else _twins(source[key_at : key_at + key_size])
-            value = "," if value_size < 0 else _twins(source[value_at : value_at + value_size])
+            if contents:
+                key, value = map(_content, next(given))
+            else:
+                key = "," if key_size < 0 else _twins(source[key_at : key_at + key_size])
+                value = "," if value_size < 0 else _twins(source[value_at : value_at + value_size])
             headers = cell(escape_json(headers_json(header_pairs(source, headers_at, count)))) if count else '"[]"'
             lines.append(
                 f"{place},{offset},{timestamp},{kind},{key},{value},{headers},{producer},{sequence},{tail}\n"
@@ -65,6 +69,15 @@ def cell(value: Value) -> str:
 
 def _row(values: Iterable[Value]) -> str:
     return ",".join(map(cell, values))
+
+
+def _content(content: Content) -> str:
+    """The cells of a key or value; what it was decoded to stands in the first one as a JSON object."""
+    if content is None:
+        return ","
+    if isinstance(content, bytes):
+        return _twins(content)
+    return f"{cell(escape_json(decoded_json(content)))},"
 
 
 def _twins(data: bytes | bytearray) -> str:

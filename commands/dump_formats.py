@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kdump.records import Batch
 from kdump.sweep import Selected
 
 Write = Callable[[str], object]
 Value = int | str | bool | None
+Content = bytes | dict[str, Any] | None
+"""A key or value: as it is, or what it was decoded to."""
+
+Contents = tuple[Content, Content]
 
 RECORD_COLUMNS = (
     "topic",
@@ -105,8 +109,8 @@ class Format(Protocol):
     def batch(self, batch: Batch) -> None:
         """A batch of the log."""
 
-    def records(self, batch: Batch, selected: Selected) -> None:
-        """Records of the batch."""
+    def records(self, batch: Batch, selected: Selected, contents: Sequence[Contents] | None = None) -> None:
+        """Records of the batch; with `contents` these are what the records hold, in their order."""
 
     def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
         """The rows of a file that is no log."""

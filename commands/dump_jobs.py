@@ -47,6 +47,7 @@ class Options:
     format: str = "text"
     color: str = "auto"
     full: bool = False
+    raw: bool = False
     batches_only: bool = False
     limit: int | None = None
     follow: bool = False

@@ -22,6 +22,8 @@ def main() -> int:
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
+    except MemoryError:
+        return _die("java.lang.OutOfMemoryError", "there is not enough memory for a record or a batch this large")
 
 
 def _run(arguments: list[str]) -> int:

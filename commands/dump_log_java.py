@@ -15,7 +15,7 @@ from kdump.errors import (
     UnknownCodecError,
 )
 from kdump.formats import faults
-from kdump.formats.codecs import DEFAULT_LIMIT, GZIP, LZ4, SNAPPY, delivered
+from kdump.formats.codecs import DEFAULT_LIMIT, GZIP, LZ4, SNAPPY, LimitError, delivered
 from kdump.formats.faults import Fault, fault_error
 from kdump.formats.names import offset_in_name
 from kdump.payloads import packed_payload
@@ -24,6 +24,8 @@ from kdump.storage.log_file import LogFile
 KAFKA = "org.apache.kafka.common."
 ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
 INT_MAX = 0x7FFF_FFFF
+BOMB_HEAD = 1 << 24
+"""Bytes of a payload without end that are searched for damage among its records."""
 
 _BY_FAULT = {
     faults.LEGACY_MAGIC: ILLEGAL_ARGUMENT,
@@ -85,10 +87,13 @@ def java_codec_error(block: BatchBlock, row: int, error: KdumpError, limit: int 
     if not isinstance(error, CodecError) or isinstance(error, UnknownCodecError):
         return java_error(error)
     codec, payload = packed_payload(block, row)
-    got, failure = delivered(codec, payload, magic=block.magic[row], limit=limit)
+    bomb = isinstance(error, LimitError)
+    got, failure = delivered(codec, payload, magic=block.magic[row], limit=BOMB_HEAD if bomb else limit)
     fault = kernels.check(block, row, got) if got is not None else None
     if fault and fault[0] not in _AT_THE_END:
         return java_fault(fault)
+    if bomb:
+        return java_error(error)
     if got is not None and block.magic[row] >= 2:
         return JavaError(KAFKA + "KafkaException", "Failed to decompress record stream")
     return JavaError(KAFKA + "KafkaException", _CAUSES.get(codec, "") + str(failure or error))

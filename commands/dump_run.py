@@ -20,6 +20,7 @@ from kdump.sweep import Selected, Sweep
 
 from . import exit_codes
 from .dump_formats import Format, Origin, Value
+from .dump_internal import DecodingFormat
 from .dump_jobs import LOGS, Job, Options, columns, jobs_of, row_type
 from .output import Output, complain, escape_json, safe, safe_path, wants_color
 from .paths import KafkaFile, Place, partition_of
@@ -58,7 +59,7 @@ class _Run:
     def __init__(self, out: Output, printer: Format, options: Options) -> None:
         self.code = exit_codes.OK
         self._out = out
-        self._printer = printer
+        self._printer = printer if options.raw else DecodingFormat(printer, self._undecodable)
         self._options = options
         self._left = options.limit
         self._batch: Batch | None = None
@@ -245,6 +246,9 @@ class _Run:
         if damage.resumed >= size:
             onward = "nothing that can be trusted follows"
         self._report(f"{safe_path(path)}: byte {damage.position}: {safe(damage.text)}; {onward}")
+
+    def _undecodable(self, path: str, batch: Batch, text: str) -> None:
+        self._report(f"{path}: byte {batch.position}: {safe(text)}")
 
     def _report(self, text: str) -> None:
         """Say what is wrong with the data, after what was printed before it."""

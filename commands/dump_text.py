@@ -10,7 +10,7 @@ from kdump.formats.batch import ABORT, COMMIT, control_type_name
 from kdump.records import NO_TIMESTAMP_TYPE, Batch, header_pairs
 from kdump.sweep import Selected
 
-from .dump_formats import Origin, Table, Value, Write
+from .dump_formats import Content, Contents, Origin, Table, Value, Write
 from .output import Style, iso_time, safe, size_text
 
 BINARY_SHOWN = 64
@@ -69,11 +69,15 @@ class TextLines:
             parts.append(f"delete horizon {_time(batch.delete_horizon)}")
         self._write(f"{self._head('  '.join(parts))}\n")
 
-    def records(self, batch: Batch, selected: Selected) -> None:
+    def records(self, batch: Batch, selected: Selected, contents: Sequence[Contents] | None = None) -> None:
         """The lines of records."""
         rows = list(selected.spans())
         source = selected.source
-        if batch.is_control:
+        if contents:
+            keys = [self._shown(key) for key, _ in contents]
+            values = [self._shown(value, named=isinstance(key, dict)) for key, value in contents]
+            key_style = self._control if batch.is_control else self._key
+        elif batch.is_control:
             keys = [control_name(_part(source, row[3], row[4])) for row in rows]
             values = [
                 control_value(_part(source, row[3], row[4]), _part(source, row[5], row[6])) for row in rows
@@ -87,7 +91,7 @@ class TextLines:
         key_width = min(KEY_WIDTH, max(map(len, keys)))
         dim, undim = self._dim.before, self._dim.after
         color, uncolor = key_style.before, key_style.after
-        times = [_time(row[1]) for row in rows] if batch.timestamp_type != NO_TIMESTAMP_TYPE else [""] * len(rows)
+        times = [""] * len(rows) if batch.timestamp_type == NO_TIMESTAMP_TYPE else _times([row[1] for row in rows])
         time_width = max(map(len, times))
         lines = []
         for row, time, key, value in zip(rows, times, keys, values, strict=True):
@@ -139,6 +143,16 @@ class TextLines:
             f"{'':{indent}}{self._dim(f'header {name:<{width}}')}  {value}\n"
             for name, value in zip(names, values, strict=True)
         ]
+
+    def _shown(self, content: Content, *, named: bool = False) -> str:
+        """A key or value that may be decoded; `named` where its key says what the record is."""
+        if content is None:
+            return "null"
+        if isinstance(content, bytes):
+            return self._content(content, 0, len(content))
+        from .dump_internal import text_line
+
+        return text_line(content, named=named)
 
     def _content(self, source: bytes | bytearray, position: int, length: int) -> str:
         """A key or value: text where it is text, else its bytes in hexadecimal with their number."""
@@ -200,6 +214,21 @@ def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None
 
 def _time(ms: int) -> str:
     return "no time" if ms == -1 else f"{iso_time(ms)} {ms}"
+
+
+def _times(times: list[int]) -> list[str]:
+    """As `_time` each; most of a batch's records are from the same second."""
+    texts = []
+    second, start = None, ""
+    for ms in times:
+        if ms == -1:
+            texts.append("no time")
+            continue
+        if ms // 1000 != second:
+            second = ms // 1000
+            start = iso_time(second * 1000)[:-4]
+        texts.append(f"{start}{ms % 1000:03d}Z {ms}")
+    return texts
 
 
 def _cell(value: Value) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from contextlib import suppress
 
 import click
 
@@ -12,6 +12,7 @@ from kdump.formats import names
 from kdump.topics.group_log import GroupLog
 from kdump.topics.groups import RETENTION_MS, Group, groups_of
 from kdump.topics.lag import BEYOND_END, Ranges
+from kdump.topics.metadata_log import state_of_directory
 from kdump.topics.replicas import Replica
 
 from . import exit_codes
@@ -52,7 +53,7 @@ def command(paths: tuple[str, ...], patterns: tuple[str, ...], retention_ms: int
     if not offsets:
         raise KdumpError("there is no partition of __consumer_offsets in these PATHs")
     ranges = Ranges(found, troubles)
-    topic_names = _topic_names(found, troubles)
+    topic_names = _topic_names(found)
     chosen = chooses(patterns)
     lines: Printer = json_lines if format_ == "jsonl" else text_lines
     shown = dead = dead_bytes = 0
@@ -87,14 +88,15 @@ def _is_beyond(group: Group, ranges: Ranges) -> bool:
     return False
 
 
-def _topic_names(found: Iterable[Replica], troubles: Troubles) -> dict[bytes, str]:
-    """Topics by id, as their partitions' metadata has them."""
+def _topic_names(found: Iterable[Replica]) -> dict[bytes, str]:
+    """Topics by id, as their partitions and the cluster's metadata have them."""
     known: dict[bytes, str] = {}
     for replica in found:
-        try:
-            metadata: Any = replica.log.metadata
-        except (KdumpError, OSError):
-            continue  # a name for an id is a kindness, no more
-        if metadata is not None:
-            known[metadata.topic_id] = replica.topic
+        # a name for an id is a kindness, no more: what is wrong here is not what was asked for
+        with suppress(KdumpError, OSError):
+            if replica.topic == names.CLUSTER_METADATA_TOPIC:
+                topics = state_of_directory(replica.log, lambda trouble: None).image.topics
+                known |= {topic.topic_id: topic.name for topic in topics.values()}
+            elif replica.log.metadata is not None:
+                known[replica.log.metadata.topic_id] = replica.topic
     return known

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
 import click
 
-from kdump.errors import KdumpError
+from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
-from kdump.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup, OffsetPosition, TimestampOffset
+from kdump.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
 from kdump.storage.log_directory import LogDirectory
 from kdump.storage.open import open_directory
 from kdump.storage.partition_log import PartitionLog
 
 from . import exit_codes
 from .filters import time_ms
-from .output import iso_time
+from .lookup_answers import (
+    Answer,
+    aborted_answer,
+    offset_answer,
+    offset_words,
+    timestamp_answer,
+    timestamp_words,
+)
+from .output import Output, complain, escape_json, safe, safe_path
 
 SPECIAL_TIMES = {"earliest": EARLIEST, "latest": LATEST, "max": MAX_TIMESTAMP}
-
-Answer = dict[str, Any]
+_MOST_OF_A_LINE = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,14 @@ class Options:
             found = " and ".join(f"--{name}" for name in asked) or "none of them"
             raise click.UsageError(f"Give one of --offset, --timestamp and --batch (found {found}).")
 
+    def wants(self, log: PartitionLog) -> bool:
+        """Whether a partition is one of those asked for."""
+        if self.topic is None and self.partition is None:
+            return True
+        if log.name is None:
+            return False
+        return self.topic in (None, log.name.topic) and self.partition in (None, log.name.partition)
+
 
 def _time(text: str | None) -> int | None:
     if text is None or text in SPECIAL_TIMES:
@@ -68,12 +82,14 @@ def _time(text: str | None) -> int | None:
     help="Find the first record at or after this time: ISO 8601, ms, or earliest, latest, max.",
 )
 @click.option(
-    "--batch", type=click.File(encoding="utf-8"), metavar="FILE", help="Answer the requests in FILE (-: stdin)."
+    "--batch", type=click.File(encoding="utf-8", errors="replace"), metavar="FILE",
+    help="Answer the requests in FILE (-: stdin).",
 )
 @click.option("--topic", metavar="NAME", help="In a log directory: this topic only.")
-@click.option("--partition", type=int, metavar="N", help="In a log directory: this partition only.")
+@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="In a log directory: this partition only.")
 @click.option(
-    "--log-start-offset", type=int, metavar="N", help="Use this log start offset instead of the checkpoint's."
+    "--log-start-offset", type=click.IntRange(min=0), metavar="N",
+    help="Use this log start offset instead of the checkpoint's.",
 )
 @click.option("--explain", is_flag=True, help="Show every step of the search (on stderr with --format jsonl).")
 @click.option("--format", type=click.Choice(["text", "jsonl"]), default="text", show_default=True)
@@ -91,7 +107,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     --batch reads one request a line, {"offset": N}, {"timestamp": T} or {"aborted": [FROM, TO]}, and answers each
     with one line of JSON; T may be -1 (latest), -2 (earliest), -3 (max), -4 and -5 (local and tiered storage).
 
-    Exits with 1 when what was looked for is not there.
+    Exits with 1 when what was looked for is not there (in a log directory: in one of the partitions), with 3 when
+    something could not be read.
 
     \b
     Examples:
@@ -102,149 +119,157 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """
     options = Options(**given)
     options.check()
-    ctx.exit(run(options, sys.stdout))
+    is_json = options.format == "jsonl" or options.batch is not None
+    with Output(escape_json if is_json else None) as out:
+        run = _Run(options, out)
+        run.all()
+    ctx.exit(run.code)
 
 
-def run(options: Options, out: IO[str]) -> int:
-    """Look up and print; the exit code."""
-    found = True
-    several = isinstance(open_directory(options.path), LogDirectory)
-    for log, start in _logs(options):
-        trace = _tracer(options, out)
-        with LogLookup(log, start, clean=log.closed_cleanly, trace=trace) as lookup:
-            if options.batch is not None:
-                _answer_requests(options.batch, lookup, out)
+class _Run:
+    """One run of the command; `code` is the exit code so far."""
+
+    def __init__(self, options: Options, out: Output) -> None:
+        self.code = exit_codes.OK
+        self._options = options
+        self._out = out
+        self._log_starts: dict[str, dict[tuple[str, int], int]] = {}
+
+    def all(self) -> None:
+        """Look up in every partition asked for. Raises OSError and KdumpError where there is none."""
+        place = open_directory(self._options.path)
+        several = isinstance(place, LogDirectory)
+        logs = list(self._logs(place))
+        if not logs and self.code == exit_codes.OK:
+            options = self._options
+            wanted = f"{options.topic or '*'}-{'*' if options.partition is None else options.partition}"
+            raise KdumpError(f"{safe_path(options.path)}: no partition {safe(wanted)} here")
+        if self._options.batch is not None and len(logs) > 1:
+            raise click.UsageError("--batch asks one partition: choose it with --topic and --partition, or as PATH.")
+        for log in logs:
+            try:
+                self._look(log, several)
+            except (OSError, KdumpError) as error:
+                self._failed(error, log.path)
+
+    def _logs(self, place: PartitionLog | LogDirectory) -> Iterator[PartitionLog]:
+        """The partitions asked for; those of a log directory that a broker would not serve are left out."""
+        if isinstance(place, PartitionLog):
+            if self._options.wants(place):
+                yield place
+            return
+        for name in place.partition_names:
+            path = os.path.join(place.path, name)
+            try:
+                log = PartitionLog(path)
+            except OSError as error:
+                self._failed(error, path)
                 continue
-            answer = _answer(lookup, options)
-            found = found and _is_found(answer)
-            if options.format == "jsonl":
-                named = _names(log) if several else {}
-                out.write(json.dumps(named | answer) + "\n")
-            else:
-                out.write((f"{os.path.basename(log.path)}: " if several else "") + _words(options, answer) + "\n")
-    return exit_codes.OK if found else exit_codes.FINDINGS
+            if log.name and not log.name.state and self._options.wants(log):
+                yield log
 
+    def _look(self, log: PartitionLog, several: bool) -> None:
+        options = self._options
+        label = f"{safe_path(os.path.basename(log.path))}: " if several else ""
+        with LogLookup(log, self._log_start(log), clean=log.closed_cleanly, **self._trace(label)) as lookup:
+            if options.batch is not None:
+                self._answer_requests(options.batch, lookup)
+                return
+            answer, words = self._by_offset(lookup) if options.offset is not None else self._by_time(lookup)
+        if options.format == "jsonl":
+            self._out.write(json.dumps((_names(log) if several else {}) | answer) + "\n")
+        else:
+            self._out.write(f"{label}{words}\n")
 
-def _tracer(options: Options, out: IO[str]) -> Callable[[str], object]:
-    if not options.explain:
-        return lambda _: None
-    stream = out if options.format == "text" and options.batch is None else sys.stderr
-    return lambda step: stream.write(f"  {step}\n")
+    def _by_offset(self, lookup: LogLookup) -> tuple[Answer, str]:
+        offset = self._options.offset or 0
+        position = lookup.find_from(offset)
+        answer = offset_answer(position) | {"logStartOffset": lookup.log_start_offset}
+        end = None
+        if not position.found:
+            answer["logEndOffset"] = end = lookup.log_end_offset()
+        if not position.found or offset < lookup.log_start_offset:
+            self._worsen(exit_codes.FINDINGS)
+        return answer, offset_words(offset, position, lookup.log_start_offset, end)
 
+    def _by_time(self, lookup: LogLookup) -> tuple[Answer, str]:
+        timestamp = self._options.timestamp or 0
+        found = lookup.find_timestamp(timestamp)
+        answer = timestamp_answer(found)
+        end = None
+        if found is None:
+            answer["logEndOffset"] = end = lookup.log_end_offset()
+            self._worsen(exit_codes.FINDINGS)
+        return answer, timestamp_words(timestamp, found, end)
 
-def _logs(options: Options) -> Iterator[tuple[PartitionLog, int]]:
-    """The partitions to look at, each with the log start offset of its checkpoint."""
-    place = open_directory(options.path)
-    if isinstance(place, PartitionLog):
-        yield place, _log_start(place, options)
-        return
-    chosen = 0
-    for log in place.partitions():
-        if log.name is None or log.name.state:
-            continue
-        if options.topic in (None, log.name.topic) and options.partition in (None, log.name.partition):
-            chosen += 1
-            yield log, _log_start(log, options)
-    if not chosen:
-        wanted = f"{options.topic or '*'}-{'*' if options.partition is None else options.partition}"
-        raise KdumpError(f"{options.path}: no partition {wanted} here")
+    def _answer_requests(self, requests: IO[str], lookup: LogLookup) -> None:
+        for number, line in enumerate(requests, 1):
+            if not line.strip():
+                continue
+            request = _parse(line, f"{safe_path(requests.name)}, line {number}")
+            try:
+                answer = request(lookup)
+            except (OSError, KdumpError) as error:
+                answer = {"error": str(error)}
+                self._worsen(exit_codes.INCOMPLETE)
+            self._out.write(json.dumps(answer) + "\n")
 
+    def _log_start(self, log: PartitionLog) -> int:
+        """The log start offset given, or that of the checkpoint beside the partition; each checkpoint is read once."""
+        if self._options.log_start_offset is not None:
+            return self._options.log_start_offset
+        if log.name is None:
+            return 0
+        parent = os.path.dirname(os.path.abspath(log.path))
+        if parent not in self._log_starts:
+            try:
+                self._log_starts[parent] = LogDirectory(parent).checkpoint(names.LOG_START_CHECKPOINT)
+            except CheckpointError as error:
+                complain(f"{safe(str(error))}: taken for empty, as a broker does")
+                self._log_starts[parent] = {}
+        return self._log_starts[parent].get((log.name.topic, log.name.partition), 0)
 
-def _log_start(log: PartitionLog, options: Options) -> int:
-    if options.log_start_offset is not None:
-        return options.log_start_offset
-    if log.name is None:
-        return 0
-    parent = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
-    return parent.checkpoint(names.LOG_START_CHECKPOINT).get((log.name.topic, log.name.partition), 0)
+    def _trace(self, label: str) -> dict[str, Callable[[str], object]]:
+        """The argument by which a lookup tells its steps, if they are wanted."""
+        if not self._options.explain:
+            return {}
+        if self._options.format == "text" and self._options.batch is None:
+            return {"trace": lambda step: self._out.write(f"  {label}{safe(step)}\n")}
+        return {"trace": lambda step: click.echo(f"  {label}{safe(step)}", err=True)}
+
+    def _failed(self, error: Exception, path: str) -> None:
+        if isinstance(error, BrokenPipeError):
+            raise error
+        self._out.flush()
+        if isinstance(error, OSError):
+            where = path if error.filename is None else os.fsdecode(error.filename)
+            complain(f"{safe_path(where)}: {error.strerror or error}")
+        else:
+            complain(safe(str(error)))
+        self._worsen(exit_codes.INCOMPLETE)
+
+    def _worsen(self, code: int) -> None:
+        self.code = max(self.code, code)
 
 
 def _names(log: PartitionLog) -> Answer:
     return {"topic": log.name.topic, "partition": log.name.partition} if log.name else {"path": log.path}
 
 
-def _answer(lookup: LogLookup, options: Options) -> Answer:
-    if options.offset is not None:
-        return offset_answer(lookup.find_from(options.offset))
-    return timestamp_answer(lookup.find_timestamp(options.timestamp or 0))
-
-
-def _is_found(answer: Answer) -> bool:
-    return bool(answer.get("found") or answer.get("result"))
-
-
-def _answer_requests(requests: IO[str], lookup: LogLookup, out: IO[str]) -> None:
-    for number, line in enumerate(requests, 1):
-        if line.strip():
-            out.write(json.dumps(_answer_request(line, lookup, f"{requests.name}, line {number}")) + "\n")
-
-
-def _answer_request(line: str, lookup: LogLookup, where: str) -> Answer:
+def _parse(line: str, where: str) -> Callable[[LogLookup], Answer]:
+    """What answers a request. Raises click.UsageError."""
     try:
         request = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise click.UsageError(f"{where}: not JSON ({error})") from None
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{where}: not JSON ({safe(str(error))})") from None
     match request:
         case {"offset": int(offset)}:
-            return offset_answer(lookup.find_offset(offset))
+            return lambda lookup: offset_answer(lookup.find_offset(offset))
         case {"timestamp": int(timestamp)}:
-            return timestamp_answer(lookup.find_timestamp(timestamp))
-        case {"aborted": [int(fetch_offset), int(upper_bound)]}:
-            return {
-                "aborted": [
-                    {
-                        "producerId": txn.producer_id,
-                        "firstOffset": txn.first_offset,
-                        "lastOffset": txn.last_offset,
-                        "lastStableOffset": txn.last_stable_offset,
-                    }
-                    for txn in lookup.aborted_transactions(fetch_offset, upper_bound)
-                ]
-            }
+            return lambda lookup: timestamp_answer(lookup.find_timestamp(timestamp))
+        case {"aborted": [int(start), int(end)]}:
+            return lambda lookup: {"aborted": [aborted_answer(txn) for txn in lookup.aborted_transactions(start, end)]}
     raise click.UsageError(
-        f'{where}: expected {{"offset": N}}, {{"timestamp": T}} or {{"aborted": [FROM, TO]}}, found {line.strip()[:80]}'
-    )
-
-
-def offset_answer(position: OffsetPosition) -> Answer:
-    """An offset's position as the object that is printed."""
-    if position.segment is None:
-        return {"segment": None, "found": False}
-    answer: Answer = {
-        "segment": position.segment,
-        "indexOffset": position.index_offset,
-        "indexPosition": position.index_position,
-        "found": position.found,
-    }
-    if position.found:
-        answer |= {
-            "batchLastOffset": position.batch_last_offset,
-            "position": position.position,
-            "size": position.size,
-        }
-    return answer
-
-
-def timestamp_answer(found: TimestampOffset | None) -> Answer:
-    """A search by time's result as the object that is printed."""
-    if found is None:
-        return {"result": None}
-    return {"result": {"offset": found.offset, "timestamp": found.timestamp, "leaderEpoch": found.leader_epoch}}
-
-
-def _words(options: Options, answer: Answer) -> str:
-    if options.offset is None:
-        result = answer["result"]
-        if result is None:
-            return "no record at or after that time (a broker answers offset -1)"
-        epoch = "" if result["leaderEpoch"] is None else f", leader epoch {result['leaderEpoch']}"
-        when = "no timestamp" if result["timestamp"] == -1 else iso_time(result["timestamp"])
-        return f"offset {result['offset']}, {when} ({result['timestamp']} ms){epoch}"
-    if not answer["found"]:
-        if answer["segment"] is None:
-            return f"offset {options.offset} lies before the first segment"
-        return f"no batch reaches offset {options.offset}: it is at or behind the end of the log"
-    return (
-        f"segment {names.segment_file_name(answer['segment'], '.log')}, batch at byte {answer['position']},"
-        f" {answer['size']} bytes, last offset {answer['batchLastOffset']}"
+        f'{where}: expected {{"offset": N}}, {{"timestamp": T}} or {{"aborted": [FROM, TO]}}, found'
+        f" {safe(line.strip()[:_MOST_OF_A_LINE])}"
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.formats import names
-from kdump.inventory import Checkpoints, Duplicate, FileInfo, LogDirectoryInfo, PartitionInfo
+from kdump.inventory import Checkpoints, Duplicate, FileInfo, LogDirectoryInfo, PartitionInfo, Placement
 from kdump.segment_inventory import IndexInfo, SegmentInfo
 
 Row = dict[str, Any]
@@ -114,6 +114,20 @@ def partition_row(info: PartitionInfo, directory: str | None = None) -> Row:
         "orphans": [_file(file) for file in info.orphans],
         "strangeFiles": [_file(file) for file in info.strange],
         "problems": list(info.problems),
+        "placement": _placement(info.placement),
+    }
+
+
+def _placement(placement: Placement | None) -> Row | None:
+    if placement is None:
+        return None
+    return {
+        "topic": placement.topic,
+        "topicId": placement.topic_id,
+        "replicas": None if placement.replicas is None else list(placement.replicas),
+        "isr": None if placement.isr is None else list(placement.isr),
+        "leader": placement.leader,
+        "stray": placement.stray,
     }
 
 
@@ -140,7 +154,7 @@ def segment_row(info: SegmentInfo, topic: str | None, partition: int | None) -> 
         "offsetIndex": _index(info.offset_index),
         "timeIndex": _index(info.time_index),
         "transactionIndex": _index(info.txn_index),
-        "damage": [{"position": at, "resumed": resumed, "text": text} for at, resumed, text in info.damage],
+        "damage": [{"position": at, "resumed": resumed, "text": text} for at, resumed, text, _ in info.damage],
         "error": info.error and (info.error.strerror or str(info.error)),
     }
 

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from kdump.inventory import (
     LogDirectoryInfo,
     Owner,
     PartitionInfo,
+    Placing,
     duplicates,
     log_directory_info,
     owner_of,
@@ -46,6 +47,8 @@ class Options:
     topics: tuple[str, ...] = ()
     sort: str = "name"
     count: bool = False
+    metadata: bool = True
+    graph: bool = False
     color: str = "auto"
 
     def wants_topic(self, topic: str | None) -> bool:
@@ -101,7 +104,8 @@ SORTS: dict[str, Callable[[PartitionInfo], tuple[Any, ...]]] = {
 def list_places(paths: Iterable[str], options: Options) -> int:
     """List what is at `paths`; the exit code. Raises click.UsageError."""
     with Output(escape_json if options.format == "jsonl" else None) as out:
-        run = _Run(out, _printer(out, options), options)
+        paths = list(paths)
+        run = _Run(out, _printer(out, options), options, paths)
         for path in paths:
             run.path(path)
         run.end()
@@ -113,18 +117,23 @@ def _printer(out: Output, options: Options) -> Printer:
         from .ls_json import JsonLines
 
         return JsonLines(out.write)
+    if options.graph:
+        from .ls_graph import Graphs
+
+        return Graphs(out.write, color=wants_color(options.color))
     from .ls_text import Tables
 
     return Tables(out.write, color=wants_color(options.color))
 
 
 class _Run:
-    def __init__(self, out: Output, printer: Printer, options: Options) -> None:
+    def __init__(self, out: Output, printer: Printer, options: Options, paths: list[str]) -> None:
         self.code = exit_codes.OK
         self._out = out
         self._printer = printer
         self._options = options
-        self._progress = _Progress()
+        self._progress = Progress()
+        self._clusters = _Clusters(paths if options.metadata else [])
         self._listed: list[tuple[Owner, PartitionInfo]] = []
         self._matched = not options.topics
 
@@ -149,13 +158,17 @@ class _Run:
 
     def _log_directory(self, directory: LogDirectory) -> None:
         checkpoints = DirectoryCheckpoints(directory)
+        placing, trouble = self._clusters.of(directory)
         info = log_directory_info(directory, checkpoints)
+        if trouble:
+            info = replace(info, problems=(*info.problems, trouble))
         wanted = [name for name in directory.partition_names if self._wants(name)]
         partitions = []
         for name in self._progress.over(wanted):
             log = self._opened(os.path.join(directory.path, name))
             if log:
-                partitions.append(partition_info(log, checkpoints.of(log), count=self._options.count))
+                found = partition_info(log, checkpoints.of(log), count=self._options.count, placing=placing)
+                partitions.append(found)
         partitions.sort(key=SORTS[self._options.sort])
         owner = owner_of(directory)
         self._listed += ((owner, partition) for partition in partitions)
@@ -177,12 +190,20 @@ class _Run:
 
     def _partition(self, log: PartitionLog) -> None:
         self._matched = True
-        checkpoints, owner = _beside(log)
-        info = partition_info(log, checkpoints, count=self._options.count)
+        checkpoints, owner, placing = self._beside(log)
+        info = partition_info(log, checkpoints, count=self._options.count, placing=placing)
         self._listed.append((owner, info))
         self._printer.partition(info, segments=self._options.segments is not False)
         for error in info.errors:
             self._failed(error, log.path)
+
+    def _beside(self, log: PartitionLog) -> tuple[Checkpoints, Owner, Placing | None]:
+        """What the log directory around a partition's directory says of it, and whose it is; nothing if it is none."""
+        try:
+            directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
+        except OSError:
+            return Checkpoints(), None, None
+        return DirectoryCheckpoints(directory).of(log), owner_of(directory), self._clusters.of(directory)[0]
 
     def _file(self, file: KafkaFile) -> None:
         self._matched = True
@@ -208,16 +229,55 @@ class _Run:
         self.code = exit_codes.INCOMPLETE
 
 
-def _beside(log: PartitionLog) -> tuple[Checkpoints, Owner]:
-    """What the log directory that a partition's directory is in says of it, and whose it is; nothing if it is none."""
-    try:
-        directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
-    except OSError:
-        return Checkpoints(), None
-    return DirectoryCheckpoints(directory).of(log), owner_of(directory)
+class _Clusters:
+    """The metadata of clusters that lies in the log directories listed, read when it is first of use."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        """`paths` are those of the command line; without any no metadata is looked for."""
+        self._paths = list(paths)
+        self._by_path: dict[str, tuple[Placing | None, str | None]] = {}
+
+    def of(self, directory: LogDirectory) -> tuple[Placing | None, str | None]:
+        """What tells of a log directory's partitions, and why the metadata in it is of no use.
+
+        That in the directory itself comes first, then that in another one of the same broker.
+        """
+        if not self._paths:
+            return None, None
+        if names.CLUSTER_METADATA_DIR in directory.directories:
+            return self._read(directory)
+        owner = owner_of(directory)
+        for other in self._others() if owner else ():
+            if owner_of(other) == owner:
+                return self._read(other)[0], None
+        return None, None
+
+    def _others(self) -> Iterator[LogDirectory]:
+        for path in self._paths:
+            try:
+                found = LogDirectory(path)
+            except OSError:
+                continue
+            if names.CLUSTER_METADATA_DIR in found.directories:
+                yield found
+
+    def _read(self, directory: LogDirectory) -> tuple[Placing | None, str | None]:
+        path = os.path.realpath(directory.path)
+        if path not in self._by_path:
+            from kdump.topics.placement import cluster_beside
+            from kdump.topics.reading import Trouble
+
+            troubles: list[Trouble] = []
+            cluster = cluster_beside(directory, troubles.append)
+            trouble = None
+            if troubles:
+                more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+                trouble = f"{names.CLUSTER_METADATA_DIR} says nothing of the partitions: {troubles[0].text}{more}"
+            self._by_path[path] = (cluster.placement if cluster else None), trouble
+        return self._by_path[path]
 
 
-class _Progress:
+class Progress:
     """A line on stderr once a listing lasts; only where stderr is a terminal, and wiped when the work is done."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from kdump.formats import names
-from kdump.inventory import Duplicate, FileInfo, LogDirectoryInfo, PartitionInfo
+from kdump.inventory import Duplicate, FileInfo, LogDirectoryInfo, PartitionInfo, Placement
 from kdump.segment_inventory import IndexInfo, SegmentInfo
 
 from .aligned import aligned
@@ -241,6 +241,8 @@ def _partition_lines(info: PartitionInfo) -> Iterator[str]:
     if info.producer_snapshots:
         last_snapshot = max(file.offset or 0 for file in info.producer_snapshots)
         yield f"{_counted(len(info.producer_snapshots), 'producer snapshot')}, the last at offset {last_snapshot}"
+    if info.placement and info.placement.replicas is not None:
+        yield _placed(info.placement, info.placement.replicas)
     for file in info.kraft_snapshots:
         yield f"KRaft snapshot {safe(file.name)}, {size_text(file.size)}"
 
@@ -253,7 +255,25 @@ def _partition_notes(info: PartitionInfo) -> Iterator[str]:
         yield f"{_listed([file.name for file in info.orphans])}: an index without its .log"
     if info.strange:
         yield f"{_listed([file.name for file in info.strange])}: not a name that Kafka gives"
+    if info.placement:
+        yield from _placement_notes(info, info.placement)
     yield from map(safe, info.problems)
+
+
+def _placed(placement: Placement, replicas: tuple[int, ...]) -> str:
+    leader = "none" if placement.leader is None else placement.leader
+    brokers, isr = (", ".join(map(str, numbers)) for numbers in (replicas, placement.isr or ()))
+    return f"in the cluster: replicas {brokers}; in sync {isr or 'none'}; leader {leader}"
+
+
+def _placement_notes(info: PartitionInfo, placement: Placement) -> Iterator[str]:
+    if placement.stray:
+        yield f"stray, a broker will set it aside: {placement.stray}"
+        if placement.topic is None and placement.topic_id:
+            yield f"the topic {safe(info.topic or '')} of the cluster has the id {placement.topic_id}"
+    if placement.topic not in (None, info.topic):
+        cut = "named in full" if info.state else "another name than the directory's"
+        yield f"its topic id is that of {safe(placement.topic or '')} in the cluster, {cut}"
 
 
 def _log_notes(info: SegmentInfo) -> Iterator[str]:

@@ -33,8 +33,8 @@ def _cluster(fields: Fields) -> Iterator[str]:
     level = fields["metadataVersion"]
     name = fields["metadataVersionName"]
     version = "not set" if level is None else f"{level}{f' ({name})' if name else ''}"
-    yield f"metadata.version {version}; {fields['topics']} topics, {fields['partitions']} partitions"
-    yield f", {fields['brokers']} brokers\n"
+    counts = (_counted(fields[f"{thing}s"], thing) for thing in ("topic", "partition", "broker"))
+    yield f"metadata.version {version}; {', '.join(counts)}\n"
     voters = ", ".join(str(voter["voterId"]) for voter in fields["voters"]) or "unknown"
     leader = "unknown" if fields["leader"] is None else fields["leader"]
     yield f"quorum leader {leader}, voters {voters}, kraft.version {fields['kraftVersion']}\n"
@@ -44,9 +44,13 @@ def _cluster(fields: Fields) -> Iterator[str]:
         yield f"ZooKeeper migration: {fields['zkMigrationState']}\n"
     if fields["heldBackSince"] is not None:
         yield (
-            f"a metadata transaction is open since offset {fields['heldBackSince']}: its"
-            f" {fields['heldBackRecords']} records do not count yet\n"
+            f"a metadata transaction is open since offset {fields['heldBackSince']}:"
+            f" {_counted(fields['heldBackRecords'], 'record')} will count when it ends\n"
         )
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _broker(fields: Fields) -> tuple[str, ...]:

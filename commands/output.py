@@ -74,6 +74,11 @@ class Output:
         if self._size >= self._most:
             self._drain()
 
+    @property
+    def holds(self) -> bool:
+        """Whether something is still to go out."""
+        return bool(self._held)
+
     def flush(self) -> None:
         """Give everything to the reader now."""
         self._drain()

@@ -34,7 +34,7 @@ def expand(paths: Iterable[str]) -> list[Place]:
 
     Raises FileNotFoundError for a path or pattern that nothing has, click.UsageError for one that is not Kafka's.
     """
-    return [place_at(found) for path in paths for found in _matches(path)]
+    return [place_at(found) for path in paths for found in matches(path)]
 
 
 def place_at(path: str) -> Place:
@@ -72,7 +72,8 @@ def partition_of(folder: str) -> PartitionDirName | None:
         return None
 
 
-def _matches(path: str) -> Iterator[str]:
+def matches(path: str) -> Iterator[str]:
+    """The path itself or, where nothing has it, what it matches as a pattern. Raises FileNotFoundError."""
     if os.path.lexists(path):
         yield path
         return

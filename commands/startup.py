@@ -3,104 +3,47 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+import sys
+from typing import Any
 
 import click
 
-from kdump.errors import CheckpointError
-from kdump.formats.java_properties import parse_properties
+from kdump.errors import KdumpError
+from kdump.formats import names
 from kdump.formats.names import PartitionDirName
-from kdump.recovery.config import ConfigError, Startup, TopicConfig, topic_config
 from kdump.recovery.loader import load_log
-from kdump.recovery.log_manager import Broker, DirectoryState, directory_state, duplicate_failures
-from kdump.recovery.outcome import Failure, LoadOutcome
-from kdump.storage.files import read_small
+from kdump.recovery.log_manager import Broker, DirectoryState, directory_state, duplicate_failures, fate_of
 from kdump.storage.log_directory import LogDirectory
 from kdump.storage.partition_log import PartitionLog
 
 from . import exit_codes
-from .output import Output, complain, escape_json, safe, safe_path
+from .output import Output, complain, escape_json, safe, safe_path, wants_color
 from .paths import KafkaFile, Place, expand
+from .progress import ProgressBar, total_size
 from .startup_json import JsonPrinter
+from .startup_options import StartupOptions, chosen_startup, startup_options
+from .startup_report import Loaded, Printer
 from .startup_text import TextPrinter
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the command line says of the start; None where the directory itself is to be asked."""
-
-    clean: bool | None = None
-    recovery_point: int | None = None
-    log_start_offset: int | None = None
-    now: int = 0
-    config: TopicConfig = field(default_factory=TopicConfig)
-
-    @property
-    def are_complete(self) -> bool:
-        """Whether nothing is left to ask the directory."""
-        return None not in (self.clean, self.recovery_point, self.log_start_offset)
-
-    def startup(self, log: PartitionLog, state: DirectoryState | None) -> Startup:
-        """The circumstances in which this log is loaded; `state` is that of its log directory, if it was asked."""
-        clean, recovery_point, log_start = state.shutdown_of(log) if state else (False, 0, 0)
-        return Startup(
-            self.now,
-            clean if self.clean is None else self.clean,
-            recovery_point if self.recovery_point is None else self.recovery_point,
-            log_start if self.log_start_offset is None else self.log_start_offset,
-            self.config,
-        )
-
-
-class Printer(Protocol):
-    """What prints the outcomes, in the order in which they come."""
-
-    def directory(self, state: DirectoryState) -> None:
-        """What concerns a log directory as a whole; its partitions follow."""
-
-    def failures(self, failures: Sequence[Failure]) -> None:
-        """What keeps the broker from loading anything."""
-
-    def log(self, path: str, startup: Startup, outcome: LoadOutcome) -> None:
-        """One partition."""
-
-    def end(self) -> None:
-        """Nothing comes any more."""
 
 
 @click.command("startup")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option(
-    "--clean/--unclean", default=None, help="How the broker stopped. By default as .kafka_cleanshutdown tells."
-)
-@click.option(
-    "--recovery-point", type=click.IntRange(min=0), metavar="N",
-    help="Everything below this offset is known to be on disk. By default the checkpoint's.",
-)
-@click.option(
-    "--log-start-offset", type=click.IntRange(min=0), metavar="N",
-    help="The log start offset. By default the checkpoint's.",
-)
-@click.option("--now", type=click.IntRange(min=0), metavar="MS", help="The broker's clock. By default this one's.")
-@click.option(
-    "--config", "config_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    help="A server.properties, or a properties file with the topic's settings. By default Kafka's defaults.",
-)
+@startup_options
 @click.option(
     "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True,
     help="For people, or one JSON object a line.",
 )
+@click.option("-v", "--verbose", is_flag=True, help="Show every step for partitions that come to no harm, too.")
+@click.option(
+    "--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
+    help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
+)
 def command(
     paths: tuple[str, ...],
-    clean: bool | None,
-    recovery_point: int | None,
-    log_start_offset: int | None,
-    now: int | None,
-    config_file: str | None,
     format_: str,
+    verbose: bool,
+    color: str,
+    **circumstances: Any,
 ) -> int:
     """Say what a broker would do with these logs when it starts, and what would be lost. Nothing is changed.
 
@@ -110,12 +53,15 @@ def command(
     producer snapshots and leader epochs that it writes anew, and what keeps it from starting at all. The sizes of
     files are those after loading and an orderly shutdown.
 
+    Give all log directories of a broker at once: partitions that are in two of them keep it from starting. In a log
+    directory, a partition that comes to no harm takes one line.
+
     Whether the last shutdown was clean and where recovery begins is taken from the log directory (of a partition
     directory: the directory that it is in), unless options say otherwise. Of --config these settings count, under
     their names for topics or for the server: index.interval.bytes, segment.index.bytes, message.format.version,
     producer.id.expiration.ms and remote.storage.enable.
 
-    Exits with 1 when data would be lost or a log would not load, else with 0.
+    Exits with 1 when data would be lost or a log would not load, with 3 when something could not be read, else with 0.
 
     \b
     Examples:
@@ -124,18 +70,17 @@ def command(
       kdump startup /disk1/kafka /disk2/kafka --config /etc/kafka/server.properties
       kdump startup /var/lib/kafka/data --format jsonl | jq 'select(.type == "outcome" and .losesData) | .path'
     """
-    options = Options(
-        clean,
-        recovery_point,
-        log_start_offset,
-        time.time_ns() // 1_000_000 if now is None else now,
-        _config(config_file),
-    )
+    options = chosen_startup(**circumstances)
     with Output(escape_json if format_ == "jsonl" else None) as out:
-        printer: Printer = JsonPrinter(out.write) if format_ == "jsonl" else TextPrinter(out.write)
-        run = _Run(options, printer, out)
-        for path in paths:
-            run.path(path)
+        printer: Printer
+        if format_ == "jsonl":
+            printer = JsonPrinter(out.write)
+        else:
+            printer = TextPrinter(out.write, verbose=verbose, color=wants_color(color))
+        with ProgressBar(paths) as bar:
+            run = _Run(options, printer, out, bar)
+            for path in paths:
+                run.path(path)
         run.end()
     return run.code
 
@@ -143,11 +88,13 @@ def command(
 class _Run:
     """One run of the command."""
 
-    def __init__(self, options: Options, printer: Printer, out: Output) -> None:
+    def __init__(self, options: StartupOptions, printer: Printer, out: Output, bar: ProgressBar) -> None:
         self.code = exit_codes.OK
         self._options = options
         self._printer = printer
         self._out = out
+        self._bar = bar
+        self._needs_bar = sys.stderr.isatty() and not sys.stdout.isatty()  # else the partitions themselves go by
         self._seen: list[tuple[Broker, str, PartitionDirName]] = []
 
     def path(self, path: str) -> None:
@@ -155,12 +102,17 @@ class _Run:
         try:
             for place in expand([path]):
                 self._place(place)
-        except OSError as error:
+        except (OSError, KdumpError) as error:
             self._failed(error, path)
+        except click.UsageError as error:
+            self._complain(error.message)
 
     def end(self) -> None:
         """Say what shows only when all partitions are known."""
-        self._directory_failures(duplicate_failures(self._seen))
+        duplicates = duplicate_failures(self._seen)
+        self._printer.failures(duplicates)
+        if duplicates:
+            self._worsen(exit_codes.FINDINGS)
         self._printer.end()
 
     def _place(self, place: Place) -> None:
@@ -170,48 +122,57 @@ class _Run:
             self._log_directory(place)
             return
         parent = os.path.dirname(os.path.abspath(place.path))
-        self._log(place, None if self._options.are_complete else directory_state(LogDirectory(parent)))
+        self._log(place, self._state_around(parent), is_named=True)
+
+    def _state_around(self, path: str) -> DirectoryState:
+        """The state of the directory that a partition is in; of one that cannot be read, that of an empty one."""
+        try:
+            return directory_state(LogDirectory(path))
+        except OSError as error:
+            if None in (self._options.clean, self._options.recovery_point, self._options.log_start_offset):
+                self._failed(error, path)
+            return DirectoryState(path, clean=False)
 
     def _log_directory(self, directory: LogDirectory) -> None:
         state = directory_state(directory)
-        self._printer.directory(state)
+        self._printer.directory(state, self._options.clean)
         if state.failures:
-            self.code = max(self.code, exit_codes.FINDINGS)
+            self._worsen(exit_codes.FINDINGS)
         for name in directory.partition_names:
             path = os.path.join(directory.path, name)
             try:
                 log = PartitionLog(path)
-                self._log(log, state)
                 if log.name:
                     self._seen.append((state.broker, path, log.name))
-            except OSError as error:
+                self._log(log, state)
+            except (OSError, KdumpError) as error:
                 self._failed(error, path)
 
-    def _log(self, log: PartitionLog, state: DirectoryState | None) -> None:
+    def _log(self, log: PartitionLog, state: DirectoryState, *, is_named: bool = False) -> None:
         startup = self._options.startup(log, state)
         outcome = load_log(log, startup)
-        self._printer.log(log.path, startup, outcome)
+        kind = log.name.state if log.name else names.LIVE
+        self._printer.log(
+            Loaded(log.path, startup, outcome, kind, fate_of(log), state.high_watermark_of(log), is_named)
+        )
         if not outcome.ok or outcome.loss.has_data:
-            self.code = max(self.code, exit_codes.FINDINGS)
+            self._worsen(exit_codes.FINDINGS)
+        if self._needs_bar:
+            self._bar.add(os.path.join(log.path, names.LOG), total_size([log.path]))
 
-    def _directory_failures(self, failures: list[Failure]) -> None:
-        self._printer.failures(failures)
-        if failures:
-            self.code = max(self.code, exit_codes.FINDINGS)
+    def _worsen(self, code: int) -> None:
+        self.code = max(self.code, code)
 
-    def _failed(self, error: OSError, path: str) -> None:
+    def _failed(self, error: Exception, path: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise error
-        where = path if error.filename is None else os.fsdecode(error.filename)
+        if isinstance(error, OSError):
+            where = path if error.filename is None else os.fsdecode(error.filename)
+            self._complain(f"{safe_path(where)}: {error.strerror or error}")
+        else:
+            self._complain(f"{safe_path(path)}: {safe(str(error))}")
+
+    def _complain(self, text: str) -> None:
         self._out.flush()
-        complain(f"{safe_path(where)}: {error.strerror or error}")
-        self.code = exit_codes.INCOMPLETE
-
-
-def _config(path: str | None) -> TopicConfig:
-    if path is None:
-        return TopicConfig()
-    try:
-        return topic_config(parse_properties(read_small(path), path))
-    except (ConfigError, CheckpointError) as error:
-        raise click.BadParameter(f"{safe_path(path)}: {safe(str(error))}", param_hint="--config") from None
+        complain(text)
+        self._worsen(exit_codes.INCOMPLETE)

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kdump.recovery.config import Startup
 from kdump.recovery.log_manager import DirectoryState
-from kdump.recovery.outcome import Failure, LoadOutcome, Loss, Step
+from kdump.recovery.outcome import Failure, Loss, Step
+
+from .startup_report import Loaded
 
 Row = dict[str, Any]
 
@@ -20,14 +21,14 @@ class JsonPrinter:
         """`write` takes whole lines."""
         self._write = write
 
-    def directory(self, state: DirectoryState) -> None:
+    def directory(self, state: DirectoryState, clean: bool | None) -> None:
         """What concerns a log directory as a whole."""
         self._row(
             {
                 "type": "logDirectory",
                 "path": state.path,
                 "ok": not state.failures,
-                "clean": state.clean,
+                "clean": state.clean if clean is None else clean,
                 "failures": [_failure(failure) for failure in state.failures],
                 "warnings": list(state.warnings),
             }
@@ -38,8 +39,9 @@ class JsonPrinter:
         for failure in failures:
             self._row({"type": "failure"} | _failure(failure))
 
-    def log(self, path: str, startup: Startup, outcome: LoadOutcome) -> None:
+    def log(self, loaded: Loaded) -> None:
         """A line for each step, and the outcome."""
+        path, startup, outcome = loaded.path, loaded.startup, loaded.outcome
         for step in outcome.steps:
             self._row({"type": "step", "path": path} | _step(step))
         ok = outcome.ok
@@ -47,10 +49,12 @@ class JsonPrinter:
             {
                 "type": "outcome",
                 "path": path,
+                "state": loaded.state or "live",
                 "ok": ok,
                 "failure": _failure(outcome.failure) if outcome.failure else None,
                 "clean": startup.clean,
                 "recoveryPoint": startup.recovery_point,
+                "highWatermark": loaded.high_watermark,
                 "logStartOffset": outcome.log_start_offset if ok else None,
                 "logEndOffset": outcome.log_end_offset if ok else None,
                 "newRecoveryPoint": outcome.recovery_point if ok else None,
@@ -94,5 +98,6 @@ def _failure(failure: Failure) -> Row:
         "exception": failure.exception,
         "message": failure.text,
         "file": failure.file,
+        "position": failure.batch[0] if failure.batch else None,
         "brokerStarts": failure.offline,
     }

@@ -57,9 +57,11 @@ def command(
     indexes. Where partitions of __transaction_state are among the PATHs, or in those log directories, producers are
     joined with their transactional ids.
 
-    A transaction hangs when it is late, its last record being older than transaction.max.timeout.ms and five minutes
-    more, as Kafka itself counts late transactions; or when the state of its transactional id does not cover its
-    partition any more, so that no marker will come. The line that aborts it is printed with it.
+    A transaction hangs by either of Kafka's own rules. It is late, its last record being older than
+    transaction.max.timeout.ms and five minutes more: so brokers count late transactions. Or its last record is older
+    than transaction.max.timeout.ms, and the state of its transactional id does not cover its partition any more, so
+    that no marker will come: so kafka-transactions.sh find-hanging finds them. The line that aborts it is printed with
+    it.
 
     Exits with 1 when a transaction hangs, a transactional id is stuck before its markers are written, the transaction
     index does not fit the log, or data is damaged.
@@ -116,7 +118,8 @@ class _Run:
         if txn.is_late(options.now, options.max_timeout_ms):
             reasons.append(LATE)
         owner = self._ids.of_producer(txn.producer_id)
-        if owner and not owner.covers(found.replica.topic, found.replica.partition, txn):
+        is_overdue = txn.is_overdue(options.now, options.max_timeout_ms)
+        if owner and is_overdue and not owner.covers(found.replica.topic, found.replica.partition, txn):
             reasons.append(NOT_COVERED)
         return OpenRow(txn, owner, reasons)
 

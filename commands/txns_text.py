@@ -140,6 +140,11 @@ class TextLines:
         write(f"; first {iso_time(txn.first_timestamp)}\n" if txn.first_timestamp >= 0 else "\n")
         for reason in row.reasons:
             write(f"    it hangs: {_REASONS[reason]}\n")
+        if row.owner and row.reasons == ["late"]:
+            write(
+                f"    its coordinator still has it as {row.owner.state} (timeout {duration(row.owner.timeout_ms)}),"
+                " and should end it when it runs again\n"
+            )
         if row.reasons:
             if row.owner and row.owner.state == "PrepareCommit":
                 write("    CAUTION: its coordinator has decided to commit it; see to the coordinator before aborting\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from dataclasses import dataclass, replace
 import click
 
 from kdump.errors import KdumpError
+from kdump.verify.alike import MOST_ALIKE
 from kdump.verify.findings import ERROR, SEVERITIES, WARNING
 from kdump.verify.options import Options
 from kdump.verify.resume import Mark, read_mark, remove_mark, write_mark
@@ -19,6 +19,8 @@ from kdump.verify.timestamps import RETENTION_MS
 
 from . import exit_codes
 from .output import Output, complain, escape_json, safe, safe_path, wants_color
+from .paths import matches
+from .progress import ProgressBar
 from .verify_report import JsonLinesReport, JsonReport, Report, Summary, TextReport
 
 UNREAD = "KD-READ"
@@ -78,6 +80,10 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     "--severity", "severities", multiple=True, metavar="CODE=LEVEL",
     help="Take findings of a code for error, warning or info.",
 )
+@click.option(
+    "--most-alike", type=click.IntRange(0), default=MOST_ALIKE, show_default=True, metavar="N",
+    help="Give up to N findings of one code in one file one by one, then how many more there are; 0: all.",
+)
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
 @click.option(
     "--since-checkpoint", is_flag=True,
@@ -108,6 +114,7 @@ def command(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     severities: tuple[str, ...],
+    most_alike: int,
     strict: bool,
     since_checkpoint: bool,
     max_duration: float | None,
@@ -147,6 +154,7 @@ def command(
         select=patterns_of(select),
         ignore=patterns_of(ignore),
         severities=tuple(severity_of(text) for text in severities),
+        most_alike=most_alike,
     )
     try:
         options.check()
@@ -165,20 +173,43 @@ def run(paths: Sequence[str], options: Options, asked: Asked) -> int:
     before = read_mark(asked.resume, absolute) if asked.resume else None
     if before is not None and chosen != absolute:
         before = before._replace(partition=_as_given(before.partition, chosen, absolute))
-    with ProgressBar(chosen) as bar:
-        verification = Verification(replace(options, progress=bar.add), before)
-        with Output(escape_json if asked.format in ("json", "jsonl", "sarif") else None) as out:
-            report = _report(out, asked)
-            verification.on_partition = report.partition
-            report.start()
-            for finding in verification.run(chosen) if chosen else ():
-                summary.add(finding, is_unread=finding.code == UNREAD)
-                report.finding(finding)
-            summary.finish(verification)
-            report.finish(summary)
+    escape = escape_json if asked.format in ("json", "jsonl", "sarif") else None
+    with ProgressBar(chosen) as bar, Output(escape) as out:
+        showing = _Showing(out, bar)
+        verification = Verification(replace(options, progress=showing.progress), before)
+        report = _report(out, asked)
+        verification.on_partition = report.partition
+        report.start()
+        for finding in verification.run(chosen) if chosen else ():
+            summary.add(finding, is_unread=finding.code == UNREAD)
+            bar.hide()
+            report.finding(finding)
+        summary.finish(verification)
+        bar.hide()
+        report.finish(summary)
     if asked.resume:
         _keep(asked.resume, absolute, verification.mark)
     return _exit_code(summary, asked)
+
+
+class _Showing:
+    """Lets nobody wait for findings that are already known while the rest takes its time."""
+
+    INTERVAL = 1.0
+
+    def __init__(self, out: Output, bar: ProgressBar) -> None:
+        self._out = out
+        self._bar = bar
+        self._next = time.monotonic() + self.INTERVAL
+
+    def progress(self, path: str, size: int) -> None:
+        """So many more bytes of the log at `path` have been read."""
+        if (now := time.monotonic()) >= self._next:
+            self._next = now + self.INTERVAL
+            if self._out.holds:
+                self._bar.hide()
+                self._out.flush()
+        self._bar.add(path, size)
 
 
 def _existing(paths: Sequence[str], summary: Summary) -> list[str]:
@@ -186,7 +217,7 @@ def _existing(paths: Sequence[str], summary: Summary) -> list[str]:
     chosen: list[str] = []
     for path in paths:
         try:
-            for found in _matches(path):
+            for found in matches(path):
                 look(found)
                 chosen.append(found)
         except KdumpError as error:
@@ -196,20 +227,6 @@ def _existing(paths: Sequence[str], summary: Summary) -> list[str]:
             complain(f"{safe_path(path)}: {error.strerror}")
             summary.unread += 1
     return chosen
-
-
-def _matches(path: str) -> list[str]:
-    """The path itself or, where there is nothing at it, what it matches as a pattern. Raises FileNotFoundError."""
-    if os.path.lexists(path):
-        return [path]
-    import glob
-
-    if not glob.has_magic(path):
-        raise FileNotFoundError(2, "no such file or directory", path)
-    found = sorted(glob.glob(path))
-    if not found:
-        raise FileNotFoundError(2, "nothing matches this pattern", path)
-    return found
 
 
 def _as_given(partition: str, chosen: list[str], absolute: list[str]) -> str:
@@ -249,76 +266,3 @@ def _report(out: Output, asked: Asked) -> Report:
     from .verify_sarif import SarifReport
 
     return SarifReport(out)
-
-
-class ProgressBar:
-    """A bar on stderr, once a run has lasted a second and if stderr is a terminal; rich is loaded only then."""
-
-    PATIENCE = 1.0
-    INTERVAL = 0.1
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._paths = paths
-        self._done = 0
-        self._next = time.monotonic() + self.PATIENCE
-        self._is_shown = sys.stderr.isatty()
-        self._bar: _Bar | None = None
-
-    def __enter__(self) -> ProgressBar:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def add(self, path: str, size: int) -> None:
-        """So many more bytes of the log at `path` have been read."""
-        self._done += size
-        if not self._is_shown or (now := time.monotonic()) < self._next:
-            return
-        self._next = now + self.INTERVAL
-        if self._bar is None:
-            self._bar = _Bar(total_size(self._paths))
-        self._bar.update(self._done, safe_path(os.path.basename(os.path.dirname(path))))
-
-
-class _Bar:
-    def __init__(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            DownloadColumn(binary_units=True),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._progress.add_task("", total=total)
-        self._progress.start()
-
-    def update(self, done: int, name: str) -> None:
-        self._progress.update(self._task, completed=done, description=name)
-
-    def stop(self) -> None:
-        self._progress.stop()
-
-
-def total_size(paths: Iterable[str]) -> int:
-    """Bytes of all logs at `paths`, as far as they can be seen."""
-    total = 0
-    for path in paths:
-        for folder, directories, files in os.walk(path):
-            if os.path.dirname(folder) not in (path, os.path.dirname(path)):
-                directories.clear()
-            for name in files:
-                if name.endswith(".log"):
-                    try:
-                        total += os.path.getsize(os.path.join(folder, name))
-                    except OSError:
-                        continue
-        if os.path.isfile(path):
-            total += os.path.getsize(path)
-    return total
-

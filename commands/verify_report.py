@@ -152,6 +152,7 @@ class TextReport:
         self._out = out
         self._verbose = verbose
         self._group: str | None = None
+        self._advised: set[str] = set()
         self._bold = Style(color, bold=True)
         self._dim = Style(color, dim=True)
         self._good = Style(color, "green", bold=True)
@@ -168,13 +169,14 @@ class TextReport:
         """A sound partition is not mentioned."""
 
     def finding(self, finding: Finding) -> None:
-        """Two lines: what and where, and what follows from it."""
+        """What and where and, for the first of its code in a partition, what follows from it."""
         if finding.severity == INFO and not self._verbose:
             return
         group = group_of(finding.path)
         if group != self._group:
             self._out.write(("" if self._group is None else "\n") + self._bold(safe_path(group)) + "\n")
             self._group = group
+            self._advised.clear()
         name = os.path.relpath(finding.path, group)
         place = "" if name == "." else f" {safe_path(name)}"
         if finding.position is not None:
@@ -183,7 +185,8 @@ class TextReport:
             place += f", offset {finding.offset}"
         severity = self._styles[finding.severity](f"{finding.severity:7}")
         self._out.write(f"  {severity} {finding.code}{place}: {safe(finding.message)}\n")
-        if finding.severity != INFO:
+        if finding.severity != INFO and finding.code not in self._advised:
+            self._advised.add(finding.code)
             self._out.write(self._dim(f"          a broker {_verb(finding.broker)}; repair: {finding.repair}") + "\n")
 
     def finish(self, summary: Summary) -> None:

@@ -2,6 +2,8 @@
 
 `open_log(directory)` and `open_segment(file)` give a PartitionLog and a Segment, whose `batches()` and `records()`
 iterate within offset bounds; `Segment.open_log()` gives the columns that everything in kdump reads (kdump.blocks).
+`verify(path)` gives the findings about a log directory, a partition directory or a file (kdump.verify.findings).
+docs/library.md shows how.
 """
 
 from __future__ import annotations
@@ -9,16 +11,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kdump.records import BadBatch, Batch, Record
     from kdump.storage.open import open_directory, open_log, open_segment
+    from kdump.storage.scan import Damage
+    from kdump.verify.run import verify
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "open_directory", "open_log", "open_segment"]
+__all__ = [
+    "BadBatch",
+    "Batch",
+    "Damage",
+    "Record",
+    "__version__",
+    "open_directory",
+    "open_log",
+    "open_segment",
+    "verify",
+]
+
+_HOMES = {
+    "BadBatch": "kdump.records",
+    "Batch": "kdump.records",
+    "Damage": "kdump.storage.scan",
+    "Record": "kdump.records",
+    "open_directory": "kdump.storage.open",
+    "open_log": "kdump.storage.open",
+    "open_segment": "kdump.storage.open",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Load the storage room when it is first asked for, so that `import kdump` costs nothing."""
-    if name in ("open_directory", "open_log", "open_segment"):
-        from kdump.storage import open as opening
+    """Load what is public when it is first asked for, so that `import kdump` costs nothing."""
+    if name in _HOMES:
+        from importlib import import_module
 
-        return getattr(opening, name)
+        return getattr(import_module(_HOMES[name]), name)
+    if name == "verify":
+        import kdump.verify
+
+        return kdump.verify  # the package, which can be called
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

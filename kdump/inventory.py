@@ -12,7 +12,7 @@ from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.codecs import NAMES
-from kdump.formats.names import FileName, parse_file_name, parse_partition_dir
+from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
 from kdump.formats.uuids import format_uuid
 from kdump.segment_inventory import SegmentInfo, segment_info
 from kdump.storage.log_directory import LogDirectory
@@ -44,6 +44,23 @@ class Checkpoints:
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """What the cluster's metadata says of a partition directory.
+
+    `topic` is the topic with the directory's topic id, `replicas`, `isr` and `leader` are that partition's; None where
+    the cluster knows no such topic or partition, or has no leader. `topic_id` is the id that the cluster has for the
+    directory's topic name. `stray` says why a broker takes the replica for a stray one at start, and sets it aside.
+    """
+
+    topic: str | None
+    topic_id: str | None
+    replicas: tuple[int, ...] | None
+    isr: tuple[int, ...] | None
+    leader: int | None
+    stray: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionInfo:
     """One partition directory.
 
@@ -51,7 +68,8 @@ class PartitionInfo:
     `total_size` that of all files. `leftovers` have a suffix, and a broker removes them at start or completes what
     they are part of; `orphans` are index files without a log; `strange` are files that Kafka does not write (among
     them files of a segment from whose name no offset can be read: with one a broker does not start). `problems` are
-    texts of what cannot be parsed, `errors` say why files cannot be read, those of segments among them.
+    texts of what cannot be parsed, `errors` say why files cannot be read, those of segments among them. `placement` is
+    None where the cluster's metadata is not at hand.
     """
 
     path: str
@@ -78,6 +96,7 @@ class PartitionInfo:
     strange: tuple[FileInfo, ...]
     problems: tuple[str, ...]
     errors: tuple[OSError, ...]
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +211,18 @@ def log_directory_info(directory: LogDirectory, checkpoints: DirectoryCheckpoint
     )
 
 
-def partition_info(log: PartitionLog, checkpoints: Checkpoints | None = None, *, count: bool = False) -> PartitionInfo:
+Placing = Callable[[PartitionDirName | None, bytes | None], Placement | None]
+"""From a partition directory's name and topic id to what the cluster's metadata says of it."""
+
+
+def partition_info(
+    log: PartitionLog, checkpoints: Checkpoints | None = None, *, count: bool = False, placing: Placing | None = None
+) -> PartitionInfo:
     """The facts about a partition directory. With `count` all batches are read."""
     checkpoints = checkpoints or Checkpoints()
     faults = Faults()
     metadata = faults.tried(lambda: log.metadata)
+    knows_topic = not (faults.problems or faults.errors)
     epochs = faults.tried(lambda: log.leader_epochs)
     last = log.segments[-1] if log.segments else None
     segments = tuple(segment_info(segment, count=count, is_last=segment is last) for segment in log.segments)
@@ -228,6 +254,7 @@ def partition_info(log: PartitionLog, checkpoints: Checkpoints | None = None, *,
         strange=tuple(file for file in live if _is_strange(file)),
         problems=tuple(faults.problems),
         errors=(*faults.errors, *(segment.error for segment in segments if segment.error)),
+        placement=placing(log.name, metadata.topic_id if metadata else None) if placing and knows_topic else None,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Self
 from kdump.blocks import BatchBlock
 from kdump.errors import CorruptRecordError, KdumpError
 from kdump.formats import names
+from kdump.formats.batch import CODEC_MASK, FRAME, FRAME_SIZE, HEADER_SIZE
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.faults import BLOCK_FULL, SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.formats.index_entries import AbortedTxn, OffsetIndexEntry, TimeIndexEntry
@@ -36,8 +37,9 @@ class OffsetPosition:
     """Where a broker's read of an offset starts.
 
     `segment` is the base offset of the segment that is responsible, None where there is none. A read scans it from
-    `index_position`; where `found`, the first batch that reaches the offset ends at `batch_last_offset` (absolute) and
-    is `size` bytes from byte `position` on.
+    `index_position`; where `found`, the first batch that reaches the offset goes from `batch_base_offset` to
+    `batch_last_offset` (absolute) and is `size` bytes from byte `position` on. A v0/v1 wrapper that cannot be
+    decompressed has a base offset of -1.
     """
 
     segment: int | None
@@ -47,6 +49,7 @@ class OffsetPosition:
     batch_last_offset: int = -1
     position: int = -1
     size: int = 0
+    batch_base_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,10 @@ class _OpenSegment:
         return self._log
 
     @property
+    def log_bytes_read(self) -> int:
+        return self._log.bytes_read if self._log else 0
+
+    @property
     def index(self) -> OffsetIndex | None:
         """The offset index; None without the file, which a broker would rebuild."""
         if self._index is None and self.segment.has(names.OFFSET_INDEX):
@@ -96,12 +103,12 @@ class _OpenSegment:
     def index_entry(self, offset: int, trace: Trace) -> OffsetIndexEntry:
         if self.index is None:
             return OffsetIndexEntry(self.base_offset, 0)
-        return self.index.lookup(offset, trace)
+        return self.index.lookup(offset, _about("offset index", trace))
 
     def time_entry(self, timestamp: int, trace: Trace) -> TimeIndexEntry:
         if self.times is None:
             return TimeIndexEntry(-1, self.base_offset)
-        return self.times.lookup(timestamp, trace)
+        return self.times.lookup(timestamp, _about("time index", trace))
 
     def last_time_entry(self) -> TimeIndexEntry:
         """What a broker that just opened the segment takes for its largest timestamp and that one's offset."""
@@ -109,10 +116,15 @@ class _OpenSegment:
             return TimeIndexEntry(-1, self.base_offset)
         return self.times.entry(self.times.entries - 1)
 
-    def largest_timestamp(self) -> int:
+    def largest_timestamp(self, trace: Trace) -> int:
         """In ms, by the time index, else the time of the .log file."""
         timestamp = self.last_time_entry().timestamp
-        return timestamp if timestamp >= 0 else os.stat(self.segment.log_path).st_mtime_ns // 1_000_000
+        source = "of its time index's last entry"
+        if timestamp < 0:
+            timestamp = os.stat(self.segment.log_path).st_mtime_ns // 1_000_000
+            source = "that of the file's last change, for its time index is empty"
+        trace(f"segment {self.base_offset}: largest timestamp {timestamp}, {source}")
+        return timestamp
 
     def entries(self, position: int) -> Iterator[tuple[int, Entry]]:
         """The entries from byte `position` on, each with its position. Raises CorruptRecordError."""
@@ -132,6 +144,17 @@ class _OpenSegment:
                 return
             yield position, entry
             position += entry.size
+
+    def first_offset(self, position: int, entry: Entry) -> int:
+        """The base offset of the whole entry at byte `position`; that of a v0/v1 wrapper is in its payload."""
+        header = self.log.read(position, HEADER_SIZE)
+        if len(header) <= FRAME_SIZE:
+            raise CorruptRecordError(f"{self.log.path} became shorter while it was read")
+        offset, _, _, magic = FRAME.unpack_from(header)
+        if magic >= 2 or not header[FRAME_SIZE] & CODEC_MASK:
+            return int(offset)
+        first = next(records_of(self.log.batch_at(position, entry.size)), None)
+        return first.offset if isinstance(first, Record) else -1
 
     def next_offset(self, trace: Trace) -> int:
         """The offset behind the last batch, found as a broker does: scanning from the index's last entry."""
@@ -166,6 +189,11 @@ class LogLookup:
     def __exit__(self, *exc: object) -> None:
         self._files.close()
 
+    @property
+    def log_bytes_read(self) -> int:
+        """How many bytes of .log files have been read so far."""
+        return sum(segment.log_bytes_read for segment in self._segments)
+
     def find_offset(self, offset: int) -> OffsetPosition:
         """Where a read of absolute `offset` starts in the segment that is responsible. Raises OSError, KdumpError."""
         at = self._floor(offset)
@@ -187,7 +215,7 @@ class LogLookup:
     def _find_in(self, segment: _OpenSegment, offset: int) -> OffsetPosition:
         self._trace(f"segment {segment.base_offset}: the largest base offset that is not above {offset}")
         entry = segment.index_entry(offset, self._trace)
-        self._trace(f"index entry: offset {entry.offset} at byte {entry.position}")
+        self._trace(f"offset index entry: offset {entry.offset} at byte {entry.position}")
         for position, batch in segment.entries(entry.position):
             if batch.last_offset >= offset:
                 self._trace(
@@ -195,7 +223,14 @@ class LogLookup:
                     f" {position - entry.position} bytes of scanning"
                 )
                 return OffsetPosition(
-                    segment.base_offset, entry.offset, entry.position, True, batch.last_offset, position, batch.size
+                    segment.base_offset,
+                    entry.offset,
+                    entry.position,
+                    True,
+                    batch.last_offset,
+                    position,
+                    batch.size,
+                    segment.first_offset(position, batch),
                 )
         self._trace(f"no batch of the segment reaches offset {offset}")
         return OffsetPosition(segment.base_offset, entry.offset, entry.position)
@@ -218,9 +253,7 @@ class LogLookup:
         if timestamp == MAX_TIMESTAMP:
             return self._find_largest()
         for segment in self._segments:
-            largest = segment.largest_timestamp()
-            self._trace(f"segment {segment.base_offset}: largest timestamp {largest}")
-            if largest >= timestamp:
+            if segment.largest_timestamp(self._trace) >= timestamp:
                 return self._find_time_in(segment, timestamp)
         return None
 
@@ -284,6 +317,11 @@ class LogLookup:
     def _epochs(self, end: int | None) -> list[EpochEntry]:
         """The leader epochs as a broker has them after loading: nothing at or behind the log's end `end`."""
         return [entry for entry in self._log.leader_epochs if end is None or entry.start_offset < end]
+
+
+def _about(index: str, trace: Trace) -> Trace | None:
+    """`trace` for the search of an index; None where nobody listens, which makes it faster."""
+    return None if trace is _no_trace else lambda step: trace(f"{index}: {step}")
 
 
 def _has_largest(block: BatchBlock, timestamp: int) -> bool:

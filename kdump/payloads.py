@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
-from kdump.errors import KdumpError
+from kdump.errors import CodecError, KdumpError
 from kdump.formats import faults
 from kdump.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD
 from kdump.formats.codecs import DEFAULT_LIMIT, ZSTD, decompress
@@ -36,21 +36,20 @@ def inflate(block: BatchBlock, first: int, stop: int | None = None, limit: int =
     `limit` bounds the decompressed bytes of one batch. Every row must be held by the block.
     """
     stop = block.length if stop is None else stop
-    payloads: list[bytes | None] = []
-    attributes = block.attributes
     if not block.packed:
         return Stretch(first, stop, [None] * (stop - first))
+    payloads: list[bytes | None] = []
     total = 0
-    for row in range(first, stop):
-        if not attributes[row] & CODEC_MASK:
+    for row, attributes in enumerate(block.attributes[first:stop], first):
+        if not attributes & CODEC_MASK:
             payloads.append(None)
             continue
         try:
             payload = payload_of(block, row, limit)
         except DamageError as damage:
             return Stretch(first, row + 1, [*payloads, None], fault=damage.fault)
-        except KdumpError as error:
-            return Stretch(first, row + 1, [*payloads, None], error=error)
+        except KdumpError as error:  # without its traceback, which holds on to what was decompressed
+            return Stretch(first, row + 1, [*payloads, None], error=error.with_traceback(None))
         payloads.append(payload)
         total += len(payload)
         if total >= STRETCH_BYTES:
@@ -63,7 +62,10 @@ def payload_of(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> bytes
     codec, packed = packed_payload(block, row)
     if block.magic[row] >= 2 and block.count[row] <= 0:  # Kafka's readers do not open the payload then
         return b""
-    return decompress(codec, packed, magic=block.magic[row], limit=limit)
+    try:
+        return decompress(codec, packed, magic=block.magic[row], limit=limit)
+    except MemoryError:
+        raise CodecError("There is not enough memory for what the payload decompresses to") from None
 
 
 def packed_payload(block: BatchBlock, row: int) -> tuple[int, memoryview]:

@@ -90,10 +90,19 @@ class Record(NamedTuple):
 
 
 class BadBatch(NamedTuple):
-    """A batch whose records cannot be read, or not all of them: its row, and why."""
+    """A batch whose records cannot be read, or not all of them: its row, why, and where it is.
+
+    `position` is the batch's byte in the file `path`, which is empty for a block that belongs to none. As text it is
+    a line that says all of this.
+    """
 
     row: int
     error: KdumpError
+    position: int
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: byte {self.position}: {self.error}"
 
 
 def batch_at(block: BatchBlock, row: int) -> Batch:
@@ -132,7 +141,8 @@ def records_of(
         good = stretch.stop - 1 if stretch.error or stretch.fault else stretch.stop
         yield from _decoded(block, decoded, row, good, stretch.payloads)
         if good < stretch.stop:
-            yield BadBatch(good, stretch.error or fault_error(stretch.fault or (0, 0, 0)))
+            error = stretch.error or fault_error(stretch.fault or (0, 0, 0))
+            yield BadBatch(good, error, block.position[good])
         row = stretch.stop
 
 
@@ -144,8 +154,9 @@ def _decoded(
         kernels.decode(block, decoded, first, stop, payloads)
         yield from _values(block, decoded, first, payloads)
         if decoded.fault:
-            yield BadBatch(decoded.next_row, fault_error(decoded.fault))
-            decoded.seek(decoded.next_row + 1)
+            row = decoded.next_row
+            yield BadBatch(row, fault_error(decoded.fault), block.position[row])
+            decoded.seek(row + 1)
 
 
 def _values(block: BatchBlock, decoded: RecordBlock, first: int, payloads: list[bytes | None]) -> Iterator[Record]:

@@ -131,18 +131,18 @@ class Sweep:
                 yield Selected(block, row, row >= shown, records, picks, source)
                 shown = row + 1
             if block.magic[stretch.first] < 2 or block.magic[stop - 1] < 2:
-                yield from self._bad_messages(block)
+                yield from map(self._placed, bad_messages(block, records))
             if records.fault:
                 row = records.next_row
                 if self._shows_all:
                     yield from _heads(block, shown, row + 1)
                 shown = row + 1
-                yield _undecodable(block, row, fault_error(records.fault))
+                yield self._placed(undecodable(block, row, fault_error(records.fault)))
                 records.seek(row + 1)
         if self._shows_all:
             yield from _heads(block, shown, stretch.stop)
         if is_broken:
-            yield _undecodable(block, stop, stretch.error or fault_error(stretch.fault or (0, 0, 0)))
+            yield self._placed(undecodable(block, stop, stretch.error or fault_error(stretch.fault or (0, 0, 0))))
 
     def _wanted(self, block: BatchBlock, stretch: Stretch) -> Iterator[tuple[int, Picks, Source]]:
         """The wanted ones among the records decoded last, row by row, with the row's source."""
@@ -167,19 +167,8 @@ class Sweep:
             yield row, picks[start:stop], source_of(row)
             start = stop
 
-    def _bad_messages(self, block: BatchBlock) -> Iterator[Damage]:
-        """The v0/v1 messages among the records decoded last whose own CRC does not hold, though the wrapper's does."""
-        records = self._records
-        at = -1
-        while True:
-            try:
-                at = records.valid.index(0, at + 1, records.length)
-            except ValueError:
-                return
-            row = records.row[at]
-            end = block.position[row] + block.size[row]
-            text = f"the CRC of the message at offset {records.offset[at]} inside a compressed batch does not hold"
-            yield Damage(block.position[row], end, text)
+    def _placed(self, damage: Damage) -> Damage:
+        return damage._replace(path=self._log.path)
 
 
 def _heads(block: BatchBlock, first: int, stop: int) -> Iterator[Selected]:
@@ -187,7 +176,22 @@ def _heads(block: BatchBlock, first: int, stop: int) -> Iterator[Selected]:
         yield Selected(block, row, True, _NO_RECORDS, _NO_PICKS, b"")
 
 
-def _undecodable(block: BatchBlock, row: int, error: KdumpError) -> Damage:
+def bad_messages(block: BatchBlock, records: RecordBlock) -> Iterator[Damage]:
+    """The v0/v1 messages in `records` whose own CRC does not hold, though that of the wrapper around them does."""
+    at = -1
+    while True:
+        try:
+            at = records.valid.index(0, at + 1, records.length)
+        except ValueError:
+            return
+        row = records.row[at]
+        end = block.position[row] + block.size[row]
+        text = f"the CRC of the message at offset {records.offset[at]} inside a compressed batch does not hold"
+        yield Damage(block.position[row], end, text)
+
+
+def undecodable(block: BatchBlock, row: int, error: KdumpError) -> Damage:
+    """A batch whose frame and CRC hold but whose records cannot all be read, and why."""
     position, base_offset, last_offset = block.position[row], block.base_offset[row], block.last_offset[row]
     one = base_offset in (last_offset, -1)  # of a v0/v1 wrapper only the last one is known
     offsets = f"at offset {last_offset}" if one else f"of offsets {base_offset} to {last_offset}"

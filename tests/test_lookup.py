@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import kdump
-from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+from kdump.errors import KdumpError
+from kdump.formats.codecs import GZIP
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.formats.index_entries import (
     AbortedTxn,
     OffsetIndexEntry,
@@ -21,8 +24,6 @@ from kdump.formats.index_entries import (
     encode_time_entries,
 )
 from kdump.lookup import EARLIEST, LATEST, LATEST_TIERED, MAX_TIMESTAMP, LogLookup, OffsetPosition, TimestampOffset
-
-KDUMP = os.path.join(os.path.dirname(sys.executable), "kdump")
 
 
 def batch(first: int, count: int, timestamp: int, leader_epoch: int = 0) -> bytes:
@@ -56,14 +57,14 @@ def log_dir(tmp_path: Path) -> Path:
 def test_an_offset_is_found_through_the_index(log_dir: Path) -> None:
     with LogLookup(kdump.open_log(str(log_dir)), clean=False) as lookup:
         size = len(batch(0, 3, 1000))
-        assert lookup.find_offset(4) == OffsetPosition(0, 0, 0, True, 5, size, size)
-        assert lookup.find_offset(5) == OffsetPosition(0, 5, size, True, 5, size, size)
+        assert lookup.find_offset(4) == OffsetPosition(0, 0, 0, True, 5, size, size, 3)
+        assert lookup.find_offset(5) == OffsetPosition(0, 5, size, True, 5, size, size, 3)
 
 
 def test_an_offset_in_a_gap_leads_to_the_batch_behind_it(log_dir: Path) -> None:
     with LogLookup(kdump.open_log(str(log_dir)), clean=False) as lookup:
         found = lookup.find_offset(6)
-        assert (found.found, found.batch_last_offset, found.index_offset) == (True, 9, 5)
+        assert (found.found, found.batch_base_offset, found.batch_last_offset, found.index_offset) == (True, 8, 9, 5)
 
 
 def test_a_fetch_goes_on_behind_an_empty_segment(log_dir: Path) -> None:
@@ -124,70 +125,114 @@ def test_a_lookup_reads_little_of_a_large_log(tmp_path: Path) -> None:
     (partition / "00000000000000000000.index").write_bytes(encode_offset_entries(entries, 0))
     with LogLookup(kdump.open_log(str(partition)), clean=True) as lookup:
         assert lookup.find_offset(15_017).batch_last_offset == 15_017
-        assert lookup._segments[0].log.bytes_read < 10_000
+        assert 0 < lookup.log_bytes_read < 10_000
 
 
-def run(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([KDUMP, "lookup", *args], input=stdin, capture_output=True, text=True, check=False)
-
-
-def test_command_explains_its_steps(log_dir: Path) -> None:
-    done = run(str(log_dir), "--offset", "9", "--explain")
-    assert done.returncode == 0
-    assert "index entry: offset 9 at byte" in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("segment 00000000000000000000.log, batch at byte")
-
-
-def test_command_answers_requests(log_dir: Path) -> None:
-    requests = ['{"offset": 30}', '{"timestamp": 0}', '{"aborted": [5, 100]}', '{"offset": -1}']
-    done = run(str(log_dir), "--batch", "-", stdin="\n".join(requests))
-    assert [json.loads(line) for line in done.stdout.splitlines()] == [
-        {"segment": 20, "indexOffset": 20, "indexPosition": 0, "found": False},
-        {"result": {"offset": 0, "timestamp": 1000, "leaderEpoch": 0}},
-        {"aborted": [{"producerId": 8, "firstOffset": 3, "lastOffset": 9, "lastStableOffset": 10}]},
-        {"segment": None, "found": False},
+@pytest.mark.parametrize("magic", [0, 1])
+def test_the_base_offset_of_a_wrapper_is_its_first_message_s(magic: int, tmp_path: Path) -> None:
+    partition = tmp_path / "orders-0"
+    partition.mkdir()
+    records = [NewRecord(n, 1000, b"k", b"v") for n in range(7, 10)]
+    wrapper = encode_wrapper(records, magic, GZIP)
+    message = encode_message(records[0]._replace(offset=10), magic)
+    broken = bytearray(encode_wrapper([record._replace(offset=record.offset + 4) for record in records], magic, GZIP))
+    broken[-30:] = bytes(30)
+    (partition / "00000000000000000000.log").write_bytes(wrapper + message + broken)
+    with LogLookup(kdump.open_log(str(partition)), clean=True) as lookup:
+        found = [lookup.find_offset(offset) for offset in (8, 10, 12)]
+    assert [(position.batch_base_offset, position.batch_last_offset) for position in found] == [
+        (7, 9),
+        (10, 10),
+        (-1, 13),
     ]
 
 
-def test_command_answers_for_every_partition_of_a_log_directory(log_dir: Path) -> None:
-    done = run(str(log_dir.parent), "--timestamp", "1970-01-01T00:00:02Z", "--format", "jsonl")
-    assert json.loads(done.stdout) == {
-        "topic": "orders",
-        "partition": 0,
-        "result": {"offset": 3, "timestamp": 2000, "leaderEpoch": 0},
-    }
+def test_the_steps_of_a_search_are_told(log_dir: Path) -> None:
+    steps: list[str] = []
+    with LogLookup(kdump.open_log(str(log_dir)), clean=False, trace=steps.append) as lookup:
+        lookup.find_from(12)
+        offset_steps = list(steps)
+        steps.clear()
+        lookup.find_timestamp(2400)
+    assert offset_steps[0] == "segment 10: the largest base offset that is not above 12"
+    assert "nothing there: a fetch goes on with the next segment" in offset_steps
+    assert offset_steps[-1].startswith("batch at byte 0 of ")
+    assert steps[0] == "segment 0: largest timestamp 2002, of its time index's last entry"
+    assert steps[1].startswith("segment 10: largest timestamp 2500, that of the file's last change")
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "words"),
-    [
-        (["--offset", "99"], 1, "at or behind the end of the log"),
-        ([], 2, "Give one of --offset, --timestamp and --batch"),
-        (["--offset", "1", "--timestamp", "1"], 2, "found --offset and --timestamp"),
-        (["--timestamp", "yesterday"], 2, "is neither a number of milliseconds nor ISO 8601"),
-    ],
-)
-def test_command_says_what_is_wrong(log_dir: Path, args: list[str], code: int, words: str) -> None:
-    done = run(str(log_dir), *args)
-    assert done.returncode == code
-    assert words in done.stdout + done.stderr
+def test_the_hot_section_of_an_index_is_told(tmp_path: Path) -> None:
+    partition = tmp_path / "orders-0"
+    partition.mkdir()
+    (partition / "00000000000000000000.log").write_bytes(batch(0, 1, 1000))
+    entries = [OffsetIndexEntry(n, 0) for n in range(1, 3001)]
+    (partition / "00000000000000000000.index").write_bytes(encode_offset_entries(entries, 0))
+    steps: list[str] = []
+    with LogLookup(kdump.open_log(str(partition)), clean=True, trace=steps.append) as lookup:
+        lookup.find_offset(2500)
+    assert steps[1] == "offset index: 3000 entries, its hot section begins at slot 1975"
+    probes = [int(step.split()[3]) for step in steps if step.startswith("offset index: slot")]
+    assert min(probes) == 1975
+    assert len(probes) < 14
 
 
-def test_command_refuses_requests_that_it_does_not_know(log_dir: Path) -> None:
-    done = run(str(log_dir), "--batch", "-", stdin='{"offset": "x"}\n')
-    assert done.returncode == 2
-    assert "line 1: expected" in done.stderr
+def searched(partition: Path) -> None:
+    """Search in every way there is; errors that kdump raises on purpose may come."""
+    with LogLookup(kdump.open_log(str(partition)), clean=False) as lookup:
+        searches = [partial(lookup.find_from, offset) for offset in (0, 4, 9, 21, 500)]
+        searches += [partial(lookup.find_timestamp, time) for time in (LATEST, MAX_TIMESTAMP, EARLIEST, 0, 2001, 2999)]
+        searches.append(lambda: list(lookup.aborted_transactions(0, 100)))
+        for search in searches:
+            with suppress(KdumpError):
+                search()
 
 
-def test_command_names_a_path_that_is_not_there(tmp_path: Path) -> None:
-    done = run(str(tmp_path / "none"), "--offset", "1")
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "none: No such file or directory" in done.stderr
+FILES = ["00000000000000000000.log", "00000000000000000000.index", "00000000000000000000.timeindex",
+         "00000000000000000000.txnindex", "00000000000000000020.log", "leader-epoch-checkpoint"]  # fmt: skip
 
 
-def test_an_index_that_leads_out_of_the_log_is_named(log_dir: Path) -> None:
-    (log_dir / "00000000000000000000.index").write_bytes(encode_offset_entries([OffsetIndexEntry(2, 100_000)], 0))
-    done = run(str(log_dir), "--offset", "4")
-    assert done.returncode == 3
-    assert "rebuild the index" in done.stderr
-    assert "Traceback" not in done.stderr
+@pytest.mark.parametrize("name", FILES)
+def test_flipped_bits_and_cuts_lead_to_an_answer_or_to_an_error_of_ours(log_dir: Path, name: str) -> None:
+    path = log_dir / name
+    content = path.read_bytes()
+    content = content.rstrip(b"\0") + bytes(24) if name.endswith("index") else content
+    for bit in range(0, 8 * len(content), 11):
+        at = bit // 8
+        path.write_bytes(content[:at] + bytes((content[at] ^ 1 << bit % 8,)) + content[at + 1 :])
+        searched(log_dir)
+    for size in range(0, len(content), 7):
+        path.write_bytes(content[:size])
+        searched(log_dir)
+
+
+@given(data=st.data())
+def test_any_sparse_index_gives_what_a_scan_of_the_whole_log_gives(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    gaps = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), min_size=1, max_size=12))
+    batches, positions, first, size = [], [], 0, 0
+    for gap, count in gaps:
+        first += gap
+        positions.append((first, first + count - 1, size))
+        batches.append(batch(first, count, 1000 + first))
+        first += count
+        size += len(batches[-1])
+    chosen = [each for each in positions[1:] if data.draw(st.booleans())]
+    partition = tmp_path_factory.mktemp("any") / "orders-0"
+    partition.mkdir()
+    (partition / "00000000000000000000.log").write_bytes(b"".join(batches))
+    entries = [OffsetIndexEntry(last, position) for _, last, position in chosen]
+    (partition / "00000000000000000000.index").write_bytes(encode_offset_entries(entries, 0))
+    times = [TimeIndexEntry(1000 + last, last) for _, last, _ in [*chosen, positions[-1]]]
+    (partition / "00000000000000000000.timeindex").write_bytes(encode_time_entries(dict.fromkeys(times), 0))
+    records = [offset for low, last, _ in positions for offset in range(low, last + 1)]
+    with LogLookup(kdump.open_log(str(partition)), clean=True) as lookup:
+        for offset in range(first + 2):
+            found = lookup.find_offset(offset)
+            expected = next(((low, last, at) for low, last, at in positions if last >= offset), None)
+            assert found.found == (expected is not None)
+            if expected:
+                assert (found.batch_base_offset, found.batch_last_offset, found.position) == expected
+            answer = lookup.find_timestamp(1000 + offset)
+            assert (answer.offset if answer else None) == next((each for each in records if each >= offset), None)
+        assert lookup.log_end_offset() == first

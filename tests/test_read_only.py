@@ -81,10 +81,14 @@ def read_in_all_ways(folder: Path) -> None:
         assert called(kdump, "kdump", "ls", str(partition)) == 0
         assert called(kdump, "kdump", "lookup", str(partition), "--offset", "150") in (0, 1, 3)
         assert called(kdump, "kdump", "lookup", str(partition), "--timestamp", "1700000001000") in (0, 1, 3)
+        for how in ("--clean", "--unclean"):
+            assert called(kdump, "kdump", "startup", str(partition), how, "--recovery-point", "0") in (0, 1)
         if any(partition.glob("*.log")):
             assert called(kdump, "kdump", "dump", str(partition), "--offsets", "100:200") in (0, 1)
     whole = ("--include", "all", "--format", "jsonl")
     assert called(kdump, "kdump", "dump", str(folder), *whole) in (0, 1, 3)
+    for command in ("groups", "txns", "metadata"):
+        assert called(kdump, "kdump", command, str(folder)) in (0, 1, 3)
 
 
 def unchanged_by_reading(case: Path, scratch: Path) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kdump.errors import InvalidRecordError
 from kdump.formats.batch import (
     CODEC_MASK,
     CRC_START,
@@ -19,6 +20,8 @@ from kdump.formats.codecs import compress
 from kdump.formats.message_set import CRC, LENGTH, MESSAGE_FRAME, TIMESTAMP
 
 MASK64 = (1 << 64) - 1
+CRC_AT = 17
+MOST_BYTES = (1 << 31) - 1
 
 
 class NewRecord(NamedTuple):
@@ -56,59 +59,86 @@ def encode_batch(records: Sequence[NewRecord], batch: NewBatch | None = None, *,
     """
     batch = batch or NewBatch()
     base_offset = records[0].offset if batch.base_offset is None else batch.base_offset
-    last_offset = records[-1].offset if batch.last_offset is None else batch.last_offset
     base_timestamp = records[0].timestamp if batch.base_timestamp is None else batch.base_timestamp
-    max_timestamp = batch.max_timestamp
-    if max_timestamp is None:
-        max_timestamp = max(record.timestamp for record in records)
-    payload = b"".join(_record(record, base_offset, base_timestamp) for record in records)
+    data = bytearray(HEADER_SIZE)
+    for record in records:
+        data += encode_record(record, base_offset, base_timestamp)
+    header = batch._replace(
+        base_offset=base_offset,
+        last_offset=records[-1].offset if batch.last_offset is None else batch.last_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=(
+            max(record.timestamp for record in records) if batch.max_timestamp is None else batch.max_timestamp
+        ),
+    )
+    return bytes(frame_batch(data, header, len(records), level=level))
+
+
+def frame_batch(data: bytearray, batch: NewBatch, count: int, *, level: int | None = None) -> bytearray:
+    """The v2 batch of `count` records that `data` has encoded behind `HEADER_SIZE` bytes of any content.
+
+    All fields of `batch` must be given. `data` itself is what comes back unless the attributes name a codec.
+    Raises InvalidRecordError for a batch of 2 GiB or more, CodecError.
+    """
     codec = batch.attributes & CODEC_MASK
-    if codec and records:
-        payload = compress(codec, payload, level=level)
-    data = bytearray(
-        HEADER.pack(
-            base_offset,
-            HEADER_SIZE - LOG_OVERHEAD + len(payload),
-            batch.leader_epoch,
-            2,
-            0,
-            batch.attributes,
-            last_offset - base_offset,
-            base_timestamp,
-            max_timestamp,
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.base_sequence,
-            len(records),
-        )
+    if codec and count:
+        data = bytearray(HEADER_SIZE) + compress(codec, memoryview(data)[HEADER_SIZE:], level=level)
+    if len(data) > MOST_BYTES:
+        raise InvalidRecordError(f"A batch of {len(data)} bytes is larger than its size field can tell")
+    base_offset, last_offset = batch.base_offset or 0, batch.last_offset or 0
+    HEADER.pack_into(
+        data,
+        0,
+        base_offset,
+        len(data) - LOG_OVERHEAD,
+        batch.leader_epoch,
+        2,
+        0,
+        batch.attributes,
+        last_offset - base_offset,
+        batch.base_timestamp,
+        batch.max_timestamp,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        count,
     )
-    data += payload
-    CRC.pack_into(data, 17, crc32c(memoryview(data)[CRC_START:]))
-    return bytes(data)
+    CRC.pack_into(data, CRC_AT, crc32c(memoryview(data)[CRC_START:]))
+    return data
 
 
-def _record(record: NewRecord, base_offset: int, base_timestamp: int) -> bytes:
-    body = b"".join(
-        (
-            b"\0",
-            varint(wrap64(record.timestamp - base_timestamp)),
-            varint(record.offset - base_offset),
-            _sized(record.key),
-            _sized(record.value),
-            varint(len(record.headers)),
-            *(_sized(part) for header in record.headers for part in header),
-        )
-    )
+def encode_record(record: NewRecord, base_offset: int, base_timestamp: int) -> bytes:
+    """A v2 record in a batch with this base offset (absolute) and base timestamp (ms)."""
+    _, timestamp, key, value, headers = record
+    parts = [
+        b"\0",
+        varint(wrap64(timestamp - base_timestamp)),
+        varint(record.offset - base_offset),
+        b"\x01" if key is None else varint(len(key)) + key,
+        b"\x01" if value is None else varint(len(value)) + value,
+        varint(len(headers)),
+    ]
+    if headers:
+        parts.append(encode_headers(headers))
+    body = b"".join(parts)
     return varint(len(body)) + body
 
 
-def _sized(data: bytes | None) -> bytes:
-    return b"\x01" if data is None else varint(len(data)) + data
+def encode_headers(headers: Iterable[tuple[bytes, bytes | None]]) -> bytes:
+    """The headers of a v2 record, without their count."""
+    return b"".join(b"\x01" if part is None else varint(len(part)) + part for header in headers for part in header)
+
+
+_SMALL = tuple(bytes((number << 1,)) for number in range(64))
 
 
 def varint(value: int) -> bytes:
     """`value` zigzag-encoded, as a varint or (beyond 32 bits) a varlong."""
+    if 0 <= value < 64:
+        return _SMALL[value]
     rest = (value << 1 ^ value >> 63) & MASK64
+    if 0x80 <= rest < 0x4000:
+        return bytes((rest & 0x7F | 0x80, rest >> 7))
     out = bytearray()
     while rest >= 0x80:
         out.append(rest & 0x7F | 0x80)

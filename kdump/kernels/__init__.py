@@ -1,4 +1,5 @@
-"""The hot loops: walk a buffer into a BatchBlock, decode records into a RecordBlock, render dump text.
+"""The hot loops: walk a buffer into a BatchBlock, decode records into a RecordBlock, render dump text, gather
+records into columns, compact.
 
 They exist twice: compiled (`_native`, built from Cython where a C compiler was at hand at installation) and in plain
 Python (`portable`), with the same functions and the same results on good and on damaged input. This module picks: the
@@ -39,9 +40,37 @@ active = _choose()
 """Which kernels are in use: "native" or "portable"."""
 
 if TYPE_CHECKING or active == "portable":
-    from kdump.kernels.portable import LogText, check, crc32, crc32c, decode, find_batch, walk
+    from kdump.kernels.portable import (
+        LogText,
+        OffsetMap,
+        RecordColumns,
+        check,
+        crc32,
+        crc32c,
+        decode,
+        encode,
+        encode_kept,
+        find_batch,
+        murmur2,
+        survey,
+        walk,
+    )
 else:
-    from kdump.kernels._native import LogText, check, crc32, crc32c, decode, find_batch, walk
+    from kdump.kernels._native import (
+        LogText,
+        OffsetMap,
+        RecordColumns,
+        check,
+        crc32,
+        crc32c,
+        decode,
+        encode,
+        encode_kept,
+        find_batch,
+        murmur2,
+        survey,
+        walk,
+    )
 
 
 def crc_engine() -> str:
@@ -55,4 +84,21 @@ def crc_engine() -> str:
     return crc32c_engine()
 
 
-__all__ = ["KernelError", "LogText", "active", "check", "crc32", "crc32c", "crc_engine", "decode", "find_batch", "walk"]
+__all__ = [
+    "KernelError",
+    "LogText",
+    "OffsetMap",
+    "RecordColumns",
+    "active",
+    "check",
+    "crc32",
+    "crc32c",
+    "crc_engine",
+    "decode",
+    "encode",
+    "encode_kept",
+    "find_batch",
+    "murmur2",
+    "survey",
+    "walk",
+]

@@ -5,10 +5,13 @@ from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.checksums import Buffer
 from kdump.formats.faults import Fault
 from kdump.kernels.portable.columns import Buffers
+from kdump.kernels.portable.encode import NewRecords
 from kdump.kernels.portable.records import Payloads
+from kdump.kernels.portable.survey import Survey
 from kdump.kernels.portable.text import ControlText, Write
 
 FAULT_NUMBERS: dict[str, int]
+FATE_NUMBERS: dict[str, int]
 
 def crc32c_method() -> str: ...
 def crc32(data: Buffer, value: int = 0) -> int: ...
@@ -16,7 +19,9 @@ def crc32c(data: Buffer, value: int = 0) -> int: ...
 def walk(block: BatchBlock, position: int, end: int, file_end: int) -> int: ...
 def decode(block: BatchBlock, records: RecordBlock, first: int, stop: int, payloads: Payloads) -> bool: ...
 def check(block: BatchBlock, row: int, payload: bytes | None) -> Fault | None: ...
+def survey(column: array[int]) -> Survey: ...
 def find_batch(data: bytes | bytearray, start: int, stop: int, left: int, lowest: int, highest: int) -> int: ...
+def encode(columns: NewRecords, first: int, stop: int, limit: int, reserve: int) -> tuple[bytearray, int]: ...
 
 class LogText:
     @property
@@ -52,3 +57,46 @@ class RecordColumns:
         skip: int = 0,
     ) -> int: ...
     def take(self) -> Buffers: ...
+
+def encode_kept(
+    block: BatchBlock,
+    records: RecordBlock,
+    start: int,
+    stop: int,
+    fates: bytes | bytearray,
+    payload: bytes | None,
+    base_offset: int,
+    base_timestamp: int | None,
+) -> tuple[bytearray, int, int]: ...
+
+class OffsetMap:
+    @property
+    def slots(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def limit(self) -> int: ...
+    def __init__(self, memory: int, limit: int) -> None: ...
+    def put(self, key: bytes, offset: int) -> bool: ...
+    def get(self, key: bytes) -> int: ...
+    def take(
+        self,
+        block: BatchBlock,
+        records: RecordBlock,
+        first: int,
+        payloads: Payloads,
+        wanted: bytes | bytearray,
+        start_offset: int,
+    ) -> int: ...
+    def sift(
+        self,
+        block: BatchBlock,
+        records: RecordBlock,
+        first: int,
+        payloads: Payloads,
+        latest_offset: int,
+        now: int,
+        keeps_legacy_tombstones: bool,
+    ) -> bytearray: ...
+
+def murmur2(data: Buffer, offsets: Buffer) -> bytearray: ...

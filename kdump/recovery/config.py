@@ -68,7 +68,7 @@ def topic_config(properties: Mapping[str, str]) -> TopicConfig:
     Properties of other names are of no importance. Raises ConfigError.
     """
     default = TopicConfig()
-    version = _value(properties, MESSAGE_FORMAT)
+    version = properties.get(_given_name(properties, MESSAGE_FORMAT))
     remote = properties.get(REMOTE_STORAGE, "false").strip().lower()
     if remote not in ("true", "false"):
         raise ConfigError(f"{REMOTE_STORAGE} is {remote!r}: expected true or false")
@@ -92,16 +92,17 @@ def record_version(release: str) -> int:
     return 1 if minor == 10 else 0
 
 
-def _value(properties: Mapping[str, str], name: str) -> str | None:
-    value = properties.get(name)
-    return properties.get(_SERVER_NAMES.get(name, name)) if value is None else value
+def _given_name(properties: Mapping[str, str], name: str) -> str:
+    """The name under which a setting of a topic is given: its own, or the server's."""
+    return name if name in properties else _SERVER_NAMES.get(name, name)
 
 
 def _number(properties: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
-    text = _value(properties, name)
+    given = _given_name(properties, name)
+    text = properties.get(given)
     if text is None:
         return default
     number = parse_long(text.strip())
     if number is None or not least <= number <= most:
-        raise ConfigError(f"{name} is {text!r}: expected a number from {least} to {most}")
+        raise ConfigError(f"{given} is {text!r}: expected a number from {least} to {most}")
     return number

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from copy import copy
 
-from kdump.recovery.outcome import NewContent, Recipe, SourceBytes
+from kdump.recovery.outcome import Joined, NewContent, Recipe, SourceBytes, piece_of
 from kdump.storage.files import ReadOnlyFile
 from kdump.storage.log_file import BUFFER_SIZE
 from kdump.storage.partition_log import PartitionLog
@@ -23,6 +24,12 @@ class VirtualDirectory:
         self.source = {name: os.stat(self.full(name)).st_size for name in log.files}
         self.files: dict[str, Recipe] = {name: SourceBytes(name, 0, size) for name, size in self.source.items()}
         self.reasons: dict[str, str] = {}
+
+    def copy(self) -> VirtualDirectory:
+        """The same files, to be changed apart from these."""
+        other = copy(self)
+        other.files, other.reasons = dict(self.files), dict(self.reasons)
+        return other
 
     def full(self, name: str) -> str:
         """The path of a file."""
@@ -63,20 +70,14 @@ class VirtualDirectory:
         recipe = self.files[name]
         if size >= recipe.size:
             return
-        if isinstance(recipe, SourceBytes):
-            self.files[name] = recipe._replace(size=size)
-        else:
-            self.files[name] = NewContent(recipe.data[:size], size)
+        self.files[name] = piece_of(recipe, 0, size)
 
     def read(self, name: str, position: int = 0, size: int | None = None) -> bytes:
         """Bytes of a file: from `position` on, all of them unless `size` is given. Raises OSError."""
         recipe = self.files[name]
         left = max(0, recipe.size - position)
         wanted = left if size is None else min(size, left)
-        if isinstance(recipe, NewContent):
-            return recipe.data[position : position + wanted].ljust(wanted, b"\0")
-        with ReadOnlyFile(self.full(recipe.name)) as file:
-            return file.read(recipe.start + position, wanted)
+        return b"".join(content_of(self.path, piece_of(recipe, min(position, recipe.size), wanted)))
 
     def settle(self) -> None:
         """Where new content is what the real file of that name holds already, let the recipe say so. Raises OSError."""
@@ -104,6 +105,10 @@ def content_of(path: str, recipe: Recipe) -> Iterator[bytes]:
         yield recipe.data
         for position in range(len(recipe.data), recipe.size, BUFFER_SIZE):
             yield bytes(min(BUFFER_SIZE, recipe.size - position))
+        return
+    if isinstance(recipe, Joined):
+        for part in recipe.parts:
+            yield from content_of(path, part)
         return
     with ReadOnlyFile(os.path.join(path, recipe.name)) as file:
         end = recipe.start + recipe.size

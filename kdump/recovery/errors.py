@@ -34,6 +34,8 @@ class LoadError(KdumpError):
         super().__init__(text)
         self.exception = exception
         self.file = file
+        self.batch: tuple[int, int] | None = None
+        """Where in the file the batch is that cannot be taken, and its size, both in bytes, if it is one batch."""
 
     @property
     def takes_directory_offline(self) -> bool:

@@ -32,7 +32,6 @@ class IndexRebuild:
     """The indexes of one segment while its batches go by.
 
     `max_timestamp` (ms) is the largest so far, `offset_of_max` the last offset of the first batch that has it.
-    `origin` is where the segment's first byte is among the positions of the blocks.
     """
 
     def __init__(self, offsets: OffsetIndexBuilder, times: TimeIndexBuilder, interval: int) -> None:
@@ -40,16 +39,15 @@ class IndexRebuild:
         self.offsets = offsets
         self.times = times
         self.interval = interval
-        self.begin(0)
+        self.begin()
 
-    def begin(self, origin: int) -> None:
-        """Start with empty indexes, for batches whose positions count from `origin`."""
+    def begin(self) -> None:
+        """Start with empty indexes."""
         self.offsets.cut(0)
         self.times.cut(0)
-        self.origin = origin
         self.max_timestamp = -1
         self.offset_of_max = self.offsets.base_offset
-        self._last_entry_at = origin
+        self._last_entry_at = 0
         self._highest_offset = -1 << 63
 
     def state(self) -> IndexState:
@@ -119,7 +117,7 @@ class IndexRebuild:
         largest = list(accumulate(block.max_timestamp[:stop], max, initial=self.max_timestamp))
         start = 0
         for row in points:
-            self.offsets.put(block.last_offset[row], block.position[row] - self.origin)
+            self.offsets.put(block.last_offset[row], block.position[row])
             latest = largest[row + 1]
             if latest > self.times.last_timestamp:
                 if latest > self.max_timestamp:
@@ -136,7 +134,7 @@ class IndexRebuild:
         for row in points:
             self.note_max_timestamp(block, start, row + 1)
             try:
-                self.offsets.append(block.last_offset[row], block.position[row] - self.origin)
+                self.offsets.append(block.last_offset[row], block.position[row])
                 self.times.maybe_append(self.max_timestamp, self.offset_of_max)
             except LoadError as error:
                 return row, error

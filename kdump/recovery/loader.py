@@ -36,21 +36,22 @@ from kdump.storage.partition_log import PartitionLog
 _Result = TypeVar("_Result")
 
 
-def load_log(log: PartitionLog, startup: Startup) -> LoadOutcome:
-    """What a broker that starts under these circumstances does with the log. Raises OSError."""
-    loader = _Loader(log, startup)
+def load_log(log: PartitionLog, startup: Startup, directory: VirtualDirectory | None = None) -> LoadOutcome:
+    """What a broker that starts under these circumstances does with the log, or with `directory`. Raises OSError."""
+    loader = _Loader(log, startup, directory or VirtualDirectory(log))
     try:
         return loader.load()
     except LoadError as error:
-        failure = Failure(error.exception, str(error), error.file, error.takes_directory_offline)
+        offline = error.takes_directory_offline and not loader.is_cluster_metadata
+        failure = Failure(error.exception, str(error), error.file, offline, error.batch)
         return LoadOutcome(tuple(loader.steps), failure)
 
 
 class _Loader:
-    def __init__(self, log: PartitionLog, startup: Startup) -> None:
+    def __init__(self, log: PartitionLog, startup: Startup, directory: VirtualDirectory) -> None:
         self.startup = startup
         self.config = startup.config
-        self.directory = VirtualDirectory(log)
+        self.directory = directory
         self.segments = Segments()
         self.steps: list[Step] = []
         self.partition = f"{log.name.topic}-{log.name.partition}" if log.name else "unknown"
@@ -156,7 +157,7 @@ class _Loader:
 
     def _recover(self, segment: LoadedSegment, why: str) -> Step | None:
         """Recover one segment; the step that cuts it, if it is cut."""
-        self._tell(Step(RECOVER, segment.file(names.LOG), why))
+        self._tell(Step(RECOVER, segment.file(names.LOG), why, size=segment.size))
         states = ProducerStates(SnapshotFiles(self.directory))
         checkpoint = self.startup.log_start_offset
         recovery = SegmentRecovery(segment, self.config, states, self.epochs, self.partition)

@@ -1,4 +1,4 @@
-"""What a broker looks at in a log directory before it loads the logs: the marker, the checkpoints, the names."""
+"""What a broker makes of a log directory apart from its logs: the marker, the checkpoints, the names."""
 
 from __future__ import annotations
 
@@ -17,14 +17,26 @@ from kdump.storage.partition_log import PartitionLog
 Offsets = dict[tuple[str, int], int]
 Broker = tuple[str | None, int | None] | None
 
+_FATES = {
+    names.DELETE: "it waits for its deletion: it is loaded without recovery, and a minute later"
+    " (file.delete.delay.ms) deleted with all its files",
+    names.STRAY: "it was set aside: it is loaded, serves nobody, and stays until an operator removes it",
+    names.FUTURE: "it is the target of a move between log directories, which goes on once it is loaded",
+}
+_CONSEQUENCES = {
+    names.RECOVERY_POINT_CHECKPOINT: "so after an unclean shutdown every segment is checked",
+    names.LOG_START_CHECKPOINT: "so deleted records whose segments are still there come back",
+    names.REPLICATION_CHECKPOINT: "so every high watermark starts at 0",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class DirectoryState:
     """What a log directory says of the last shutdown, and what is wrong with it as a whole.
 
-    `recovery_points` and `log_starts` map (topic, partition) to an absolute offset. `warnings` name the checkpoints
-    that cannot be read: the broker goes on as if they were empty. `broker` is the cluster id and the node id of
-    meta.properties, None without.
+    `recovery_points`, `log_starts` and `high_watermarks` map (topic, partition) to an absolute offset. `warnings` name
+    the checkpoints that cannot be read: the broker goes on as if they were empty. `broker` is the cluster id and the
+    node id of meta.properties, None without.
     """
 
     path: str
@@ -32,6 +44,7 @@ class DirectoryState:
     broker: Broker = None
     recovery_points: Offsets = field(default_factory=dict)
     log_starts: Offsets = field(default_factory=dict)
+    high_watermarks: Offsets = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -42,20 +55,30 @@ class DirectoryState:
         """
         if os.path.basename(os.path.abspath(log.path)) == names.CLUSTER_METADATA_DIR:
             return False, 0, 0
-        key = (log.name.topic, log.name.partition) if log.name else ("", -1)
+        key = _key(log)
         return self.clean, self.recovery_points.get(key, 0), self.log_starts.get(key, 0)
+
+    def high_watermark_of(self, log: PartitionLog) -> int | None:
+        """The last high watermark that was written down for a log; None without one."""
+        return self.high_watermarks.get(_key(log))
+
+
+def fate_of(log: PartitionLog) -> str | None:
+    """What becomes of a log besides being loaded, by the name of its directory; None for a live one."""
+    return _FATES.get(log.name.state) if log.name else None
 
 
 def directory_state(directory: LogDirectory) -> DirectoryState:
     """Look at a log directory as a broker does. Raises OSError."""
     warnings: list[str] = []
-    broker, bad_properties = _broker(directory)
+    broker, bad_properties = _broker(directory, warnings)
     return DirectoryState(
         directory.path,
         directory.clean_shutdown,
         broker,
         _checkpoint(directory, names.RECOVERY_POINT_CHECKPOINT, warnings),
         _checkpoint(directory, names.LOG_START_CHECKPOINT, warnings),
+        _checkpoint(directory, names.REPLICATION_CHECKPOINT, warnings),
         (*_bad_names(directory), *bad_properties),
         tuple(warnings),
     )
@@ -85,8 +108,12 @@ def _checkpoint(directory: LogDirectory, name: str, warnings: list[str]) -> Offs
     try:
         return directory.checkpoint(name)
     except CheckpointError as error:
-        warnings.append(f"{error}: the broker takes it for empty, so every offset in it is 0")
+        warnings.append(f"{error}: the broker takes it for empty, {_CONSEQUENCES[name]}")
         return {}
+
+
+def _key(log: PartitionLog) -> tuple[str, int]:
+    return (log.name.topic, log.name.partition) if log.name else ("", -1)
 
 
 def _bad_names(directory: LogDirectory) -> Iterable[Failure]:
@@ -99,9 +126,12 @@ def _bad_names(directory: LogDirectory) -> Iterable[Failure]:
             yield Failure(KAFKA, str(error), name, offline=False)
 
 
-def _broker(directory: LogDirectory) -> tuple[Broker, list[Failure]]:
+def _broker(directory: LogDirectory, warnings: list[str]) -> tuple[Broker, list[Failure]]:
     try:
         meta = directory.meta_properties()
     except CheckpointError as error:
         return None, [Failure(STORAGE, str(error), names.META_PROPERTIES, offline=True)]
-    return (meta.cluster_id, meta.node_id) if meta else None, []
+    if meta is None:
+        warnings.append(f"there is no {names.META_PROPERTIES}: a broker does not start on what was not formatted")
+        return None, []
+    return (meta.cluster_id, meta.node_id), []

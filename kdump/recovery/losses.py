@@ -8,7 +8,7 @@ from kdump.errors import KdumpError
 from kdump.formats.faults import DamageError
 from kdump.payloads import payload_of
 from kdump.recovery.log_view import LogView
-from kdump.recovery.outcome import Loss
+from kdump.recovery.outcome import Loss, total_loss
 from kdump.storage.log_file import BUFFER_SIZE, LogFile
 from kdump.storage.scan import Damage, scan
 
@@ -18,24 +18,23 @@ def count_loss(log: LogView, base_offset: int, position: int) -> tuple[Loss, str
 
     `base_offset` is the segment's: it bounds what is believed behind damage. Raises OSError.
     """
-    if log.file is None or position >= log.size:
-        return Loss(), None
-    start, end = log.origin + position, log.origin + log.size
-    zeros = end - start if _all_zeros(log.file, start, end) else 0
-    batches = records = 0
-    first_offset = last_offset = None
-    reason = None
-    for part in scan(log.file, base_offset, start, end, whole=False):
-        if isinstance(part, Damage):
-            if part.position == start:
-                reason = part.text
-            continue
-        batches += part.stop - part.first
-        records += _records(log, part.block, part.first, part.stop)
-        if first_offset is None:
-            first_offset = _base_offset(part.block, part.first)
-        last_offset = part.block.last_offset[part.stop - 1]
-    return Loss(end - start, zeros, batches, records, first_offset, last_offset), reason
+    losses, reason = [], None
+    for file, start, end, shift in log.stretches(position):
+        zeros = end - start if _all_zeros(file, start, end) else 0
+        batches = records = 0
+        first_offset = last_offset = None
+        for part in scan(file, base_offset, start, end, whole=False):
+            if isinstance(part, Damage):
+                if part.position + shift == position:
+                    reason = part.text
+                continue
+            batches += part.stop - part.first
+            records += _records(file, part.block, part.first, part.stop)
+            if first_offset is None:
+                first_offset = _base_offset(part.block, part.first)
+            last_offset = part.block.last_offset[part.stop - 1]
+        losses.append(Loss(end - start, zeros, batches, records, first_offset, last_offset))
+    return total_loss(losses), reason
 
 
 def _base_offset(block: BatchBlock, row: int) -> int:
@@ -43,17 +42,17 @@ def _base_offset(block: BatchBlock, row: int) -> int:
     return block.last_offset[row] if block.count[row] < 0 else block.base_offset[row]
 
 
-def _records(log: LogView, block: BatchBlock, first: int, stop: int) -> int:
+def _records(log: LogFile, block: BatchBlock, first: int, stop: int) -> int:
     counts = block.count[first:stop]
     if min(counts) >= 0:
         return sum(counts)
-    return sum(
-        _wrapped(*log.batch_at(block, row)) if count < 0 else count for row, count in enumerate(counts, first)
-    )
+    return sum(_wrapped(log, block, row) if count < 0 else count for row, count in enumerate(counts, first))
 
 
-def _wrapped(block: BatchBlock, row: int) -> int:
+def _wrapped(log: LogFile, block: BatchBlock, row: int) -> int:
     """How many records a v0/v1 wrapper holds (or a v2 batch whose count is negative: none)."""
+    if not block.holds(row):
+        block, row = log.batch_at(block.position[row], block.size[row]), 0
     if block.magic[row] >= 2:
         return 0
     try:

@@ -21,6 +21,9 @@ DROP = "drop"  # removes a segment with what is in it
 SPLIT = "split"  # replaces a segment whose offsets reach too far by several
 WRITE = "write"  # gives a file beside the .log new content
 TRIM = "trim"  # cuts an index to its entries
+INSERT = "insert"  # puts a transaction marker into a .log, when it is salvaged
+MOVE = "move"  # puts a batch of a .log where its offsets belong, when it is salvaged
+LEAVE_OUT = "leave-out"  # takes bytes out of a .log that cannot be trusted, when it is salvaged
 WARN = "warn"  # changes nothing
 
 
@@ -39,7 +42,61 @@ class NewContent(NamedTuple):
     size: int
 
 
-Recipe = SourceBytes | NewContent
+Part = SourceBytes | NewContent
+
+
+class Joined(NamedTuple):
+    """Several stretches of one file that is there already, one after another; new content may stand between them."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def size(self) -> int:
+        """The size of the whole in bytes."""
+        return sum(part.size for part in self.parts)
+
+
+Recipe = Part | Joined
+
+
+def parts_of(recipe: Recipe) -> tuple[Part, ...]:
+    """What a recipe puts one after another; nothing for an empty file."""
+    if isinstance(recipe, Joined):
+        return recipe.parts
+    return (recipe,) if recipe.size else ()
+
+
+def piece_of(recipe: Recipe, start: int, size: int) -> Recipe:
+    """The recipe for `size` bytes from byte `start` on of the file that `recipe` makes; both must lie inside it."""
+    if isinstance(recipe, SourceBytes):
+        return SourceBytes(recipe.name, recipe.start + start, size)
+    if isinstance(recipe, NewContent):
+        return NewContent(recipe.data[start : start + size], size)
+    pieces: list[Part] = []
+    for part in recipe.parts:
+        skipped = min(start, part.size)
+        taken = min(size, part.size - skipped)
+        pieces += parts_of(piece_of(part, skipped, taken))
+        start, size = start - skipped, size - taken
+    return joined(pieces)
+
+
+def joined(parts: Iterable[Part]) -> Recipe:
+    """The recipe for these, one after another; stretches that follow each other in a file become one."""
+    merged: list[Part] = []
+    for part in parts:
+        last = merged[-1] if merged else None
+        if isinstance(last, SourceBytes) and isinstance(part, SourceBytes) and _end(last) == (part.name, part.start):
+            merged[-1] = last._replace(size=last.size + part.size)
+        else:
+            merged.append(part)
+    if not merged:
+        return NewContent(b"", 0)
+    return merged[0] if len(merged) == 1 else Joined(tuple(merged))
+
+
+def _end(part: SourceBytes) -> tuple[str, int]:
+    return part.name, part.start + part.size
 
 
 class Loss(NamedTuple):
@@ -65,7 +122,7 @@ class Loss(NamedTuple):
 class Step(NamedTuple):
     """One thing that the broker does: to which file (its name), and why.
 
-    `position` is where a .log is cut, in bytes; `size` what the file has afterwards.
+    `position` is where a .log is cut, in bytes; `size` what the file has afterwards, of RECOVER what is read.
     """
 
     action: str
@@ -79,13 +136,15 @@ class Step(NamedTuple):
 class Failure(NamedTuple):
     """The exception in which loading ends (Kafka's class and text), and the file at fault.
 
-    `offline`: only the log directory is given up; otherwise the broker does not start.
+    `offline`: only the log directory is given up; otherwise the broker does not start. `batch` is where in a .log the
+    batch is that cannot be taken, and its size, both in bytes, if the fault is that of one batch.
     """
 
     exception: str
     text: str
     file: str
     offline: bool
+    batch: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ the columns of a block.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import groupby
 
 from kdump.blocks import BatchBlock
@@ -38,7 +39,8 @@ class ProducerBatches:
             end = row + len(list(run))
             if kind & CONTROL:
                 for marker_row in range(row, end):
-                    self._control(block, marker_row)
+                    with _naming(block, marker_row):
+                        self._control(block, marker_row)
             else:
                 self._data(block, row, end, bool(kind))
             row = end
@@ -65,7 +67,8 @@ class ProducerBatches:
             producer = self._producer(producer_id)
             begins = first_rows[producer_id]
             if producer.txn_first_offset >= 0 and not transactional:
-                raise self._outside_txn(block.base_offset[begins], producer_id)
+                with _naming(block, begins):
+                    raise self._outside_txn(block.base_offset[begins], producer_id)
             if producer.txn_first_offset < 0 and transactional:
                 producer.txn_first_offset = block.base_offset[begins]
                 self._start(producer_id, producer.txn_first_offset)
@@ -146,3 +149,13 @@ class LoadedBatches(ProducerBatches):
 
     def _complete(self, txn: CompletedTxn) -> None:
         self.completed.append(txn)
+
+
+@contextmanager
+def _naming(block: BatchBlock, row: int) -> Iterator[None]:
+    """Let a LoadError tell which batch it is about."""
+    try:
+        yield
+    except LoadError as error:
+        error.batch = (block.position[row], block.size[row])
+        raise

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kdump.errors import KdumpError
+from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import decode_producer_snapshot
 from kdump.recovery.directory import VirtualDirectory
-from kdump.recovery.outcome import CREATE, DELETE, TRIM, WRITE, NewContent, SourceBytes, Step
+from kdump.recovery.outcome import CREATE, DELETE, TRIM, WRITE, Joined, NewContent, SourceBytes, Step
 from kdump.storage.files import read_small
 
 _ENTRY_SIZES = {
@@ -41,6 +41,8 @@ def tell_changes(directory: VirtualDirectory, steps: list[Step]) -> None:
 def _changed(directory: VirtualDirectory, name: str) -> Step | None:
     kind = parse_file_name(name).kind
     recipe = directory.files[name]
+    if isinstance(recipe, Joined):
+        return None
     if isinstance(recipe, SourceBytes):
         is_trimmed = kind in names.INDEX_KINDS and recipe.size < directory.source.get(recipe.name, 0)
         return Step(TRIM, name, "to whole entries", size=recipe.size) if is_trimmed else None
@@ -65,13 +67,13 @@ def _producers(recipe: NewContent) -> str:
 
 def _epochs(directory: VirtualDirectory, recipe: NewContent) -> str:
     name = names.LEADER_EPOCH_CHECKPOINT
-    if name not in directory.source:
-        before: list[EpochEntry] | None = None
-    else:
-        before = parse_leader_epochs(read_small(directory.full(name), directory.source[name]), name)
     after = parse_leader_epochs(recipe.data, name)
-    if before is None:
+    if name not in directory.source:
         return f"missing: made with {_counted(len(after), 'epochs')}"
+    try:
+        before = parse_leader_epochs(read_small(directory.full(name), directory.source[name]), name)
+    except CheckpointError:
+        return f"unreadable: made anew with {_counted(len(after), 'epochs')}"
     gone = [entry for entry in before if entry not in after]
     new = [entry for entry in after if entry not in before]
     parts = [f"{what} {_entries(entries)}" for what, entries in (("drops", gone), ("adds", new)) if entries]

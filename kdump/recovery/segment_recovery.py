@@ -86,7 +86,7 @@ class SegmentRecovery:
         if directory.exists(segment.file(names.TXN_INDEX)):
             directory.write(segment.file(names.TXN_INDEX), b"")
         had_timestamps = self.indexes.max_timestamp >= 0
-        self.indexes.begin(0)
+        self.indexes.begin()
         if had_timestamps:
             with segment.open_log() as log:
                 for block in log.blocks():
@@ -98,7 +98,7 @@ class SegmentRecovery:
 
     def _walk(self, log: LogView) -> None:
         batches = RecoveredBatches(self.states, log, self.partition, self._abort)
-        self.indexes.begin(log.origin)
+        self.indexes.begin()
         for block in log.blocks():
             stop = _first_invalid(block)
             self._take(log, block, stop, batches)
@@ -127,7 +127,7 @@ class SegmentRecovery:
             self._end_map(block, limit)
         self._assign_epochs(log, block, limit)
         if limit:
-            self.valid_bytes = block.position[limit - 1] + block.size[limit - 1] - log.origin
+            self.valid_bytes = block.position[limit - 1] + block.size[limit - 1]
         if error:
             try:
                 raise error

@@ -26,14 +26,14 @@ from kdump.recovery.errors import (
 )
 from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.recovery.log_view import LogView
-from kdump.recovery.outcome import SPLIT, SourceBytes, Step
+from kdump.recovery.outcome import SPLIT, Recipe, Step, piece_of
 from kdump.recovery.segments import LoadedSegment, Segments, file_name, fits
 
 CHUNK_BYTES = 1 << 20
 
 
 class Part(NamedTuple):
-    """A new segment: where its bytes are in the real .log, and the content of its indexes."""
+    """A new segment: where its bytes are in the old .log, and the content of its indexes."""
 
     base_offset: int
     start: int
@@ -108,7 +108,6 @@ def split_segment(
         )
     with old.open_log() as log:
         source = directory.files[log.name]
-        assert isinstance(source, SourceBytes)
         parts = _parts(log, old, config)
     bases = [part.base_offset for part in parts]
     if len(set(bases)) < len(bases):
@@ -118,7 +117,7 @@ def split_segment(
         for kind in (names.LOG, *names.INDEX_KINDS):
             directory.delete(old.file(kind), "the segment is split")
     for part in parts:
-        segments.add(_put(directory, part, source.name, config))
+        segments.add(_put(directory, part, source, config))
     if was_loaded and old.base_offset != min(bases):
         segments.remove(old.base_offset)  # even where a later part begins there: Kafka then loses sight of that part
     whither = ", ".join(file_name(base, names.LOG) for base in sorted(bases))
@@ -130,7 +129,7 @@ def _parts(log: LogView, old: LoadedSegment, config: TopicConfig) -> list[Part]:
     """Cut the log into new segments. Raises LoadError where a batch fits into none."""
     parts = []
     builder: _Builder | None = None
-    end = log.origin
+    end = 0
     for block in log.blocks():
         for row in range(block.length):
             if builder is None or not fits(block.last_offset[row], builder.base_offset):
@@ -138,7 +137,7 @@ def _parts(log: LogView, old: LoadedSegment, config: TopicConfig) -> list[Part]:
                     parts.append(builder.finish())
                 builder = _Builder(_base_offset(log, block, row), block.position[row], config, old.directory)
                 if not fits(block.last_offset[row], builder.base_offset):
-                    position = block.position[row] - log.origin
+                    position = block.position[row]
                     raise LoadError(
                         ILLEGAL_STATE,
                         f"Failed to append records from position {position} in LogSegment(baseOffset="
@@ -148,8 +147,8 @@ def _parts(log: LogView, old: LoadedSegment, config: TopicConfig) -> list[Part]:
             builder.take(block, row)
             end = builder.end
         log.check_end(block)
-    if end < log.origin + log.size:
-        raise LoadError(NO_SUCH_ELEMENT, f"no whole batch at position {end - log.origin} of {log.path}", log.name)
+    if end < log.size:
+        raise LoadError(NO_SUCH_ELEMENT, f"no whole batch at position {end} of {log.path}", log.name)
     if builder is not None:
         parts.append(builder.finish())
     return parts
@@ -170,8 +169,8 @@ def _base_offset(log: LogView, block: BatchBlock, row: int) -> int:
     return first.offset
 
 
-def _put(directory: VirtualDirectory, part: Part, source: str, config: TopicConfig) -> LoadedSegment:
-    directory.put(file_name(part.base_offset, names.LOG), SourceBytes(source, part.start, part.size))
+def _put(directory: VirtualDirectory, part: Part, source: Recipe, config: TopicConfig) -> LoadedSegment:
+    directory.put(file_name(part.base_offset, names.LOG), piece_of(source, part.start, part.size))
     directory.write(file_name(part.base_offset, names.OFFSET_INDEX), part.offset_entries)
     directory.write(file_name(part.base_offset, names.TIME_INDEX), part.time_entries)
     return LoadedSegment(directory, part.base_offset, config.segment_index_bytes)

@@ -7,28 +7,48 @@ removal or cut. An interrupted repair without a plan in place has changed nothin
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
+from threading import Lock
 
 from kdump.errors import KdumpError
+from kdump.formats import names
 from kdump.recovery.directory import content_of
-from kdump.recovery.outcome import Recipe
+from kdump.recovery.outcome import NewContent, Recipe, SourceBytes, parts_of
 from kdump.repair import files, journal
+from kdump.repair.checkpoint import put_offset
 from kdump.repair.locks import RefusedError
-from kdump.repair.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Operation, Plan
+from kdump.repair.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
 
 SPARE_BYTES = 1 << 20
 
+_FOLDERS = Lock()
+"""Held while folders come and go: several partitions, each in its thread, share the one around theirs."""
 
-def apply_plan(plan: Plan, folder: str, *, keep_old: bool = True) -> None:
+
+def apply_plan(plan: Plan, folder: str, *, keep_old: bool = True, cuts: Sequence[Cut] = ()) -> None:
     """Carry out `plan`, using the new folder `folder` in the same file system for the journal and what is kept.
 
-    Unless `keep_old`, nothing of it remains. Raises OSError (before any change where something cannot be written),
-    RefusedError where there is not enough space.
+    Unless `keep_old`, nothing of it remains but the bytes that `cuts` name. Raises OSError (before any change where
+    something cannot be written), RefusedError where there is not enough space or a file is a symbolic link.
     """
-    check_space(plan, os.path.dirname(folder), keep_old=keep_old)
+    check_changeable(plan)
+    check_space(plan, os.path.dirname(folder), keep_old=keep_old, cuts=cuts)
     _stage(plan, folder)
+    if cuts:
+        _save_cuts(plan.path, cuts, os.path.join(folder, journal.CUT))
+    apply_staged(plan, folder, keep_old=keep_old)
+
+
+def apply_staged(plan: Plan, folder: str, *, keep_old: bool = True) -> None:
+    """Carry out a plan whose new files are in the folder `folder` already, under `journal.NEW` and on the disk.
+
+    The plan needs no recipes. Raises OSError.
+    """
     if keep_old:
         _keep_old(plan, folder)
     _begin(plan, folder)
@@ -38,75 +58,118 @@ def apply_plan(plan: Plan, folder: str, *, keep_old: bool = True) -> None:
 def finish(folder: str, *, keep_old: bool = True) -> Plan:
     """Carry out what is left of the plan in `folder`. Raises OSError, KdumpError."""
     plan = journal.read_plan(folder)
+    journal.check_place(folder, plan)
     for operation in plan.operations:
         _carry_out(plan.path, operation, folder)
     files.sync_directory(plan.path)
-    if keep_old:
-        files.write_file(os.path.join(folder, journal.DONE), ())
-        shutil.rmtree(os.path.join(folder, journal.NEW))
-        files.sync_directory(folder)
-    else:
+    if not keep_old and not os.path.exists(os.path.join(folder, journal.CUT)):
         discard(folder)
+        return plan
+    files.write_file(os.path.join(folder, journal.DONE), ())
+    shutil.rmtree(os.path.join(folder, journal.NEW))
+    files.sync_directory(folder)
     return plan
 
 
 def discard(folder: str) -> None:
-    """Remove the folder of a repair, its plan first, and the folders around it that are empty then. Raises OSError."""
+    """Remove the folder of a repair, its plan first, and the one around it if it is empty then. Raises OSError."""
     plan = os.path.join(folder, journal.PLAN)
     if os.path.exists(plan):
         os.remove(plan)
     shutil.rmtree(folder)
-    time_folder = os.path.dirname(folder)
-    _remove_if_empty(time_folder)
-    _remove_if_empty(os.path.dirname(time_folder))
+    _remove_if_empty(os.path.dirname(folder))
 
 
-def clear_leftovers(log_directory: str, partition_directory: str) -> None:
+def clear_leftovers(partition_directory: str, backup_dir: str | None = None) -> None:
     """Remove what repairs left behind that ended before they changed anything. Raises OSError."""
-    for folder in list(journal.leftovers(log_directory, partition_directory)):
+    for folder in list(journal.leftovers(partition_directory, backup_dir)):
         discard(folder)
-    backups = os.path.join(log_directory, journal.BACKUP_FOLDER)
-    for name in os.listdir(backups) if os.path.isdir(backups) else ():
-        _remove_if_empty(os.path.join(backups, name))
-    _remove_if_empty(backups)
+    _remove_if_empty(os.path.dirname(journal.new_folder(partition_directory, backup_dir)))
 
 
 def _remove_if_empty(folder: str) -> None:
-    with suppress(OSError):
+    with _FOLDERS, suppress(OSError):
         os.rmdir(folder)
 
 
-def check_space(plan: Plan, near: str, *, keep_old: bool) -> None:
+def check_changeable(plan: Plan) -> None:
+    """Find before the first change what would stop a plan halfway.
+
+    Raises PermissionError where the directory or a file that is to be cut cannot be written, RefusedError for a
+    symbolic link: what it leads to is not this directory's.
+    """
+    cut = [os.path.join(plan.path, each.name) for each in plan.operations if each.action == TRUNCATE]
+    for path in (plan.path, *filter(os.path.exists, cut)):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, "cannot be written (permissions, or a read-only file system)", path)
+    for operation in plan.operations:
+        for name in filter(None, (operation.name, operation.source)):
+            path = os.path.join(plan.path, name)
+            if os.path.islink(path):
+                raise RefusedError(f"{path}: a symbolic link, and what it leads to is not changed: repair it there")
+
+
+def check_space(plan: Plan, near: str, *, keep_old: bool, cuts: Sequence[Cut] = ()) -> None:
     """Raise RefusedError where the file system of `near` has no room for what is new and what is kept."""
     needed = SPARE_BYTES + sum(
         _bytes_needed(plan.recipes[each.name]) for each in plan.operations if each.action == REPLACE
     )
     if keep_old:
         needed += sum(each.old_size - each.size for each in plan.operations if each.action == TRUNCATE)
+    check_room(needed + sum(cut.stop - cut.start for cut in cuts), near)
+
+
+def check_room(needed: int, near: str) -> None:
+    """Raise RefusedError where the file system of `near`, which need not exist, has fewer than `needed` bytes free."""
     while not os.path.isdir(near):
         near = os.path.dirname(near)
     free = shutil.disk_usage(near).free
     if needed > free:
-        raise RefusedError(f"{near}: the repair needs {needed} bytes of space, and {free} are free")
+        raise RefusedError(f"{near}: {needed} bytes of space are needed here, and {free} are free")
 
 
 def _bytes_needed(recipe: Recipe) -> int:
-    data = getattr(recipe, "data", None)
-    return recipe.size if data is None else len(data)
+    return len(recipe.data) if isinstance(recipe, NewContent) else recipe.size
 
 
 def _stage(plan: Plan, folder: str) -> None:
     """Write everything new, onto the disk."""
     new = os.path.join(folder, journal.NEW)
-    os.makedirs(new)
+    with _FOLDERS:
+        os.makedirs(new)
     for operation in plan.operations:
         if operation.action == REPLACE:
             files.write_file(
                 os.path.join(new, operation.name),
                 content_of(plan.path, plan.recipes[operation.name]),
                 _model(plan.path, operation.name),
+                _modified(plan, operation.name),
             )
     files.sync_directory(new)
+
+
+def _modified(plan: Plan, name: str) -> int | None:
+    """The modification time (ns) that a new .log takes from the one that it is made of: retention may go by it."""
+    recipe = plan.recipes[name]
+    if not name.endswith(f".{names.LOG}") or isinstance(recipe, NewContent):
+        return None
+    sources = [recipe, *parts_of(recipe)]
+    source = next(part.name for part in sources if isinstance(part, SourceBytes))
+    return os.stat(os.path.join(plan.path, source)).st_mtime_ns
+
+
+def _save_cuts(path: str, cuts: Sequence[Cut], folder: str) -> None:
+    """Write the bytes that a repaired log does not have any more, each stretch in a file, and where they were."""
+    os.makedirs(folder)
+    lines = []
+    for cut in cuts:
+        saved = f"{cut.file}.from-{cut.start}-to-{cut.stop}"
+        files.write_file(
+            os.path.join(folder, saved), content_of(path, SourceBytes(cut.file, cut.start, cut.stop - cut.start))
+        )
+        lines.append(json.dumps({**cut._asdict(), "saved": saved}).encode() + b"\n")
+    files.write_file(os.path.join(folder, journal.CUT_LIST), lines)
+    files.sync_directory(folder)
 
 
 def _model(path: str, name: str) -> os.stat_result:
@@ -123,6 +186,8 @@ def _keep_old(plan: Plan, folder: str) -> None:
     old = os.path.join(folder, journal.OLD)
     os.makedirs(old)
     for operation in plan.operations:
+        if operation.action == CHECKPOINT:
+            continue
         if operation.action == TRUNCATE:
             source = _source_before(plan, operation.name)
             tail = os.path.join(old, f"{operation.name}.cut-{operation.size}")
@@ -148,7 +213,9 @@ def _begin(plan: Plan, folder: str) -> None:
 def _carry_out(path: str, operation: Operation, folder: str) -> None:
     """Do one operation, or nothing where it was done before."""
     target = os.path.join(path, operation.name)
-    if operation.action == REPLACE:
+    if operation.action == CHECKPOINT:
+        put_offset(path, operation.name, operation.size)
+    elif operation.action == REPLACE:
         new = os.path.join(folder, journal.NEW, operation.name)
         if os.path.exists(new):
             os.replace(new, target)

@@ -18,8 +18,13 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def write_file(path: str, pieces: Iterable[bytes], like: os.stat_result | None = None) -> None:
-    """Write a new file of these pieces onto the disk, with the owner and mode of another. Raises OSError."""
+def write_file(
+    path: str, pieces: Iterable[bytes], like: os.stat_result | None = None, modified: int | None = None
+) -> None:
+    """Write a new file of these pieces onto the disk, with the owner and mode of another. Raises OSError.
+
+    `modified` is the modification time (ns) that it gets, if not that of now.
+    """
     with open(path, "xb") as out:
         for piece in pieces:
             if piece.count(0) == len(piece):
@@ -28,12 +33,15 @@ def write_file(path: str, pieces: Iterable[bytes], like: os.stat_result | None =
                 out.write(piece)
         out.truncate()
         if like is not None:
-            _take_after(out.fileno(), like)
+            take_after(out.fileno(), like)
         out.flush()
+        if modified is not None:
+            os.utime(out.fileno(), ns=(modified, modified))
         os.fsync(out.fileno())
 
 
-def _take_after(descriptor: int, like: os.stat_result) -> None:
+def take_after(descriptor: int, like: os.stat_result) -> None:
+    """Give an open file the owner and mode of another. Raises OSError."""
     os.fchmod(descriptor, like.st_mode & 0o7777)
     info = os.fstat(descriptor)
     if (info.st_uid, info.st_gid) != (like.st_uid, like.st_gid):

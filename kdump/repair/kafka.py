@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kdump.recovery.config import Startup
 from kdump.recovery.loader import load_log
-from kdump.recovery.outcome import LoadOutcome
+from kdump.recovery.outcome import RECOVER, LoadOutcome
 from kdump.repair.plan import Plan, make_plan
 from kdump.storage.partition_log import PartitionLog
 
@@ -14,5 +14,13 @@ def plan_recovery(log: PartitionLog, startup: Startup) -> tuple[LoadOutcome, Pla
     outcome = load_log(log, startup)
     if outcome.files is None:
         return outcome, None
-    reasons = {step.file: step.why for step in outcome.steps}
-    return outcome, make_plan(log.path, outcome.files, reasons)
+    return outcome, make_plan(log.path, outcome.files, reasons(outcome))
+
+
+def reasons(outcome: LoadOutcome) -> dict[str, str]:
+    """Why each file changes; that a segment is checked is no reason to."""
+    found: dict[str, str] = {}
+    for step in outcome.steps:
+        if step.action != RECOVER:
+            found.setdefault(step.file, step.why)
+    return found

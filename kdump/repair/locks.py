@@ -5,10 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from kdump.errors import KdumpError
-from kdump.formats.names import LOCK
+from kdump.formats.names import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS
+from kdump.repair.files import take_after
+
+_OF_A_LOG_DIRECTORY = frozenset({META_PROPERTIES, CLEAN_SHUTDOWN, LOCK, *OFFSET_CHECKPOINTS})
 
 GROWTH_WATCH_SECONDS = 0.2
 
@@ -37,6 +41,43 @@ def check_not_locked(log_directory: str) -> None:
         raise RefusedError(
             f"{path}: {holder} holds this lock, so a broker is running on {log_directory}: stop it first"
         )
+
+
+def is_log_directory(path: str) -> bool:
+    """Whether there is anything in a directory of what a broker keeps beside partitions. Raises OSError."""
+    return not _OF_A_LOG_DIRECTORY.isdisjoint(os.listdir(path))
+
+
+@contextmanager
+def holding(log_directory: str, like: os.stat_result | None = None) -> Iterator[None]:
+    """Hold the lock of a log directory, so that neither a broker nor another kdump changes anything in it meanwhile.
+
+    A lock file that was not there is made with the owner and mode of `like`, and removed again. A directory that is
+    not a broker's is left alone. Raises RefusedError, OSError.
+    """
+    if not is_log_directory(log_directory):
+        yield
+        return
+    import fcntl
+
+    check_not_locked(log_directory)
+    path = os.path.join(log_directory, LOCK)
+    was_there = os.path.exists(path)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if like is not None and not was_there:
+            take_after(descriptor, like)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RefusedError(f"{path}: another process holds this lock ({error.strerror})") from None
+        try:
+            yield
+        finally:
+            if not was_there:
+                os.remove(path)
+    finally:
+        os.close(descriptor)
 
 
 def _holder(descriptor: int) -> str | None:

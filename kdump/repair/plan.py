@@ -21,6 +21,7 @@ REMOVE = "remove"  # a file goes
 TRUNCATE = "truncate"  # a file is cut to its first `size` bytes
 RENAME = "rename"  # the file `source` becomes `name`
 REPLACE = "replace"  # a new file is put in the place of `name`
+CHECKPOINT = "checkpoint"  # the partition's offset in the log directory's checkpoint `name` becomes `size`
 
 
 _ORDER = (REMOVE, REPLACE, RENAME, TRUNCATE)
@@ -32,6 +33,7 @@ class Operation(NamedTuple):
 
     `size` is the file's size in bytes afterwards, `inode` that of the file which is removed, cut or renamed (0: none),
     `old_size` what that file has now (-1: there is none), `source` the file that a rename takes. `why` is for people.
+    Of a CHECKPOINT, `size` and `old_size` are offsets (absolute).
     """
 
     action: str
@@ -41,6 +43,15 @@ class Operation(NamedTuple):
     old_size: int = -1
     source: str = ""
     why: str = ""
+
+
+class Cut(NamedTuple):
+    """Bytes of the file `file`, from `start` up to `stop`, that a repaired log does not have any more, and why."""
+
+    file: str
+    start: int
+    stop: int
+    why: str
 
 
 class Plan(NamedTuple):
@@ -96,7 +107,7 @@ def _changes(
     """What makes the file `name`; nothing where it is as it shall be."""
     old = present.get(name)
     old_size = old.st_size if old else -1
-    if isinstance(recipe, NewContent) or recipe.start or uses[recipe.name] > 1 or recipe.name not in present:
+    if not isinstance(recipe, SourceBytes) or recipe.start or uses[recipe.name] > 1 or recipe.name not in present:
         yield Operation(REPLACE, name, recipe.size, old.st_ino if old else 0, old_size)
         return
     source = present[recipe.name]

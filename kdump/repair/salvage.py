@@ -4,35 +4,55 @@ What Kafka's recovery throws away with the first bad batch is kept here: the log
 next entry whose header is plausible, whose CRC holds and whose records can be read. The gap stays a gap in the offsets,
 as after compaction. The rules for batches that do not fit:
 
-- A batch whose records cannot be read to their end is left out, although its CRC holds.
-- Offsets increase. Where a batch does not fit the next ones, the longer of the two chains of batches stays that lead
-  on from what precedes them; of two equally long ones that which goes on without a gap, else the one that comes first.
+- A batch whose records cannot be read to their end is left out, although its CRC holds; so is a transaction marker
+  that the broker cannot read, and a batch that breaks what Kafka promises of batches (an error to `kdump verify`).
+- Offsets increase. Of all ways to leave out batches so that they do, the one that keeps most batches is taken; of two
+  that keep as many, the one in which more of them have a record for each of their offsets, then the one in which more
+  of them begin where the one before ends. No more than 4096 batches are weighed against each other at a time.
+- A batch that does not fit where it stands, but fills a hole in the offsets exactly, is put there.
 - A batch belongs to its segment: it neither starts before the segment's base offset nor reaches the base offset of the
-  next segment that holds anything, nor lies more than 2^31 - 1 behind its own.
+  next segment that holds anything. A last batch more than 2^31 - 1 behind the base offset is believed only if it goes
+  on where the one before it ends; no batch holds offsets further apart than that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kdump import kernels
-from kdump.blocks import BatchBlock
+from kdump.blocks import BatchBlock, RecordBlock
+from kdump.formats.batch import CONTROL
 from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.formats.java_text import LONG_MAX
 from kdump.payloads import inflate
-from kdump.storage.log_file import LogFile
+from kdump.recovery.errors import LoadError
+from kdump.recovery.log_view import LogView
+from kdump.recovery.markers import read_marker
 from kdump.storage.scan import MAX_RELATIVE_OFFSET, Damage, scan
-from kdump.storage.segment import Segment
+
+WINDOW = 4096
+"""How many parts of a log are looked at together where offsets are in dispute."""
+
+_BATCH, _DENSE, _LINK = 1 << 40, 1 << 20, 1
+"""What a batch counts in a chain; besides if it has no offset without a record, and if it follows without a gap."""
 
 
 class Stretch(NamedTuple):
-    """Bytes of a .log from `start` up to `stop`, and the offsets (absolute) and number of the batches in them."""
+    """Bytes of a .log from `start` up to `stop`, and the offsets (absolute) and number of the batches in them.
+
+    `is_dense`: as far as the headers tell, no offset is without a record. `is_moved`: it stood elsewhere in the file
+    than its offsets ask for.
+    """
 
     start: int
     stop: int
     first_offset: int
     last_offset: int
     batches: int
+    is_dense: bool
+    is_moved: bool = False
 
 
 class LeftOut(NamedTuple):
@@ -43,102 +63,181 @@ class LeftOut(NamedTuple):
     why: str
 
 
-def sort_out(segment: Segment, next_base: int | None, limit: int = DEFAULT_LIMIT) -> Iterator[Stretch | LeftOut]:
-    """What to keep of a segment's .log and what to leave out, in the order of the file.
+def sort_out(
+    log: LogView,
+    base_offset: int,
+    next_base: int | None,
+    faults: Sequence[tuple[int, str]] = (),
+    limit: int = DEFAULT_LIMIT,
+) -> Iterator[Stretch | LeftOut]:
+    """What to keep of a .log, in the order of the offsets, and what to leave out.
 
-    `next_base` is the base offset of the next segment. `limit` bounds what one batch may decompress to, in bytes.
-    Raises OSError.
+    `base_offset` is the segment's, `next_base` that of the next segment. `faults` are what else is wrong with batches:
+    byte positions inside them, ascending, and why. `limit` bounds what one batch may decompress to, in bytes. Raises
+    OSError.
     """
-    highest = segment.base_offset + MAX_RELATIVE_OFFSET
-    if next_base is not None:
-        highest = min(highest, next_base - 1)
-    with segment.open_log() as log:
-        yield from _joined(_increasing(_readable(log, segment.base_offset, limit), segment.base_offset, highest))
+    highest = LONG_MAX - 1 if next_base is None else next_base - 1
+    parts = _without(faults, _readable(log, base_offset, limit))
+    yield from _joined(_increasing(parts, base_offset, highest))
 
 
-def _readable(log: LogFile, base_offset: int, limit: int) -> Iterator[Stretch | LeftOut]:
+def _without(faults: Sequence[tuple[int, str]], parts: Iterator[Stretch | LeftOut]) -> Iterator[Stretch | LeftOut]:
+    """Leave out the batches that have faults."""
+    for part in parts:
+        at = bisect_left(faults, (part.start, ""))
+        if isinstance(part, Stretch) and at < len(faults) and faults[at][0] < part.stop:
+            yield LeftOut(part.start, part.stop, faults[at][1])
+        else:
+            yield part
+
+
+def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[Stretch | LeftOut]:
     """Every good batch as a stretch of its own, and what is not good."""
-    for part in scan(log, base_offset):
-        if isinstance(part, Damage):
-            yield LeftOut(part.position, part.resumed, part.text)
-            continue
-        row = part.first
-        while row < part.stop:
-            stretch = inflate(part.block, row, part.stop, limit)
-            for at, payload in enumerate(stretch.payloads, row):
-                broken = at == stretch.stop - 1 and (stretch.error or stretch.fault)
-                yield _judged(part.block, at, payload, bool(broken))
-            row = stretch.stop
+    for file, start, end, shift in log.stretches():
+        for part in scan(file, base_offset, start, end):
+            if isinstance(part, Damage):
+                yield LeftOut(part.position + shift, part.resumed + shift, part.text)
+                continue
+            row = part.first
+            while row < part.stop:
+                stretch = inflate(part.block, row, part.stop, limit)
+                for at, payload in enumerate(stretch.payloads, row):
+                    broken = at == stretch.stop - 1 and (stretch.error or stretch.fault)
+                    judged = _judged(log, part.block, at, payload, bool(broken))
+                    yield judged._replace(start=judged.start + shift, stop=judged.stop + shift)
+                row = stretch.stop
 
 
-def _judged(block: BatchBlock, row: int, payload: bytes | None, broken: bool) -> Stretch | LeftOut:
+def _judged(log: LogView, block: BatchBlock, row: int, payload: bytes | None, broken: bool) -> Stretch | LeftOut:
     start = block.position[row]
     stop = start + block.size[row]
     if broken or not 0 <= block.magic[row] <= 2 or kernels.check(block, row, payload):
         return LeftOut(start, stop, f"the records of the batch at offset {block.last_offset[row]} cannot be read")
-    base = block.base_offset[row] if block.base_offset[row] >= 0 else block.last_offset[row]
-    return Stretch(start, stop, base, block.last_offset[row], 1)
+    if block.attributes[row] & CONTROL and block.producer_id[row] >= 0:
+        try:
+            read_marker(log, block, row)
+        except LoadError as error:
+            return LeftOut(start, stop, f"the transaction marker at offset {block.last_offset[row]}: {error}")
+    first, last = _base_offset(block, row, payload), block.last_offset[row]
+    return Stretch(start, stop, first, last, 1, block.count[row] in (-1, last - first + 1))
+
+
+def _base_offset(block: BatchBlock, row: int, payload: bytes | None) -> int:
+    """The first offset of a readable batch; that of a v0/v1 wrapper is its first message's."""
+    if block.count[row] >= 0:
+        return block.base_offset[row]
+    records = RecordBlock(1)
+    records.seek(row)
+    kernels.decode(block, records, row, row + 1, [payload])
+    return records.offset[0] if records.length else block.last_offset[row]
 
 
 def _increasing(parts: Iterator[Stretch | LeftOut], lowest: int, highest: int) -> Iterator[Stretch | LeftOut]:
     """Leave out the batches whose offsets do not fit."""
-    dispute = _Dispute(lowest - 1)
+    choice = _Choice(lowest)
     for part in parts:
-        if isinstance(part, LeftOut):
-            dispute.note(part)
-        elif not dispute.end < part.first_offset <= part.last_offset <= highest:
-            dispute.note(_misplaced(part))
-        elif dispute.joins(part):
-            yield from dispute.settle()
-            dispute.first.append(part)
-    yield from dispute.settle()
-
-
-class _Dispute:
-    """Batches that follow `end`, the last offset that is sure, in two chains of which only one can be right.
-
-    Mostly the second chain is empty and the first one batch long: it fits what precedes it, but what follows may tell
-    that it is the one that is wrong.
-    """
-
-    def __init__(self, end: int) -> None:
-        self.end = end
-        self.first: list[Stretch] = []
-        self.second: list[Stretch] = []
-        self._left_out: list[LeftOut] = []
-
-    def note(self, part: LeftOut) -> None:
-        """Something is left out whichever chain is right."""
-        self._left_out.append(part)
-
-    def joins(self, part: Stretch) -> bool:
-        """Whether `part` follows both chains, so that one of them can be chosen; else it is put where it fits."""
-        after_first = not self.first or self.first[-1].last_offset < part.first_offset
-        after_second = not self.second or self.second[-1].last_offset < part.first_offset
-        if after_first and (after_second or not self.second):
-            return True
-        if after_first:
-            self.first.append(part)
-        elif after_second:
-            self.second.append(part)
+        if isinstance(part, LeftOut) or _is_possible(part, lowest, highest):
+            choice.held.append(part)
         else:
-            self.note(_misplaced(part))
-        return False
+            choice.held.append(_misplaced(part))
+        if len(choice.held) == WINDOW:
+            yield from choice.settle(WINDOW // 2)
+    yield from choice.settle(len(choice.held), last=True)
 
-    def settle(self) -> list[Stretch | LeftOut]:
-        """The longer chain and what is left out, in the order of the file; of two equal ones that which goes on."""
-        kept, dropped = self.first, self.second
-        if dropped and (len(dropped), dropped[0].first_offset == self.end + 1) > (
-            len(kept),
-            kept[0].first_offset == self.end + 1,
-        ):
-            kept, dropped = dropped, kept
-        if kept:
-            self.end = kept[-1].last_offset
-        parts: list[Stretch | LeftOut] = [*kept, *map(_misplaced, dropped), *self._left_out]
-        parts.sort(key=lambda part: part.start)
-        self.first, self.second, self._left_out = [], [], []
-        return parts
+
+def _is_possible(part: Stretch, lowest: int, highest: int) -> bool:
+    """Whether a batch may be in this segment at all."""
+    first, last = part.first_offset, part.last_offset
+    return lowest <= first <= last <= min(highest, first + MAX_RELATIVE_OFFSET)
+
+
+class _Choice:
+    """The parts of a log that are not decided about, `held`, and what precedes them."""
+
+    def __init__(self, lowest: int) -> None:
+        """`lowest` is the first offset that is possible (absolute)."""
+        self.held: list[Stretch | LeftOut] = []
+        self._end = lowest - 1  # the last offset that is sure
+        self._far = lowest + MAX_RELATIVE_OFFSET  # behind that a last batch has to be confirmed
+
+    def settle(self, number: int, *, last: bool = False) -> list[Stretch | LeftOut]:
+        """Decide about the first `number` parts, or a few more; `last`: there are no others."""
+        batches = {at: part for at, part in enumerate(self.held) if isinstance(part, Stretch)}
+        chain = _best_chain(batches, self._end)
+        if last and chain and not self._is_believed([batches[at] for at in chain]):
+            chain.pop()
+        fillers = self._fillers(batches, chain, last=last) if len(chain) < len(batches) else {}
+        target = {filler: at for at, group in fillers.items() for filler in group}
+        for filler in sorted(target):
+            if filler < number:
+                number = max(number, target[filler] + 1)
+        settled: list[Stretch | LeftOut] = []
+        in_chain = set(chain)
+        for at, part in enumerate(self.held[:number]):
+            if isinstance(part, LeftOut):
+                settled.append(part)
+            elif at in in_chain:
+                settled += (batches[filler]._replace(is_moved=True) for filler in fillers.get(at, ()))
+                settled.append(part)
+                self._end = part.last_offset
+            elif at not in target:
+                settled.append(_misplaced(part))
+        if last:
+            settled += (batches[filler]._replace(is_moved=True) for filler in fillers.get(len(self.held), ()))
+        self.held = [part for at, part in enumerate(self.held) if at >= number and target.get(at, number) >= number]
+        return settled
+
+    def _is_believed(self, chain: Sequence[Stretch]) -> bool:
+        """Whether the last batch of a chain is near enough, or goes on where the one before it ends."""
+        end = chain[-2].last_offset if len(chain) > 1 else self._end
+        return chain[-1].last_offset <= self._far or chain[-1].first_offset == end + 1
+
+    def _fillers(self, batches: Mapping[int, Stretch], chain: Sequence[int], *, last: bool) -> dict[int, list[int]]:
+        """Batches out of place that fill holes in the offsets of the chain exactly, by the part that follows a hole."""
+        in_chain = set(chain)
+        others = {batch.first_offset: at for at, batch in batches.items() if at not in in_chain}
+        fillers = {}
+        end = self._end
+        for at in (*chain, len(self.held)) if last else chain:
+            filling = []
+            while end + 1 in others:
+                filling.append(others[end + 1])
+                end = batches[filling[-1]].last_offset
+            if filling and (at == len(self.held) or batches[at].first_offset == end + 1):
+                fillers[at] = filling
+            if at < len(self.held):
+                end = batches[at].last_offset
+        return fillers
+
+
+def _best_chain(batches: Mapping[int, Stretch], end: int) -> list[int]:
+    """The keys of the batches that make the weightiest chain of increasing offsets behind offset `end`."""
+    lasts, scores, tips = [end], [0], [-1]  # of the chains so far: each is worth more than all that end before it
+    ending_at = {end: (0, -1)}  # the best chain by its very last offset
+    before = {}
+    for at, part in batches.items():
+        if part.first_offset <= end:
+            continue
+        place = bisect_left(lasts, part.first_offset) - 1
+        score, before[at] = scores[place], tips[place]
+        linked = ending_at.get(part.first_offset - 1)
+        if linked and linked[0] + _LINK > score:
+            score, before[at] = linked[0] + _LINK, linked[1]
+        score += _BATCH + _DENSE * part.is_dense
+        if part.last_offset not in ending_at or ending_at[part.last_offset][0] < score:
+            ending_at[part.last_offset] = score, at
+        place = stop = bisect_left(lasts, part.last_offset)
+        if scores[place - 1] >= score or (lasts[place : place + 1] == [part.last_offset] and scores[place] >= score):
+            continue
+        while stop < len(lasts) and scores[stop] <= score:
+            stop += 1
+        lasts[place:stop], scores[place:stop], tips[place:stop] = [part.last_offset], [score], [at]
+    chain = []
+    at = tips[-1]
+    while at >= 0:
+        chain.append(at)
+        at = before[at]
+    return chain[::-1]
 
 
 def _misplaced(part: Stretch) -> LeftOut:
@@ -149,8 +248,10 @@ def _joined(parts: Iterator[Stretch | LeftOut]) -> Iterator[Stretch | LeftOut]:
     """Neighbouring stretches as one."""
     held: Stretch | None = None
     for part in parts:
-        if held and isinstance(part, Stretch) and held.stop == part.start:
-            held = Stretch(held.start, part.stop, held.first_offset, part.last_offset, held.batches + part.batches)
+        if held and isinstance(part, Stretch) and held.stop == part.start and not (held.is_moved or part.is_moved):
+            held = part._replace(
+                start=held.start, first_offset=held.first_offset, batches=held.batches + part.batches, is_dense=False
+            )
             continue
         if held:
             yield held

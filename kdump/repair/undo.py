@@ -6,7 +6,8 @@ import os
 
 from kdump.errors import KdumpError
 from kdump.repair import files, journal
-from kdump.repair.plan import RENAME, TRUNCATE, Operation
+from kdump.repair.checkpoint import put_offset
+from kdump.repair.plan import CHECKPOINT, RENAME, TRUNCATE, Operation
 
 UNDONE = "undone"
 
@@ -17,6 +18,7 @@ def undo(folder: str) -> str:
     May be repeated after an interruption. Raises OSError, and KdumpError where the folder kept nothing to go by.
     """
     plan = journal.read_plan(folder)
+    journal.check_place(folder, plan)
     old = os.path.join(folder, journal.OLD)
     if not os.path.isdir(old):
         raise KdumpError(f"{folder}: nothing was kept here, so this repair cannot be undone")
@@ -32,12 +34,15 @@ def undo(folder: str) -> str:
 
 def _take_back(path: str, operation: Operation, old: str) -> None:
     target = os.path.join(path, operation.name)
+    if operation.action == CHECKPOINT:
+        put_offset(path, operation.name, operation.old_size)
+        return
     if operation.action == TRUNCATE:
         files.restore_tail(target, operation.size, os.path.join(old, f"{operation.name}.cut-{operation.size}"))
         return
     if operation.action == RENAME:
         source = os.path.join(path, operation.source)
-        if not os.path.lexists(source):
+        if not os.path.lexists(source) and os.path.lexists(target):
             os.rename(target, source)
     kept = os.path.join(old, operation.name)
     if os.path.lexists(kept):

@@ -49,7 +49,7 @@ class OffsetIndex(ReadOnlyFile):
     def lookup(self, offset: int, trace: Trace | None = None) -> OffsetIndexEntry:
         """The entry from whose position a scan finds absolute `offset`: the segment's start where no entry does.
 
-        `trace` is told every entry that is looked at.
+        `trace` is told the entries that are looked at.
         """
         slot = floor_slot(self.entries, OFFSET_ENTRY_SIZE, offset, lambda number: self.entry(number).offset, trace)
         return OffsetIndexEntry(self.base_offset, 0) if slot < 0 else self.entry(slot)
@@ -85,7 +85,7 @@ class TimeIndex(ReadOnlyFile):
     def lookup(self, timestamp: int, trace: Trace | None = None) -> TimeIndexEntry:
         """The last entry at or before `timestamp` (ms): all later records lie behind its offset.
 
-        `trace` is told every entry that is looked at.
+        `trace` is told the entries that are looked at.
         """
         slot = floor_slot(self.entries, TIME_ENTRY_SIZE, timestamp, lambda number: self.entry(number).timestamp, trace)
         return TimeIndexEntry(-1, self.base_offset) if slot < 0 else self.entry(slot)
@@ -120,11 +120,12 @@ def floor_slot(
     It looks first into the last 8192 bytes, which a busy broker has in memory; on an index that is not sorted
     (damage, a zero tail) this decides which slot comes out.
     """
+    first_hot = max(0, entries - 1 - WARM_BYTES // entry_size)
+    if trace:
+        trace(f"{entries} entries, its hot section begins at slot {first_hot}" if entries else "no entries")
+        key = _traced(key, trace)
     if entries == 0:
         return -1
-    if trace:
-        key = _traced(key, trace)
-    first_hot = max(0, entries - 1 - WARM_BYTES // entry_size)
     if key(first_hot) < target:
         return _search(first_hot, entries - 1, target, key)
     if key(0) > target:
@@ -135,7 +136,7 @@ def floor_slot(
 def _traced(key: Callable[[int], int], trace: Trace) -> Callable[[int], int]:
     def traced(number: int) -> int:
         found = key(number)
-        trace(f"index slot {number}: {found}")
+        trace(f"slot {number} is for {found}")
         return found
 
     return traced

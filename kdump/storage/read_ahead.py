@@ -13,8 +13,17 @@ RESERVE = 1 << 18
 
 
 def pays() -> bool:
-    """Whether there is a second processor to read with."""
-    return len(os.sched_getaffinity(0)) > 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) > 1
+    """Whether there is a second processor to read with, and likely an idle one.
+
+    What another processor has read comes from farther away than what one has read oneself. So it takes more of their
+    time together, and beside other jobs it lasts longer, too.
+    """
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        load = os.getloadavg()[0]
+    except OSError:
+        load = 0.0
+    return processors > 1 and load < processors / 2
 
 
 class ReadAhead:

@@ -27,12 +27,17 @@ class Run(NamedTuple):
 class Damage(NamedTuple):
     """Bytes of a log that cannot be trusted: from `position` up to `resumed`, where the next good batch starts.
 
-    `resumed` is the log's end where there is none. `text` says what is wrong at `position`.
+    `resumed` is the log's end where there is none. `text` says what is wrong at `position`, `path` in which file.
+    As text it is a line that says all of this.
     """
 
     position: int
     resumed: int
     text: str
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: byte {self.position}: {self.text}"
 
 
 def scan(
@@ -62,7 +67,7 @@ def scan(
                 resumed = at + block.size[bad]
                 if not _leads_on(log, block, bad, end, lowest):
                     resumed = _resync(log, at + 1, end, lowest, highest)
-                yield Damage(at, resumed, crc_text(block, bad))
+                yield Damage(at, resumed, crc_text(block, bad), log.path)
                 row = bad + 1
                 if row < block.length and block.position[row] == resumed:
                     resumed = None
@@ -130,7 +135,7 @@ def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int) 
         text = f"{end - at} bytes of zeros up to the end (preallocated, or never written)"
     else:
         text = f"Found record size {block.bad_size} smaller than minimum record overhead (14)"
-    return Damage(at, resumed, text)
+    return Damage(at, resumed, text, log.path)
 
 
 def only_zeros(log: LogFile, position: int, end: int) -> bool:

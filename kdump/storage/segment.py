@@ -155,7 +155,7 @@ class Segment:
                             return
                         if start_offset is not None and item.offset < start_offset:
                             continue
-                    yield item
+                    yield item._replace(path=log.path) if isinstance(item, BadBatch) else item
 
     def _reaching(
         self, log: LogFile, start_offset: int | None, stop_offset: int | None, *, whole: bool

@@ -153,6 +153,8 @@ def groups_of(log: GroupLog, topic_names: dict[bytes, str]) -> Iterator[Group]:
     for slot in log.keys.values():
         slots.setdefault(slot.group, []).append(slot)
     for name in sorted(slots):
+        if not any(slot.value or slot.pending or slot.dead_records for slot in slots[name]):
+            continue  # of keys that nothing but undecodable values belong to
         yield _Builder(Group(name, log.replica.partition), dict(topic_names)).build(slots[name])
 
 

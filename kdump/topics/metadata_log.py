@@ -17,13 +17,14 @@ from kdump.formats.internal_topics.control_records import (
     LEADER_CHANGE,
     SNAPSHOT_FOOTER,
     SNAPSHOT_HEADER,
+    control_type_of,
 )
 from kdump.formats.internal_topics.control_records import decode_value as decode_control
 from kdump.formats.internal_topics.framing import Decoded
 from kdump.storage.partition_log import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.topics.cluster_image import ClusterImage
-from kdump.topics.reading import Content, Report, Trouble, contents_in, control_type, runs
+from kdump.topics.reading import Content, Report, Trouble, contents_in, runs
 
 _BEGIN, _END, _ABORT = "BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"
 
@@ -199,7 +200,7 @@ class _Reader:
             self.report(place._replace(text=f"{place.text}{record.name}: {error}"))
 
     def _control(self, content: Content) -> None:
-        number = control_type(content)
+        number = control_type_of(content.key)
         if not LEADER_CHANGE <= number <= KRAFT_VOTERS:
             return
         if content.value is None:

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import InvalidRecordError
-from kdump.formats.batch import ABORT, CODEC_MASK, COMMIT, control_type_name
-from kdump.formats.faults import (
-    CONTROL_KEY_SIZE,
-    CONTROL_NO_KEY,
-    CONTROL_VERSION,
-    MARKER_NO_VALUE,
-    MARKER_SIZE,
-    MARKER_VERSION,
-    DamageError,
-    fault_error,
-)
+from kdump.formats.batch import CODEC_MASK
+from kdump.formats.faults import DamageError, fault_error
+from kdump.formats.internal_topics.control_records import control_type_of, decode_marker
 from kdump.payloads import inflate, payload_of
 from kdump.storage.scan import Damage, Run, scan
 from kdump.storage.segment import Segment
 
-_CONTROL_KEY = struct.Struct(">hh")
-_END_TXN = struct.Struct(">hi")
 _CONTENT_COLUMNS = (
     "row",
     "offset",
@@ -134,34 +123,10 @@ def _decoded(
             records.seek(row + 1)
 
 
-def control_type(record: Content) -> int:
-    """The type of a control record. Raises InvalidRecordError."""
-    key = record.key
-    if key is None:
-        raise fault_error((CONTROL_NO_KEY, 0, 0))
-    if len(key) < _CONTROL_KEY.size:
-        raise fault_error((CONTROL_KEY_SIZE, len(key), 0))
-    version, number = _CONTROL_KEY.unpack_from(key)
-    if version < 0:
-        raise fault_error((CONTROL_VERSION, version, 0))
-    return int(number)
-
-
 def end_of_transaction(record: Content) -> Marker:
     """The marker in a control record of a producer. Raises InvalidRecordError."""
-    number = control_type(record)
-    if number not in (ABORT, COMMIT):
-        raise InvalidRecordError(
-            f"Invalid control record type for end transaction marker{control_type_name(number)}"
-        )
-    value = record.value
-    if value is None:
-        raise fault_error((MARKER_NO_VALUE, 0, 0))
-    if len(value) < _END_TXN.size:
-        raise fault_error((MARKER_SIZE, len(value), 0))
-    version, coordinator_epoch = _END_TXN.unpack_from(value)
-    if version < 0:
-        raise fault_error((MARKER_VERSION, version, 0))
+    number = control_type_of(record.key)
+    _, coordinator_epoch = decode_marker(number, record.value)
     return Marker(number, coordinator_epoch, record.offset, record.timestamp)
 
 

@@ -53,7 +53,11 @@ class OpenTxn:
 
     def is_late(self, now: int, max_timeout_ms: int = MAX_TIMEOUT_MS) -> bool:
         """Whether Kafka counts it among the partitions' late transactions at the time `now` (ms)."""
-        return self.last_timestamp > 0 and now - self.last_timestamp > max_timeout_ms + LATE_BUFFER_MS
+        return self.is_overdue(now, max_timeout_ms + LATE_BUFFER_MS)
+
+    def is_overdue(self, now: int, max_timeout_ms: int = MAX_TIMEOUT_MS) -> bool:
+        """Whether its last record is older than any transaction may get: Kafka then asks the coordinator about it."""
+        return self.last_timestamp > 0 and now - self.last_timestamp > max_timeout_ms
 
 
 @dataclass(frozen=True, slots=True)

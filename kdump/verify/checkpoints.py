@@ -52,9 +52,12 @@ def stale_lines(checkpoints: Checkpoints, present: set[Partition]) -> Iterator[F
 
 
 def check_partition(
-    checkpoints: Checkpoints, partition: Partition, start_offset: int, end_offset: int
+    checkpoints: Checkpoints, partition: Partition, start_offset: int, end_offset: int, *, was_closed: bool
 ) -> Iterator[Finding]:
-    """A partition's lines against its log, which begins at `start_offset` and ends before `end_offset`."""
+    """A partition's lines against its log, which begins at `start_offset` and ends before `end_offset`.
+
+    A log that `was_closed` in order is flushed up to its end.
+    """
     topic = f"{partition[0]}-{partition[1]}"
     recovery = checkpoints.of(names.RECOVERY_POINT_CHECKPOINT, partition)
     high_watermark = checkpoints.of(names.REPLICATION_CHECKPOINT, partition)
@@ -70,6 +73,9 @@ def check_partition(
         if offset is not None and offset > end_offset:
             text = f"{topic}: the {what} is {offset}, the log ends before {end_offset}"
             yield found(code, checkpoints.path(name), text, offset=offset)
+    if was_closed and recovery is not None and recovery < end_offset:
+        text = f"{topic}: the recovery point is {recovery}, the log ends before {end_offset} and was closed in order"
+        yield found("KD-CKPT-BEHIND", checkpoints.path(names.RECOVERY_POINT_CHECKPOINT), text, offset=recovery)
     if log_start is not None and high_watermark is not None and start_offset < high_watermark < log_start <= end_offset:
         text = f"{topic}: the log start offset is {log_start}, the high watermark {high_watermark}"
         yield found("KD-CKPT-ORDER", checkpoints.path(names.LOG_START_CHECKPOINT), text, offset=log_start)

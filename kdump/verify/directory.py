@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kdump.errors import CheckpointError, KdumpError, NameFormatError
 from kdump.formats import names
-from kdump.formats.metadata_files import MetaProperties, parse_quorum_state
+from kdump.formats.metadata_files import parse_quorum_state
 from kdump.formats.names import PartitionDirName, parse_partition_dir
 from kdump.formats.uuids import format_uuid
 from kdump.storage.files import read_small
@@ -39,25 +39,30 @@ def unreadable_links(path: str) -> Iterator[Finding]:
                 yield found("KD-READ", entry.path, f"a symbolic link that cannot be followed: {error.strerror}")
 
 
+Owner = tuple[str | None, int | None] | None
+"""Cluster id and node id of the broker that a log directory belongs to; None where no meta.properties says it."""
+
+
 class Place:
-    """Where partitions were met, over all the directories of one run."""
+    """Where partitions were met, over all the directories of one run.
+
+    Only directories of the same broker are compared: replicas on several brokers are no duplicates.
+    """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, int], str] = {}
-        self._topic_ids: dict[str, tuple[bytes, str]] = {}
-        self._cluster: tuple[str, str] | None = None
-        self._node: tuple[int, str] | None = None
+        self._partitions: dict[tuple[Owner, str, int], str] = {}
+        self._topic_ids: dict[tuple[str | None, str], tuple[bytes, str]] = {}
+        self._first: tuple[Owner, str] | None = None
 
-    def partition(self, path: str, name: PartitionDirName) -> Iterator[Finding]:
+    def partition(self, path: str, name: PartitionDirName, owner: Owner) -> Iterator[Finding]:
         """A partition directory that a broker would load."""
         if name.state:
             return
-        key = name.topic, name.partition
-        other = self._seen.setdefault(key, path)
-        if other != path:
+        other = self._partitions.setdefault((owner, name.topic, name.partition), path)
+        if os.path.realpath(other) != os.path.realpath(path):
             yield found("KD-DIR-DUPLICATE", path, f"{name.topic}-{name.partition} is in {other} too")
 
-    def topic_id(self, log: PartitionLog) -> Iterator[Finding]:
+    def topic_id(self, log: PartitionLog, owner: Owner) -> Iterator[Finding]:
         """The partition's topic id against that of the other partitions of the topic. Raises OSError."""
         path = os.path.join(log.path, names.PARTITION_METADATA)
         try:
@@ -72,34 +77,33 @@ class Place:
             return
         if log.name.state in (names.DELETE, names.STRAY):
             return  # their topic's name may be cut short, or the topic be an earlier one of that name
-        topic_id, other = self._topic_ids.setdefault(log.name.topic, (metadata.topic_id, path))
+        cluster = owner[0] if owner else None
+        topic_id, other = self._topic_ids.setdefault((cluster, log.name.topic), (metadata.topic_id, path))
         if topic_id != metadata.topic_id:
             text = f"the topic id is {format_uuid(metadata.topic_id)}, in {other} it is {format_uuid(topic_id)}"
             yield found("KD-META-TOPIC-ID", path, text)
 
-    def meta_properties(self, directory: LogDirectory) -> Iterator[Finding]:
-        """meta.properties, and whether it fits that of the other log directories."""
+    def differs(self, directory: LogDirectory, owner: Owner) -> Iterator[Finding]:
+        """Whether a log directory is of the same broker as the first one."""
+        if owner is None:
+            return
         path = os.path.join(directory.path, names.META_PROPERTIES)
-        try:
-            meta = directory.meta_properties()
-        except OSError as error:
-            yield found("KD-READ", path, error.strerror or str(error))
-            return
-        except KdumpError as error:
-            yield found("KD-META-PROPERTIES", path, str(error))
-            return
-        if meta is not None:
-            yield from self._fits(path, meta)
+        first, other = self._first = self._first or (owner, path)
+        if first is not None and first != owner:
+            text = f"node {owner[1]} of cluster {owner[0]}, in {other} it is node {first[1]} of cluster {first[0]}"
+            yield found("KD-META-NODES", path, text)
 
-    def _fits(self, path: str, meta: MetaProperties) -> Iterator[Finding]:
-        if meta.cluster_id is not None:
-            cluster, other = self._cluster = self._cluster or (meta.cluster_id, path)
-            if cluster != meta.cluster_id:
-                yield found("KD-META-PROPERTIES", path, f"cluster.id is {meta.cluster_id}, in {other} it is {cluster}")
-        if meta.node_id is not None:
-            node, other = self._node = self._node or (meta.node_id, path)
-            if node != meta.node_id:
-                yield found("KD-META-PROPERTIES", path, f"the node's id is {meta.node_id}, in {other} it is {node}")
+
+def owner_of(directory: LogDirectory) -> tuple[Owner, list[Finding]]:
+    """The broker that a log directory belongs to, and what is wrong with its meta.properties."""
+    path = os.path.join(directory.path, names.META_PROPERTIES)
+    try:
+        meta = directory.meta_properties()
+    except OSError as error:
+        return None, [found("KD-READ", path, error.strerror or str(error))]
+    except KdumpError as error:
+        return None, [found("KD-META-PROPERTIES", path, str(error))]
+    return (meta.cluster_id, meta.node_id) if meta else None, []
 
 
 def clean_shutdown(directory: LogDirectory) -> Iterator[Finding]:
@@ -116,7 +120,7 @@ def clean_shutdown(directory: LogDirectory) -> Iterator[Finding]:
 def directory_names(directory: LogDirectory) -> Iterator[Finding]:
     """Directories of a log directory that are not a partition's, and temporary files."""
     for name in directory.directories:
-        if name == names.REMOTE_LOG_INDEX_CACHE_DIR or name.startswith(".kdump"):
+        if name == names.REMOTE_LOG_INDEX_CACHE_DIR:
             continue
         path = os.path.join(directory.path, name)
         try:

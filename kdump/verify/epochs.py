@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from kdump.errors import CheckpointError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.storage.partition_log import PartitionLog
+from kdump.verify.column import is_uniform
 from kdump.verify.findings import Finding, found
-from kdump.verify.log import is_uniform
 from kdump.verify.sheets import Sheet
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Batches of one epoch, one after the other: where they begin, and how many there are so far."""
+
+    epoch: int
+    path: str = ""
+    position: int = -1
+    base_offset: int = -1
+    batches: int = 0
 
 
 class EpochCheck:
@@ -28,6 +40,9 @@ class EpochCheck:
         self._log = log
         self._entries: list[EpochEntry] = []
         self._starts: list[int] = []
+        self._floor = -1  # the epoch before the last stretch's
+        self._stretch: _Stretch | None = None
+        self._passed = 0  # entries of the checkpoint that begin at or before the last batch
         self._segment = ""
         self._log_start = log_start_offset
         self._disagreement_found: Finding | None = None
@@ -65,34 +80,61 @@ class EpochCheck:
     def sheet(self, sheet: Sheet) -> Iterator[Finding]:
         """Good batches."""
         epochs = sheet.leader_epoch
-        first = epochs[0]
+        first, length = epochs[0], len(epochs)
         if is_uniform(epochs, first) and is_uniform(sheet.magic, 2):
-            yield from self._change(sheet, 0, first)
+            yield from self._rows(sheet, 0, length)
             return
-        current: int | None = None
-        for row, epoch in enumerate(epochs):
+        row = 0
+        while row < length:
             if sheet.magic[row] < 2:
-                self._disagreement_found = None  # a v0/v1 batch clears what a broker knows of the epochs before it
-                current = None
-            elif epoch != current:
-                current = epoch
-                yield from self._change(sheet, row, epoch)
+                self._disagreement_found = self._stretch = None  # a broker forgets the epochs before v0/v1 batches
+                row += 1
+                continue
+            start = row
+            while row < length and sheet.magic[row] >= 2 and epochs[row] == epochs[start]:
+                row += 1
+            yield from self._rows(sheet, start, row)
 
-    def _change(self, sheet: Sheet, row: int, epoch: int) -> Iterator[Finding]:
-        position, base = sheet.position[row], sheet.base_offset[row]
+    def _rows(self, sheet: Sheet, first: int, stop: int) -> Iterator[Finding]:
+        """The rows `first` to `stop` - 1, which have the same epoch: where they begin, and where another should."""
+        bases = sheet.base_offset
+        if self._stretch is None or sheet.leader_epoch[first] != self._stretch.epoch:
+            yield from self._begin(sheet, first)
+            self._agree(sheet, first)
+        if self._stretch is not None:
+            self._stretch.batches += stop - first
+        while self._passed < len(self._starts) and self._starts[self._passed] <= bases[stop - 1]:
+            row = bisect_left(bases, self._starts[self._passed], first, stop)
+            self._passed += 1
+            if row < stop:
+                self._agree(sheet, row)
+
+    def _begin(self, sheet: Sheet, row: int) -> Iterator[Finding]:
+        """A stretch begins: its epoch should be higher than that of the one before."""
+        epoch, position, base = sheet.leader_epoch[row], sheet.position[row], sheet.base_offset[row]
+        before, self._stretch = self._stretch, _Stretch(epoch, self._segment, position, base)
         if epoch < -1:
             yield found("KD-EPOCH-ORDER", self._segment, f"the leader epoch is {epoch}", position, base)
+        if epoch < 0:
             return
-        if epoch == -1:
-            return
-        if epoch < self.epoch:
-            text = f"leader epoch {epoch} comes after leader epoch {self.epoch}"
-            yield found("KD-EPOCH-ORDER", self._segment, text, position, base)
         if epoch > self.epoch:
-            self.epoch = epoch
-        if self._is_known and self._disagreement_found is None and base >= self._log_start:
+            self._floor, self.epoch = self.epoch, epoch
+        elif epoch < self.epoch:
+            if before and before.epoch == self.epoch and before.batches == 1 and epoch >= self._floor:
+                text = f"leader epoch {before.epoch} comes before leader epoch {epoch}"
+                yield found("KD-EPOCH-ORDER", before.path, text, before.position, before.base_offset)
+                self.epoch = epoch
+            else:
+                text = f"leader epoch {epoch} comes after leader epoch {self.epoch}"
+                yield found("KD-EPOCH-ORDER", self._segment, text, position, base)
+
+    def _agree(self, sheet: Sheet, row: int) -> None:
+        """Keep the first batch that leader-epoch-checkpoint has another epoch for."""
+        epoch, base = sheet.leader_epoch[row], sheet.base_offset[row]
+        if self._is_known and self._disagreement_found is None and epoch >= 0 and base >= self._log_start:
             text = self._disagreement(epoch, base)
             if text:
+                position = sheet.position[row]
                 self._disagreement_found = found("KD-EPOCH-CHECKPOINT", self._segment, text, position, base)
 
     def _disagreement(self, epoch: int, base: int) -> str:

@@ -15,12 +15,12 @@ from kdump.verify.sheets import BadBytes, Piece, Reading, walk
 def check_kraft_snapshot(path: str, reading: Reading) -> Iterator[Finding]:
     """All of one snapshot. What cannot be read is a finding."""
     segment = Segment(path)
-    check = LogCheck()
+    check = LogCheck(holds_metadata=True)
     first: Marker | None = None
     last: Marker | None = None
     has_batches = False
     try:
-        yield from check.open_segment(path, 0, None, was_closed=True)
+        check.open_segment(path, 0, None, was_closed=True)
         for part in walk(Piece(segment, 0, None, reading)):
             if isinstance(part, BadBytes):
                 yield from check.bad_bytes(part)

@@ -5,10 +5,9 @@ The checks work on whole columns of a sheet and look at single batches only wher
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from itertools import starmap
-from operator import gt, lt, sub
+from operator import attrgetter, gt, sub
 
 from kdump.formats.batch import (
     CODEC_MASK,
@@ -19,53 +18,65 @@ from kdump.formats.batch import (
     TRANSACTIONAL,
 )
 from kdump.formats.codecs import NAMES, ZSTD
-from kdump.storage.scan import MAX_RELATIVE_OFFSET
+from kdump.verify.column import is_uniform
 from kdump.verify.findings import Finding, found
-from kdump.verify.sheets import CRC, SIZE, TORN, ZEROS, BadBytes, Sheet
+from kdump.verify.order import OrderCheck
+from kdump.verify.sheets import CRC, GARBAGE, SIZE, TORN, ZEROS, BadBytes, Sheet
 
 MAX_SEGMENT_BYTES = (1 << 31) - 1
 KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 
-_CODES = {CRC: "KD-LOG-CRC", SIZE: "KD-LOG-SIZE", TORN: "KD-LOG-TORN", ZEROS: "KD-LOG-ZEROS"}
-
-
-def is_uniform(column: array[int], value: int) -> bool:
-    """Whether all of a column is `value`; at the speed of C."""
-    return column == array("q", (value,)) * len(column)
+_CODES = {
+    CRC: "KD-LOG-CRC",
+    SIZE: "KD-LOG-SIZE",
+    TORN: "KD-LOG-TORN",
+    GARBAGE: "KD-LOG-GARBAGE",
+    ZEROS: "KD-LOG-ZEROS",
+}
+_BY_POSITION = attrgetter("position")
 
 
 class LogCheck:
     """The state that goes from one batch of a partition's log to the next."""
 
-    def __init__(self, last_offset: int | None = None) -> None:
-        """`last_offset` is that of the batch before the first one looked at, where one is known."""
-        self.last_offset = last_offset
-        self.end_offset: int | None = None
+    def __init__(self, last_offset: int | None = None, *, holds_metadata: bool = False) -> None:
+        """`last_offset` is that of the batch before the first one looked at, where one is known.
+
+        A log that `holds_metadata` (KRaft's) has control batches that no producer wrote.
+        """
+        self._order = OrderCheck(last_offset)
+        self._holds_metadata = holds_metadata
         self._path = ""
         self._base = 0
-        self._next_base: int | None = None
         self._is_active = False
         self._was_closed = True
         self._damage: BadBytes | None = None
         self._beyond = [0, 0, 0]  # batches, records, bytes behind the first damage
-        self._overlaps = self._overflows = False
         self.is_empty = True
         self.is_damaged = False
 
-    def open_segment(self, path: str, base: int, next_base: int | None, *, was_closed: bool) -> Iterator[Finding]:
+    @property
+    def last_offset(self) -> int | None:
+        """The last offset so far; None where there is none yet."""
+        return self._order.last_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset behind the last one, which is at least the base offset of the segment at hand."""
+        last = self._order.last_offset
+        return self._base if last is None else max(self._base, last + 1)
+
+    def open_segment(self, path: str, base: int, next_base: int | None, *, was_closed: bool) -> None:
         """Go on with the segment of this base offset; the one after it, if any, has `next_base`."""
-        self._path, self._base, self._next_base = path, base, next_base
+        self._order.open_segment(path, base, next_base)
+        self._path, self._base = path, base
         self._is_active, self._was_closed = next_base is None, was_closed
         self._damage, self._beyond = None, [0, 0, 0]
-        self._overlaps = self._overflows = False
         self.is_empty, self.is_damaged = True, False
-        self.end_offset = max(base, self.end_offset or base)
-        if self.last_offset is not None and self.last_offset >= base:
-            self.last_offset = base - 1  # said of the segment before, as an overlap
-        yield from ()
 
     def close_segment(self, size: int, later: int) -> Iterator[Finding]:
         """The segment, of `size` bytes, is over; `later` segments follow."""
+        yield from self._order.close_segment()
         if size > MAX_SEGMENT_BYTES:
             yield found("KD-LOG-LARGE", self._path, f"the log has {size} bytes")
         if size == 0 and not self._is_active:
@@ -86,126 +97,69 @@ class LogCheck:
         """Bytes that are no batches."""
         position, resumed, kind, text = bad
         if kind == ZEROS and self._is_active and not self._was_closed:
-            yield found("KD-LOG-PREALLOCATED", self._path, text, position, self.last_offset)
+            yield found("KD-LOG-PREALLOCATED", self._path, text, position, self.end_offset)
             return
         self.is_damaged = True
         if self._damage is None:
             self._damage = bad
         where = f"; {resumed - position} bytes from byte {position} on"
-        expected = None if self.last_offset is None else self.last_offset + 1
-        yield found(_CODES[kind], self._path, text + where, position, expected)
+        yield found(_CODES[kind], self._path, text + where, position, self.end_offset)
 
-    def sheet(self, sheet: Sheet) -> Iterator[Finding]:
-        """Good batches."""
+    def sheet(self, sheet: Sheet) -> list[Finding]:
+        """Good batches; what is found comes in their order."""
         self.is_empty = False
         if self._damage:
             self._beyond[0] += len(sheet.position)
             self._beyond[1] += sum(count for count in sheet.count if count > 0)
             self._beyond[2] += sheet.end - sheet.position[0]
-        yield from sheet.deep
-        if is_uniform(sheet.magic, 2):
-            yield from self._batches(sheet)
+        findings = [*self._batches(sheet), *self._attributes(sheet), *self._markers(sheet), *sheet.deep]
+        if len(findings) > 1:
+            findings.sort(key=_BY_POSITION)
+        return findings
+
+    def _at(self, code: str, sheet: Sheet, row: int, message: str) -> Finding:
+        return found(code, self._path, message, sheet.position[row], sheet.last_offset[row])
+
+    def _batches(self, sheet: Sheet) -> Iterator[Finding]:
+        """Offsets, counts and producers."""
+        base, last, count = sheet.base_offset, sheet.last_offset, sheet.count
+        is_v2 = is_uniform(sheet.magic, 2)
+        if not is_v2:
+            deltas_hold = counts_hold = max(sheet.magic) < 2
+        elif base == last:
+            deltas_hold, counts_hold = True, is_uniform(count, 1)
         else:
-            yield from self._mixed(sheet)
-        yield from self._attributes(sheet)
+            deltas = list(map(sub, last, base))
+            deltas_hold = min(deltas) >= 0
+            counts_hold = all(map(gt, count, deltas)) and sum(count) == sum(deltas) + len(deltas)
+        if not (deltas_hold and self._order.in_order(sheet)):
+            yield from self._order.rows(sheet)
+        if not is_v2:
+            yield from self._magics(sheet)
+        if not (deltas_hold and counts_hold):
+            for row, magic in enumerate(sheet.magic):
+                if magic >= 2:
+                    yield from self._count(sheet, row)
+        if not (is_uniform(sheet.producer_id, -1) and is_uniform(sheet.base_sequence, -1)):
+            yield from self._producers(sheet)
+
+    def _magics(self, sheet: Sheet) -> Iterator[Finding]:
+        for row, magic in enumerate(sheet.magic):
+            if not 0 <= magic <= 2:
+                yield self._at("KD-LOG-MAGIC", sheet, row, f"the batch has magic {magic}")
+
+    def _markers(self, sheet: Sheet) -> Iterator[Finding]:
         for row, marker in sheet.markers.items():
             if marker.fault:
                 yield self._at("KD-BATCH-CONTROL", sheet, row, f"the control record is broken: {marker.fault}")
             elif marker.odd:
                 yield self._at("KD-BATCH-CONTROL-VERSION", sheet, row, f"the control record is odd: {marker.odd}")
 
-    def _at(self, code: str, sheet: Sheet, row: int, message: str) -> Finding:
-        return found(code, self._path, message, sheet.position[row], sheet.last_offset[row])
-
-    def _batches(self, sheet: Sheet) -> Iterator[Finding]:
-        """Offsets and counts where all batches are of format v2."""
-        base, last, count = sheet.base_offset, sheet.last_offset, sheet.count
-        length = len(last)
-        if base == last:
-            counts_hold = is_uniform(count, 1)
-            deltas_hold = True
-        else:
-            deltas = list(map(sub, last, base))
-            deltas_hold = min(deltas) >= 0
-            counts_hold = all(map(gt, count, deltas)) and sum(count) == sum(deltas) + length
-        before = self._base - 1 if self.last_offset is None else self.last_offset
-        if not (deltas_hold and base[0] > before and all(map(lt, last, base[1:])) and self._fits(last[-1])):
-            yield from self._rows(sheet)
-        else:
-            self.last_offset = last[-1]
-            self.end_offset = last[-1] + 1
-        if not counts_hold:
-            for row in range(length):
-                yield from self._count(sheet, row)
-        if not (is_uniform(sheet.producer_id, -1) and is_uniform(sheet.base_sequence, -1)):
-            yield from self._producers(sheet)
-
-    def _mixed(self, sheet: Sheet) -> Iterator[Finding]:
-        """The same where there are other formats too."""
-        last, length = sheet.last_offset, len(sheet.last_offset)
-        before = self._base - 1 if self.last_offset is None else self.last_offset
-        if max(sheet.magic) < 2 and before < last[0] and self._fits(last[-1]) and all(map(lt, last, last[1:])):
-            self.last_offset = last[-1]
-            self.end_offset = last[-1] + 1
-        else:
-            yield from self._rows(sheet)
-        for row in range(length):
-            magic = sheet.magic[row]
-            if not 0 <= magic <= 2:
-                yield self._at("KD-LOG-MAGIC", sheet, row, f"the batch has magic {magic}")
-            if magic >= 2:
-                yield from self._count(sheet, row)
-        if max(sheet.magic) >= 2:
-            yield from self._producers(sheet)
-
-    def _fits(self, last: int) -> bool:
-        """Whether an offset is inside the segment, above its base offset as known."""
-        if self._next_base is not None and last >= self._next_base:
-            return False
-        return last - self._base <= MAX_RELATIVE_OFFSET
-
-    def _rows(self, sheet: Sheet) -> Iterator[Finding]:
-        """Offsets, batch by batch, where something is wrong with them."""
-        before = self.last_offset
-        for row in range(len(sheet.position)):
-            base, last = sheet.base_offset[row], sheet.last_offset[row]
-            if sheet.magic[row] < 2:
-                base = last  # where a wrapper's offsets begin only its content tells
-            elif last < base:
-                yield self._at("KD-BATCH-DELTA", sheet, row, f"the last offset delta is {last - base}")
-            if base < self._base:
-                yield self._at(
-                    "KD-LOG-BASE", sheet, row, f"offset {base} is below the base offset {self._base} of the file name"
-                )
-            elif before is not None and base <= before:
-                text = f"offset {base} comes after offset {before}"
-                yield self._at("KD-LOG-ORDER", sheet, row, text)
-            if last - self._base > MAX_RELATIVE_OFFSET:
-                if not self._overflows:
-                    self._overflows = True
-                    yield self._at(
-                        "KD-LOG-OVERFLOW", sheet, row, f"offset {last} is {last - self._base} above the base offset"
-                    )
-            elif self._next_base is not None and last >= self._next_base and not self._overlaps:
-                self._overlaps = True
-                yield self._at(
-                    "KD-LOG-OVERLAP",
-                    sheet,
-                    row,
-                    f"offset {last} belongs to the next segment, whose base offset is {self._next_base}",
-                )
-            before = last if before is None else max(before, last) if self._plausible(last, before) else before
-        self.last_offset = before
-        if before is not None:
-            self.end_offset = before + 1
-
-    def _plausible(self, last: int, before: int) -> bool:
-        """Whether later offsets are to be compared with this one, or whether it is the one that is wrong."""
-        return last >= before and self._fits(last)
-
     def _count(self, sheet: Sheet, row: int) -> Iterator[Finding]:
         count = sheet.count[row]
         offsets = sheet.last_offset[row] - sheet.base_offset[row] + 1
+        if offsets <= 0:
+            yield self._at("KD-BATCH-DELTA", sheet, row, f"the last offset delta is {offsets - 1}")
         if count < 0:
             yield self._at("KD-BATCH-COUNT", sheet, row, f"the record count is {count}")
         elif count == 0:
@@ -249,28 +203,28 @@ class LogCheck:
         for row in range(len(attributes)):
             yield from starmap(
                 lambda code, text, row=row: self._at(code, sheet, row, text),
-                _attribute_faults(sheet.magic[row], attributes[row], sheet.producer_id[row]),
+                self._attribute_faults(sheet.magic[row], attributes[row], sheet.producer_id[row]),
             )
+
+    def _attribute_faults(self, magic: int, attributes: int, producer_id: int) -> Iterator[tuple[str, str]]:
+        codec = attributes & CODEC_MASK
+        if codec > ZSTD:
+            yield "KD-BATCH-CODEC", f"codec id {codec} is none that a release knows"
+        elif magic < 2 and codec == ZSTD:
+            yield "KD-BATCH-CODEC", f"{NAMES[codec]} is not allowed in format v{magic}"
+        known = KNOWN_ATTRIBUTES if magic >= 2 else CODEC_MASK | LOG_APPEND_TIME
+        if attributes & ~known:
+            yield "KD-BATCH-BITS", f"the attributes are {attributes:#x}"
+        if magic < 2:
+            return
+        if attributes & TRANSACTIONAL and producer_id < 0:
+            yield "KD-BATCH-ATTRIBUTES", "the batch is transactional, but has no producer id"
+        if attributes & CONTROL and not attributes & TRANSACTIONAL and producer_id >= 0:
+            yield "KD-BATCH-ATTRIBUTES", "the control batch has a producer id, but is not transactional"
+        if attributes & CONTROL and producer_id < 0 and not self._holds_metadata:
+            yield "KD-BATCH-ATTRIBUTES", "a control batch without a producer id, which only the metadata log has"
 
 
 def _is_plain(attributes: int) -> bool:
     """Whether v2 attributes need no look at the batch's other fields."""
     return attributes & CODEC_MASK <= ZSTD and not attributes & ~(CODEC_MASK | LOG_APPEND_TIME | DELETE_HORIZON)
-
-
-def _attribute_faults(magic: int, attributes: int, producer_id: int) -> Iterator[tuple[str, str]]:
-    codec = attributes & CODEC_MASK
-    if codec > ZSTD:
-        yield "KD-BATCH-CODEC", f"codec id {codec} is none that a release knows"
-    elif magic < 2 and codec == ZSTD:
-        yield "KD-BATCH-CODEC", f"{NAMES[codec]} is not allowed in format v{magic}"
-    if magic < 2:
-        if attributes & ~(CODEC_MASK | LOG_APPEND_TIME):
-            yield "KD-BATCH-BITS", f"the attributes are {attributes:#x}"
-        return
-    if attributes & ~KNOWN_ATTRIBUTES:
-        yield "KD-BATCH-BITS", f"the attributes are {attributes:#x}"
-    if attributes & TRANSACTIONAL and producer_id < 0:
-        yield "KD-BATCH-ATTRIBUTES", "the batch is transactional, but has no producer id"
-    if attributes & CONTROL and not attributes & TRANSACTIONAL and producer_id >= 0:
-        yield "KD-BATCH-ATTRIBUTES", "the control batch has a producer id, but is not transactional"

@@ -12,6 +12,7 @@ from kdump.blocks import BatchBlock
 from kdump.formats.batch import ABORT, CODEC_MASK, COMMIT, CONTROL, HEADER_SIZE
 from kdump.records import BadBatch, Record, records_of
 from kdump.storage.log_file import LogFile
+from kdump.verify.column import is_uniform
 
 MARKER_SIZE = 78
 _SHAPE = b"\x20\0\0\0\x08"  # length 16, attributes, timestamp delta and offset delta 0, key of 4 bytes
@@ -42,7 +43,7 @@ def markers_of(log: LogFile, block: BatchBlock, first: int, stop: int) -> dict[i
     """The markers of the control batches among the rows `first` to `stop` - 1, by row counted from `first`."""
     attributes = block.attributes
     column = attributes[first:stop]
-    if max(column) < CONTROL:
+    if not column[0] & CONTROL and is_uniform(column, column[0]):
         return {}
     return {
         row - first: _marker(log, block, row)

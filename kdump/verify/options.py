@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.verify.alike import MOST_ALIKE
 from kdump.verify.findings import CATALOGUE, SEVERITIES, Finding
 from kdump.verify.timestamps import RETENTION_MS
 
@@ -22,8 +23,9 @@ class Options:
     since_checkpoint    only segments that reach past the recovery point, as recovery would
     drops_pages         give the pages read back to the system
     limit               bytes that one batch may decompress to
-    select, ignore      code patterns (KD-LOG-*): what to report, and what not
+    select, ignore      code patterns (KD-LOG-*): what to report, and what not; what could not be read is always chosen
     severities          (code pattern, severity), the last one that fits counts
+    most_alike          findings of one code in one file that are given one by one; 0: all
     deadline            moment of time.monotonic() after which no further segment is begun
     progress            told of every path and how many bytes of it have been read since it was last told
     """
@@ -38,6 +40,7 @@ class Options:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     severities: tuple[tuple[str, str], ...] = ()
+    most_alike: int = MOST_ALIKE
     deadline: float | None = None
     progress: Callable[[str, int], object] | None = None
 
@@ -53,7 +56,8 @@ class Options:
     def weigh(self, finding: Finding) -> Finding | None:
         """The finding with the severity asked for; None where it is not wanted."""
         code = finding.code
-        if self.select and not any(fnmatchcase(code, pattern) for pattern in self.select):
+        is_chosen = not self.select or code == "KD-READ" or any(fnmatchcase(code, each) for each in self.select)
+        if not is_chosen:
             return None
         if any(fnmatchcase(code, pattern) for pattern in self.ignore):
             return None

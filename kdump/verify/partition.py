@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from kdump.errors import CorruptIndexError
 from kdump.formats import names
 from kdump.storage.files import read_small
 from kdump.storage.partition_log import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.verify.checkpoints import Checkpoints, check_partition
-from kdump.verify.directory import Place, directory_state, partition_files, unreadable_links
+from kdump.verify.directory import Owner, Place, directory_state, partition_files, unreadable_links
+from kdump.verify.entries import fits_preallocation
 from kdump.verify.epochs import EpochCheck
 from kdump.verify.findings import Finding, found
-from kdump.verify.indexes import OffsetIndexCheck, TimeIndexCheck, fits_preallocation
 from kdump.verify.log import LogCheck
+from kdump.verify.offset_index import OffsetIndexCheck
 from kdump.verify.options import Options
 from kdump.verify.producers import ProducerCheck
 from kdump.verify.sheets import BadBytes, Part
 from kdump.verify.snapshots import check_snapshot, stray_offsets
+from kdump.verify.time_index import TimeIndexCheck
 from kdump.verify.timestamps import TimestampCheck
 from kdump.verify.txn import check_txn_index
 
@@ -44,13 +47,14 @@ class PartitionCheck:
         segments: list[Segment],
         checkpoints: Checkpoints,
         place: Place,
+        owner: Owner,
         options: Options,
         now: int,
         *,
         was_closed: bool,
         before: Before | None = None,
     ) -> None:
-        """`segments` are those to look at.
+        """`segments` are those to look at, `owner` is the broker that the partition belongs to.
 
         `position` is how far into the log of the segment at hand the parts have led, `last_good` where the last good
         batch begins, in bytes.
@@ -60,10 +64,12 @@ class PartitionCheck:
         self._segments = segments
         self._checkpoints = checkpoints
         self._place = place
+        self._owner = owner
+        self._options = options
         self._was_closed = was_closed
-        self._is_whole = len(segments) == len(log.segments) and before is None
         before = before or Before()
-        self._logs = LogCheck(before.last_offset)
+        is_metadata = log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC
+        self._logs = LogCheck(before.last_offset, holds_metadata=is_metadata)
         self._epochs = EpochCheck(log, self._log_start(), before.leader_epoch)
         self._producers = ProducerCheck(now)
         self._times = TimestampCheck(now, options.retention_ms)
@@ -71,7 +77,7 @@ class PartitionCheck:
         self._offset_index: OffsetIndexCheck | None = None
         self._time_index: TimeIndexCheck | None = None
         self._number = -1
-        self._has_lost = False
+        self._has_lost = self._has_unread = False
 
     def _log_start(self) -> int:
         name = self.log.name
@@ -84,19 +90,14 @@ class PartitionCheck:
         """What the next segment's check has to know of the log before it."""
         return Before(self._logs.last_offset, self._epochs.epoch)
 
-    @property
-    def is_damaged(self) -> bool:
-        """Whether bytes of the log could not be trusted, so that what was in them is not known."""
-        return self._has_lost
-
     def start(self) -> Iterator[Finding]:
         """What can be said before the log is walked."""
         yield from directory_state(self.log)
         yield from self._guarded(self.log.path, unreadable_links(self.log.path))
         if self.log.name is not None:
-            yield from self._place.partition(self.log.path, self.log.name)
+            yield from self._place.partition(self.log.path, self.log.name, self._owner)
         metadata = os.path.join(self.log.path, names.PARTITION_METADATA)
-        yield from self._guarded(metadata, self._place.topic_id(self.log))
+        yield from self._guarded(metadata, self._place.topic_id(self.log, self._owner))
         yield from partition_files(self.log)
         yield from self._guarded(self._epochs.path, self._epochs.read())
         yield from self._stray_snapshots()
@@ -106,6 +107,8 @@ class PartitionCheck:
             yield from checks
         except OSError as error:
             yield unreadable(path, error)
+        except CorruptIndexError as error:  # the file has shrunk since it was opened
+            yield found("KD-READ", path, str(error))
 
     def _stray_snapshots(self) -> Iterator[Finding]:
         bases = {segment.base_offset for segment in self.log.segments}
@@ -146,7 +149,7 @@ class PartitionCheck:
         self.position = self.last_good = 0
         path = segment.log_path
         closed = self._was_closed
-        yield from self._logs.open_segment(path, base, next_base, was_closed=closed)
+        self._logs.open_segment(path, base, next_base, was_closed=closed)
         self._epochs.open_segment(path)
         self._producers.open_segment(path)
         self._times.open_segment(path)
@@ -174,12 +177,12 @@ class PartitionCheck:
         self._times.sheet(part)
         yield from self._guarded(self._offset_index.path, self._offset_index.sheet(part))
         covered = self._offset_index.covered(part)
-        yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered))
+        yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered, self._times.largest))
 
     def unread(self, error: OSError) -> Iterator[Finding]:
         """The segment's log could not be read, or not to its end."""
         assert self._segment is not None
-        self._has_lost = True
+        self._has_lost = self._has_unread = True
         yield unreadable(self._segment.log_path, error)
 
     def close_segment(self, *, was_read: bool) -> Iterator[Finding]:
@@ -204,16 +207,25 @@ class PartitionCheck:
             yield unreadable(segment.log_path, error)
             return
         yield from self._logs.close_segment(status.st_size, len(self._segments) - self._number - 1)
-        yield from self._times.close_segment(status.st_mtime_ns // 1_000_000)
+        yield from self._guarded(segment.log_path, self._held(segment, status.st_mtime_ns // 1_000_000))
         yield from self._guarded(offset_index.path, offset_index.finish())
         has_batches = not self._logs.is_empty
-        closing = time_index.finish(self._times.largest, has_batches=has_batches, is_damaged=self._logs.is_damaged)
+        closing = time_index.finish(has_batches=has_batches, is_damaged=self._logs.is_damaged)
         yield from self._guarded(time_index.path, closing)
         index = segment.path(names.TXN_INDEX)
         checks = check_txn_index(
-            segment, self._producers.aborted, self._producers.abort_markers, knows_log=not self._logs.is_damaged
+            segment,
+            self._producers.aborted,
+            self._producers.abort_markers,
+            knows_log=not self._logs.is_damaged,
+            has_lost=self._has_lost,
         )
         yield from self._guarded(index, checks)
+
+    def _held(self, segment: Segment, modified: int) -> Iterator[Finding]:
+        holder = self._times.holder
+        record = holder.record(segment, decompresses=self._options.deep) if holder else None
+        yield from self._times.close_segment(modified, record)
 
     def finish(self) -> Iterator[Finding]:
         """The last segment is over."""
@@ -221,13 +233,14 @@ class PartitionCheck:
             yield from self._snapshot(offset, compares=offset == self._logs.end_offset)
         if not self._has_lost:
             yield from self._producers.finish()
-        end_offset = self._logs.end_offset
+        end_offset = self._logs.end_offset if self._segments and not self._has_unread else None
         yield from self._epochs.finish(end_offset)
         name = self.log.name
-        if name is not None and not name.state and end_offset is not None and self._segments:
+        if name is not None and not name.state and end_offset is not None:
             partition = name.topic, name.partition
+            start_offset = self.log.segments[0].base_offset
             yield from check_partition(
-                self._checkpoints, partition, self.log.segments[0].base_offset, end_offset
+                self._checkpoints, partition, start_offset, end_offset, was_closed=self._was_closed
             )
 
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.sequences import MAX_SEQUENCE, last_sequence
+from kdump.verify.column import is_uniform
 from kdump.verify.findings import Finding, found
-from kdump.verify.log import is_uniform
 from kdump.verify.sheets import Sheet
 
 HANGING_MS = 900_000 + 300_000
@@ -34,11 +34,16 @@ class Producer:
 
 
 class AbortedHere(NamedTuple):
-    """An aborted transaction as the log has it; `position` is the byte position of its marker."""
+    """An aborted transaction as the log has it; `position` is the byte position of its marker.
+
+    The last stable offset that a broker had behind the marker is the second of `stable` or, for what the log lacks, may
+    be anything up to the first.
+    """
 
     producer_id: int
     first_offset: int
     position: int
+    stable: tuple[int, int]
 
 
 class ProducerCheck:
@@ -53,6 +58,8 @@ class ProducerCheck:
         self._next_offset: int | None = None
         self._aborted: dict[int, AbortedHere] = {}
         self._markers: dict[int, int] = {}
+        self._open: dict[int, int] = {}  # first offset of every open transaction by producer, the earliest one first
+        self._first_offset: int | None = None
 
     def open_segment(self, path: str) -> None:
         """Go on with this segment."""
@@ -74,7 +81,6 @@ class ProducerCheck:
             sheet.attributes,
             sheet.max_timestamp,
         )
-        producers = self._producers
         for row, (number, epoch, sequence, base, last, attributes, timestamp) in enumerate(zip(*columns, strict=True)):
             if sheet.magic[row] < 2:
                 self._next_offset = last + 1
@@ -82,66 +88,61 @@ class ProducerCheck:
             if self._next_offset is not None and base > self._next_offset:
                 self._missing += base - self._next_offset
             self._next_offset = last + 1
+            if self._first_offset is None:
+                self._first_offset = base
             if number < 0:
                 continue
-            producer = producers.get(number)
+            producer = self._producers.get(number)
             if attributes & CONTROL:
                 yield from self._marker(sheet, row, number, epoch, producer)
                 continue
             if producer is None:
-                producer = producers[number] = Producer(epoch)
-            elif epoch != producer.epoch:
-                if epoch < producer.epoch:
-                    yield self._at(
-                        "KD-PRODUCER-EPOCH",
-                        sheet,
-                        row,
-                        f"producer {number} goes back from epoch {producer.epoch} to epoch {epoch}",
-                    )
-                elif sequence > self._missing - producer.missing and producer.last_sequence >= 0:
-                    yield self._at(
-                        "KD-PRODUCER-SEQUENCE",
-                        sheet,
-                        row,
-                        f"producer {number} begins epoch {epoch} with sequence {sequence} instead of 0",
-                    )
-                producer.epoch = epoch
-            elif producer.last_sequence >= 0 and sequence >= 0:
-                wanted = producer.last_sequence + 1 if producer.last_sequence < MAX_SEQUENCE else 0
-                if (sequence - wanted) % (MAX_SEQUENCE + 1) > self._missing - producer.missing:
-                    yield self._at(
-                        "KD-PRODUCER-SEQUENCE",
-                        sheet,
-                        row,
-                        f"producer {number} of epoch {epoch} goes from sequence {producer.last_sequence} to {sequence}",
-                    )
+                producer = self._producers[number] = Producer(epoch)
+            elif fault := self._fault(producer, number, epoch, sequence):
+                yield self._at(*fault, sheet, row)
+            producer.epoch = epoch
             producer.last_sequence = last_sequence(sequence, last - base)
             producer.last_offset = last
             producer.timestamp = timestamp
             producer.missing = self._missing
             if attributes & TRANSACTIONAL:
                 if producer.txn_first_offset < 0:
-                    producer.txn_first_offset = base
+                    producer.txn_first_offset = self._open[number] = base
                     producer.txn_position = sheet.position[row]
                     producer.txn_path = self._path
             elif producer.txn_first_offset >= 0:
-                yield self._at(
-                    "KD-TXN-MIXED",
-                    sheet,
-                    row,
-                    f"producer {number} has a transaction open from offset {producer.txn_first_offset} on, this batch"
-                    " is not part of it",
-                )
+                text = f"producer {number} has a transaction open from offset {producer.txn_first_offset} on, this"
+                yield self._at("KD-TXN-MIXED", f"{text} batch is not part of it", sheet, row)
+
+    def _fault(self, producer: Producer, number: int, epoch: int, sequence: int) -> tuple[str, str] | None:
+        """What is wrong with a batch's producer epoch or sequence after the batches of the producer before."""
+        may_skip = self._missing - producer.missing
+        if epoch < producer.epoch:
+            return "KD-PRODUCER-EPOCH", f"producer {number} goes back from epoch {producer.epoch} to epoch {epoch}"
+        if producer.last_sequence < 0:
+            return None
+        if epoch > producer.epoch:
+            if sequence > may_skip:
+                text = f"producer {number} begins epoch {epoch} with sequence {sequence} instead of 0"
+                return "KD-PRODUCER-SEQUENCE", text
+        elif sequence >= 0:
+            wanted = producer.last_sequence + 1 if producer.last_sequence < MAX_SEQUENCE else 0
+            if (sequence - wanted) % (MAX_SEQUENCE + 1) > may_skip:
+                text = f"producer {number} of epoch {epoch} goes from sequence {producer.last_sequence} to {sequence}"
+                return "KD-PRODUCER-SEQUENCE", text
+        return None
 
     def _pass(self, sheet: Sheet) -> None:
         """Batches without producers: how many offsets are missing between them."""
         last = sheet.last_offset
-        if self._next_offset is not None and is_uniform(sheet.magic, 2):
+        if self._first_offset is None:
+            self._first_offset = max(sheet.base_offset[0], 0)
+        if self._producers and self._next_offset is not None and is_uniform(sheet.magic, 2):
             there = sum(last) - sum(sheet.base_offset) + len(last)
             self._missing += max(0, last[-1] + 1 - self._next_offset - there)
         self._next_offset = last[-1] + 1
 
-    def _at(self, code: str, sheet: Sheet, row: int, message: str) -> Finding:
+    def _at(self, code: str, message: str, sheet: Sheet, row: int) -> Finding:
         return found(code, self._path, message, sheet.position[row], sheet.base_offset[row])
 
     def _marker(self, sheet: Sheet, row: int, number: int, epoch: int, producer: Producer | None) -> Iterator[Finding]:
@@ -153,15 +154,25 @@ class ProducerCheck:
             producer = self._producers[number] = Producer(epoch)
         elif epoch < producer.epoch:
             text = f"the marker of producer {number} has epoch {epoch}, its batches have epoch {producer.epoch}"
-            yield self._at("KD-PRODUCER-EPOCH", sheet, row, text)
+            yield self._at("KD-PRODUCER-EPOCH", text, sheet, row)
         if epoch != producer.epoch:
             producer.epoch, producer.last_sequence, producer.last_offset = epoch, -1, -1
+        first = producer.txn_first_offset
+        self._open.pop(number, None)
         if marker.type == ABORT:
             self._markers[offset] = number
-            if producer.txn_first_offset >= 0:
-                self._aborted[offset] = AbortedHere(number, producer.txn_first_offset, sheet.position[row])
+            if first >= 0:
+                self._aborted[offset] = AbortedHere(number, first, sheet.position[row], self._stable(offset))
         producer.txn_first_offset = -1
         producer.timestamp = marker.timestamp
+
+    def _stable(self, offset: int) -> tuple[int, int]:
+        """What a broker's last stable offset was behind the marker at `offset`, whose own transaction is over.
+
+        A transaction from before the log was open still where it is up to the first of the two; else it is the second.
+        """
+        stable = next(iter(self._open.values()), offset + 1)
+        return stable if self._missing else (self._first_offset or 0) - 1, stable
 
     @property
     def aborted(self) -> dict[int, AbortedHere]:

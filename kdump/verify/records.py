@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from operator import lt
+from itertools import accumulate
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import CodecError, KdumpError
 from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD
+from kdump.formats.codecs import LZ4, ZSTD
 from kdump.formats.faults import fault_error
 from kdump.formats.message_set import LENGTH, key_size_at
 from kdump.payloads import Stretch, inflate
+from kdump.verify.column import increases, is_sorted
 from kdump.verify.findings import Finding, found
 from kdump.verify.values import ValueCheck, value_check
 
@@ -30,13 +32,18 @@ class DeepCheck:
         self._records = RecordBlock()
         self._values: ValueCheck | None = value_check(topic)
         self._found: list[Finding] = []
+        self.base_offsets: dict[int, int] = {}
         self._open = -1  # the row whose records fill more than one record block, and what is known of them
         self._last_offset = -1
         self._largest = -1
 
     def findings(self, block: BatchBlock, first: int, stop: int) -> list[Finding]:
-        """What is wrong with the records of the rows `first` to `stop` - 1, which the block must hold."""
+        """What is wrong with the records of the rows `first` to `stop` - 1, which the block must hold.
+
+        `base_offsets` then has the first offset in each v0/v1 wrapper, by row.
+        """
         self._found = []
+        self.base_offsets = {}
         row = first
         while row < stop:
             stretch = inflate(block, row, stop, self._limit)
@@ -64,14 +71,18 @@ class DeepCheck:
             self._broken(block, stop, stretch.error or fault_error(stretch.fault or (0, 0, 0)))
 
     def _broken(self, block: BatchBlock, row: int, error: KdumpError) -> None:
-        if block.attributes[row] & CONTROL and block.magic[row] >= 2:
-            return  # said of the marker already
+        attributes, magic = block.attributes[row], block.magic[row]
+        highest = ZSTD if magic >= 2 else LZ4
+        if magic >= 2 and (attributes & CONTROL or block.count[row] < 0):
+            return  # said of the marker, or of the count
+        if attributes & CODEC_MASK > highest:
+            return  # said of the attributes
         code = "KD-BATCH-CODEC" if isinstance(error, CodecError) else "KD-BATCH-RECORDS"
         self._report(code, block, row, f"the records of the batch cannot all be read: {error}")
 
     def _decoded(self, block: BatchBlock, stretch: Stretch, unfinished: bool) -> None:
         records = self._records
-        if not records.length:
+        if not records.length or (self._values is None and self._fit(block)):
             return
         start, length = 0, records.length
         rows = records.row
@@ -95,6 +106,33 @@ class DeepCheck:
                     )
             start = stop
 
+    def _fit(self, block: BatchBlock) -> bool:
+        """Whether the records decoded last are all those of whole v2 batches, and as the headers of these say.
+
+        Few batches are not so; this looks at all columns at once, which is much faster than batch by batch.
+        """
+        records = self._records
+        length = records.length
+        first, stop = records.row[0], records.row[length - 1] + 1
+        if self._open >= 0 or min(block.magic[first:stop]) < 2:
+            return False
+        counts = block.count[first:stop]
+        ends = list(accumulate(counts))
+        if ends[-1] != length or min(counts) < 1:
+            return False
+        offsets = records.offset[:length]
+        if [offsets[end - 1] for end in ends] != block.last_offset[first:stop].tolist():
+            return False
+        starts = [0, *ends[:-1]]
+        if [offsets[start] for start in starts] != block.base_offset[first:stop].tolist() or not increases(offsets):
+            return False
+        times = records.timestamp[:length]
+        if is_sorted(times):
+            largest = [times[end - 1] for end in ends]
+        else:
+            largest = [max(times[start:end]) for start, end in zip(starts, ends, strict=True)]
+        return largest == block.max_timestamp[first:stop].tolist()
+
     def _is_complete(self, block: BatchBlock, row: int) -> bool:
         """Whether decoding stopped behind the last record of a batch."""
         records = self._records
@@ -105,17 +143,20 @@ class DeepCheck:
         records = self._records
         continued = row == self._open
         first = records.offset[start]
+        if block.base_offset[row] < 0 and block.magic[row] < 2 and not continued:
+            self.base_offsets[row] = first
         if stop - start == 1:
             last, largest, sorted_ = first, records.timestamp[start], True
         else:
             offsets = records.offset[start:stop]
             last, largest = offsets[-1], max(records.timestamp[start:stop])
-            sorted_ = all(map(lt, offsets, offsets[1:]))
+            sorted_ = increases(offsets)
         if continued:
             largest = max(largest, self._largest)
             sorted_ = sorted_ and first > self._last_offset
         if not sorted_:
-            self._report("KD-BATCH-OFFSETS", block, row, _order_text(records.offset[start:stop], self._last_offset))
+            before = self._last_offset if continued else -1
+            self._report("KD-BATCH-OFFSETS", block, row, _order_text(records.offset[start:stop], before))
         elif last > block.last_offset[row] or (not continued and first < block.base_offset[row]):
             self._report(
                 "KD-BATCH-OFFSETS",

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 from kdump.errors import NameFormatError
@@ -19,8 +21,9 @@ from kdump.storage.log_directory import LogDirectory
 from kdump.storage.open import open_directory
 from kdump.storage.partition_log import PartitionLog
 from kdump.storage.segment import Segment
+from kdump.verify.alike import MOST_ALIKE, Alike
 from kdump.verify.checkpoints import Checkpoints, read_checkpoints, stale_lines
-from kdump.verify.directory import Place, clean_shutdown, directory_names, unreadable_links
+from kdump.verify.directory import Owner, Place, clean_shutdown, directory_names, owner_of, unreadable_links
 from kdump.verify.findings import Finding
 from kdump.verify.kraft import check_kraft_snapshot
 from kdump.verify.options import Options
@@ -44,6 +47,7 @@ def verify(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     severities: Mapping[str, str] | None = None,
+    most_alike: int = MOST_ALIKE,
 ) -> Iterator[Finding]:
     """The findings of log directories, partition directories and files; the keywords are the fields of Options.
 
@@ -61,18 +65,43 @@ def verify(
         select=tuple(select),
         ignore=tuple(ignore),
         severities=tuple((severities or {}).items()),
+        most_alike=most_alike,
     )
     options.check()
     return Verification(options).run([os.fspath(path) for path in paths])
 
 
+class Around(NamedTuple):
+    """The log directory around partitions: its checkpoints, whether all logs were closed in order, its broker."""
+
+    checkpoints: Checkpoints
+    was_closed: bool
+    owner: Owner
+
+
+class Share(NamedTuple):
+    """The part of a run that one of several processes does: the partitions number `first` to `stop` - 1 of all.
+
+    What is found around the partitions of a log directory goes with its first one. Without `stop`, the rest.
+    """
+
+    first: int = 0
+    stop: int | None = None
+
+    def has(self, number: int) -> bool:
+        """Whether a partition is in it."""
+        return number >= self.first and (self.stop is None or number < self.stop)
+
+
+EVERYTHING = Share()
+
+
 class _Partition(NamedTuple):
-    """A partition to check; findings about the directory around it come `ahead` of it and `behind` it."""
+    """A partition to check; `only` what concerns the files whose names begin so."""
 
     log: PartitionLog
     segments: list[Segment]
-    checkpoints: Checkpoints
-    was_closed: bool
+    around: Around
     before: Before | None = None
     only: str = ""
 
@@ -102,8 +131,8 @@ _Task = _Partition | _Opening | Piece | _Closing | _Said
 class Verification:
     """One run. `mark` tells, once the deadline has ended it, where the next run is to go on."""
 
-    def __init__(self, options: Options, mark: Mark | None = None) -> None:
-        """`mark` is where an earlier run over the same paths was ended."""
+    def __init__(self, options: Options, mark: Mark | None = None, share: Share = EVERYTHING) -> None:
+        """`mark` is where an earlier run over the same paths was ended; `share` what of the whole is to be done."""
         self.mark: Mark | None = None
         self.partitions = self.segments = self.bytes = 0
         self.on_partition: Callable[[str], object] | None = None
@@ -111,7 +140,9 @@ class Verification:
         self._now = int(time.time() * 1000) if options.now is None else options.now
         self._jobs = options.jobs or os.cpu_count() or 1
         self._place = Place()
+        self._alike = Alike(options.most_alike)
         self._resume = mark
+        self._share = share
         self._check: PartitionCheck | None = None
         self._only = ""
         self._is_open = False  # whether a segment is, and its log could be read so far
@@ -132,10 +163,9 @@ class Verification:
                 yield weighed
 
     def _findings(self, paths: list[str]) -> Iterator[Finding]:
-        work = _walked if self._jobs > 1 else None
-        for task, result in ordered(self._tasks(paths), work, self._jobs):
+        for task, result in ordered(self._tasks(paths), _walked, _is_ahead, self._jobs):
             if isinstance(task, _Said):
-                yield from task.findings
+                yield from self._alike.first(task.findings)
                 continue
             if isinstance(task, _Partition):
                 yield from self._start(task)
@@ -147,7 +177,7 @@ class Verification:
                     self.mark = Mark(
                         self._check.log.path, task.segment.base_offset, last.last_offset, last.leader_epoch
                     )
-                    return
+                    break
                 self._is_open, self._serial = True, False
                 self.segments += 1
                 yield from self._chosen(self._check.open_segment(task.segment))
@@ -157,6 +187,8 @@ class Verification:
                 yield from self._chosen(self._check.close_segment(was_read=self._is_open))
             else:
                 yield from self._chosen(self._check.finish())
+                yield from self._alike.rest()
+        yield from self._alike.rest()
 
     def _is_late(self) -> bool:
         """Whether the time is up; one segment at least is checked in every run."""
@@ -171,20 +203,21 @@ class Verification:
         self._check = PartitionCheck(
             task.log,
             task.segments,
-            task.checkpoints,
+            task.around.checkpoints,
             self._place,
+            task.around.owner,
             self._options,
             self._now,
-            was_closed=task.was_closed,
+            was_closed=task.around.was_closed,
             before=task.before,
         )
         yield from self._chosen(self._check.start())
 
     def _chosen(self, findings: Iterator[Finding]) -> Iterator[Finding]:
         """Where a single file was asked for, what concerns it."""
-        if not self._only:
-            return findings
-        return (finding for finding in findings if os.path.basename(finding.path).startswith(self._only))
+        if self._only:
+            findings = (finding for finding in findings if os.path.basename(finding.path).startswith(self._only))
+        return self._alike.first(findings)
 
     def _piece(
         self, check: PartitionCheck, piece: Piece, result: list[Part] | BaseException | None
@@ -230,6 +263,7 @@ class Verification:
         resume = self._resume
         if resume is not None and not os.path.isdir(resume.partition):
             resume = None  # it is gone: start over
+        share, number = self._share, 0
         for path in paths:
             if not os.path.isdir(path):
                 yield from self._file_tasks(path)
@@ -237,32 +271,39 @@ class Verification:
             try:
                 place = open_directory(path)
             except (OSError, NameFormatError) as error:
-                known = error if isinstance(error, OSError) else OSError(22, str(error))
-                yield _Said([unreadable(path, known)])
+                if share.has(number):
+                    known = error if isinstance(error, OSError) else OSError(22, str(error))
+                    yield _Said([unreadable(path, known)])
                 continue
             if isinstance(place, PartitionLog):
-                logs: Iterable[str] = [path]
-                checkpoints, was_closed = _around(path)
+                logs = [path]
+                around = _around(path)
             else:
-                checkpoints, was_closed = Checkpoints(path), place.clean_shutdown
-                said = self._directory(place, checkpoints)
                 logs = [os.path.join(path, name) for name in place.partition_names]
-                if resume is None:
-                    yield _Said(said)
-            for folder in logs:
-                if resume is not None and folder != resume.partition:
+                around, findings = self._directory(place)
+                if resume is None and share.has(number):
+                    yield _Said(findings)
+            for at, folder in enumerate(logs, number):
+                if share.stop is not None and at >= share.stop:
+                    return
+                if not share.has(at) or (resume is not None and folder != resume.partition):
+                    self._pass(folder, around.owner)
                     continue
-                yield from self._partition_tasks(folder, checkpoints, was_closed, resume)
+                yield from self._partition_tasks(folder, around, resume)
                 resume = None
+            number += len(logs)
 
-    def _directory(self, directory: LogDirectory, checkpoints: Checkpoints) -> list[Finding]:
+    def _directory(self, directory: LogDirectory) -> tuple[Around, list[Finding]]:
+        checkpoints = Checkpoints(directory.path)
         found = [*read_checkpoints(directory, checkpoints)]
         try:
             found += unreadable_links(directory.path)
         except OSError as error:
             found.append(unreadable(directory.path, error))
         found += directory_names(directory)
-        found += self._place.meta_properties(directory)
+        owner, faults = owner_of(directory)
+        found += faults
+        found += self._place.differs(directory, owner)
         found += clean_shutdown(directory)
         present = {
             (name.topic, name.partition)
@@ -270,11 +311,17 @@ class Verification:
             if name.state in (names.LIVE, names.FUTURE)
         }
         found += stale_lines(checkpoints, present)
-        return found
+        return Around(checkpoints, directory.clean_shutdown, owner), found
 
-    def _partition_tasks(
-        self, folder: str, checkpoints: Checkpoints, was_closed: bool, resume: Mark | None
-    ) -> Iterator[_Task]:
+    def _pass(self, folder: str, owner: Owner) -> None:
+        """A partition that an earlier run has checked: others are compared with it."""
+        with suppress(OSError):
+            log = PartitionLog(folder)
+            if log.name is not None:
+                for _ in chain(self._place.partition(folder, log.name, owner), self._place.topic_id(log, owner)):
+                    pass
+
+    def _partition_tasks(self, folder: str, around: Around, resume: Mark | None) -> Iterator[_Task]:
         try:
             log = PartitionLog(folder)
         except OSError as error:
@@ -285,11 +332,11 @@ class Verification:
             segments = [segment for segment in segments if segment.base_offset >= resume.base_offset]
             before = Before(resume.last_offset, resume.leader_epoch)
         elif self._options.since_checkpoint and log.name is not None:
-            recovery = checkpoints.of(names.RECOVERY_POINT_CHECKPOINT, (log.name.topic, log.name.partition))
+            recovery = around.checkpoints.of(names.RECOVERY_POINT_CHECKPOINT, (log.name.topic, log.name.partition))
             segments = log.segments_from(recovery or 0) if log.segments else []
         if log.name is not None and log.name.state == names.DELETE:
             segments = []
-        yield _Partition(log, segments, checkpoints, was_closed, before)
+        yield _Partition(log, segments, around, before)
         reading = self._reading(log)
         yield from self._segment_tasks(segments, reading)
         yield from self._snapshot_tasks(log, reading)
@@ -299,10 +346,7 @@ class Verification:
         for segment in segments:
             size = _size(segment.log_path)
             yield _Opening(segment, size)
-            if self._jobs > 1:
-                yield from pieces_of(segment, reading, size)
-            else:
-                yield Piece(segment, 0, None, reading)
+            yield from pieces_of(segment, reading, size)
             yield _Closing(segment)
 
     def _snapshot_tasks(self, log: PartitionLog, reading: Reading) -> Iterator[_Task]:
@@ -324,10 +368,10 @@ class Verification:
             yield _Said(check_kraft_snapshot(path, reading._replace(topic=names.CLUSTER_METADATA_TOPIC)))
             return
         if says.kind in names.OFFSET_CHECKPOINTS or says.kind in (names.META_PROPERTIES, names.CLEAN_SHUTDOWN):
-            around = self._directory(LogDirectory(folder or "."), Checkpoints(folder or "."))
-            yield _Said([finding for finding in around if os.path.basename(finding.path) == name])
+            _, findings = self._directory(LogDirectory(folder or "."))
+            yield _Said([finding for finding in findings if os.path.basename(finding.path) == name])
             return
-        checkpoints, was_closed = _around(folder or ".")
+        around = _around(folder or ".")
         at = [n for n, segment in enumerate(log.segments) if segment.base_offset == says.offset]
         if says.state and says.kind == names.LOG:
             segments = [Segment(path)]
@@ -337,7 +381,8 @@ class Verification:
         only = name.partition(".")[0] if says.kind == names.LOG else name
         before = Before() if is_segment and at and at[0] else None
         is_rolled = bool(at) and at[0] + 1 < len(log.segments)
-        yield _Partition(log, segments, checkpoints, was_closed or is_rolled, before, only)
+        around = around._replace(was_closed=around.was_closed or is_rolled)
+        yield _Partition(log, segments, around, before, only)
         yield from self._segment_tasks(segments, reading)
         yield _Closing(None)
 
@@ -358,17 +403,17 @@ def look(path: str) -> None:
         raise NameFormatError(f"{path}: not the name of a file that Kafka writes")
 
 
-def _around(folder: str) -> tuple[Checkpoints, bool]:
-    """The checkpoints beside a partition directory, and whether its logs were closed in order."""
+def _around(folder: str) -> Around:
+    """What is around a partition directory; what is wrong with it is said where the log directory is verified."""
     parent = os.path.dirname(os.path.abspath(folder))
     checkpoints = Checkpoints(parent)
     try:
         directory = LogDirectory(parent)
     except OSError:
-        return checkpoints, False
+        return Around(checkpoints, False, None)
     for _ in read_checkpoints(directory, checkpoints):
-        pass  # said where the log directory itself is verified
-    return checkpoints, directory.clean_shutdown
+        pass
+    return Around(checkpoints, directory.clean_shutdown, owner_of(directory)[0])
 
 
 def _size(path: str) -> int:
@@ -378,8 +423,13 @@ def _size(path: str) -> int:
         return 0
 
 
+def _is_ahead(task: _Task) -> bool:
+    """Whether a thread may do a task ahead of its turn."""
+    return isinstance(task, Piece) and task.ahead
+
+
 def _walked(task: _Task) -> list[Part] | None:
-    """What a thread does ahead of its turn."""
+    """The parts of a piece that is small enough to be kept as a whole."""
     return list(walk(task)) if isinstance(task, Piece) and task.ahead else None
 
 

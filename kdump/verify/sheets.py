@@ -1,7 +1,8 @@
 """The batch table of a log as the checks see it: sheets of columns, in order, with the damage between them.
 
 A log is walked once. `walk` gives it piece by piece; pieces of one log that are cut at index entries can be walked by
-several threads (kernels release the interpreter's lock), and what they give is put back in order.
+several threads (kernels release the interpreter's lock), and what they give is put back in order. The pieces are the
+same for any number of threads, and so is all that is found.
 """
 
 from __future__ import annotations
@@ -13,25 +14,34 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from kdump.errors import CorruptIndexError
+from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.faults import BLOCK_FULL, END, PARTIAL, UNDERSIZED
 from kdump.storage.files import open_for_reading
-from kdump.storage.log_file import BUFFER_SIZE, LogFile
-from kdump.storage.scan import Damage, Run, scan
+from kdump.storage.log_file import LogFile
+from kdump.storage.scan import MAX_RELATIVE_OFFSET, Damage, Run, only_zeros, scan
 from kdump.storage.segment import Segment
 from kdump.verify.findings import Finding
 from kdump.verify.markers import Marker, markers_of
 from kdump.verify.records import DeepCheck
 
-PIECE_BYTES = 8 << 20
+PIECE_BYTES = 16 << 20
+SHEET_ROWS = 1024
+SHEET_BYTES = 16 << 20
+"""A sheet ends with the run of batches that reaches one of the two: the checks of a sheet cost more than its rows."""
+AHEAD = 2
+OFFSET_SIZE = 8
 
-CRC, SIZE, TORN, ZEROS = "crc", "size", "torn", "zeros"
+CRC, SIZE, TORN, GARBAGE, ZEROS = "crc", "size", "torn", "garbage", "zeros"
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
 class Sheet(NamedTuple):
-    """Consecutive good batches: the columns of kdump.blocks, `markers` by row, and what a deep look found."""
+    """Consecutive good batches: the columns of kdump.blocks, `markers` by row, and what a deep look found.
+
+    A deep look knows the base offsets of v0/v1 wrappers too.
+    """
 
     position: array[int]
     size: array[int]
@@ -54,9 +64,23 @@ class Sheet(NamedTuple):
         """The byte position behind the last batch."""
         return self.position[-1] + self.size[-1]
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it is as large as sheets are to be."""
+        return len(self.position) >= SHEET_ROWS or self.end - self.position[0] >= SHEET_BYTES
+
+    def extend(self, other: Sheet) -> None:
+        """Add the batches that follow."""
+        rows = len(self.position)
+        for column, more in zip(self[:13], other[:13], strict=True):
+            column.extend(more)
+        for row, marker in other.markers.items():
+            self.markers[rows + row] = marker
+        self.deep.extend(other.deep)
+
 
 class BadBytes(NamedTuple):
-    """Bytes that cannot be trusted, from `position` up to `resumed`; `kind` is CRC, SIZE, TORN or ZEROS."""
+    """Bytes that cannot be trusted, from `position` up to `resumed`; `kind` is CRC, SIZE, TORN, GARBAGE or ZEROS."""
 
     position: int
     resumed: int
@@ -101,24 +125,39 @@ def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
     segment, start, stop, reading, _ = piece
     with segment.open_log() as log, PageDropper(log.path, reading.drops_pages) as pages:
         deep = DeepCheck(segment.log_path, reading.topic, reading.limit) if reading.deep else None
+        expected = segment.base_offset
+        held: Sheet | None = None
         for part in scan(log, segment.base_offset, start, stop, whole=reading.deep):
             if isinstance(part, Damage):
-                yield classified(log, part, stop)
+                if held:
+                    yield held
+                    held = None
+                yield classified(log, part, expected, stop)
                 continue
             first = part.first
+            expected = part.block.last_offset[part.stop - 1] + 1
             while first < part.stop and part.block.position[first] < resume_after:
                 first += 1
             if first < part.stop:
                 sheet = sheet_of(log, Run(part.block, first, part.stop), deep)
-                yield sheet
-                pages.drop(start, sheet.end)
+                if held:
+                    held.extend(sheet)
+                else:
+                    held = sheet
+                if held.is_full:
+                    yield held
+                    pages.drop(start, held.end)
+                    held = None
+        if held:
+            yield held
         pages.drop(start, log.size if stop is None else stop, last=True)
 
 
 def sheet_of(log: LogFile, run: Run, deep: DeepCheck | None) -> Sheet:
     """A run as a sheet of its own; the run's block may be reused afterwards."""
     block, first, stop = run
-    return Sheet(
+    findings = deep.findings(block, first, stop) if deep else []
+    sheet = Sheet(
         block.position[first:stop],
         block.size[first:stop],
         block.base_offset[first:stop],
@@ -133,29 +172,44 @@ def sheet_of(log: LogFile, run: Run, deep: DeepCheck | None) -> Sheet:
         block.count[first:stop],
         block.leader_epoch[first:stop],
         markers_of(log, block, first, stop),
-        deep.findings(block, first, stop) if deep else [],
+        findings,
     )
+    if deep:
+        for row, base in deep.base_offsets.items():
+            sheet.base_offset[row - first] = base
+    return sheet
 
 
-def classified(log: LogFile, damage: Damage, stop: int | None = None) -> BadBytes:
-    """Which kind of damage it is, by the frame that stands where it begins."""
-    position, resumed, text = damage
+def classified(log: LogFile, damage: Damage, expected: int, stop: int | None = None) -> BadBytes:
+    """Which kind of damage it is, by the frame that stands where it begins; `expected` is the next absolute offset."""
+    position, resumed, text = damage.position, damage.resumed, damage.text
     end = log.size if stop is None else min(stop, log.size)
     entry = log.entry_at(position, end)
     if entry.status == BLOCK_FULL:
         return BadBytes(position, resumed, SIZE if "minimum allowed overhead" in text else CRC, text)
     if entry.status in (END, PARTIAL) and resumed >= end:
-        if _is_zero(log, position, end):
+        if only_zeros(log, position, end):
             return BadBytes(position, resumed, ZEROS, f"{end - position} bytes of zeros up to the end")
-        return BadBytes(position, resumed, TORN, text)
-    if entry.status == UNDERSIZED and entry.size == 0 and resumed >= end and _is_zero(log, position, end):
+        if begins_batch(log.read(position, HEADER_SIZE), expected):
+            return BadBytes(position, resumed, TORN, text)
+        return BadBytes(position, resumed, GARBAGE, "bytes up to the end that are not the beginning of a batch")
+    if entry.status == UNDERSIZED and entry.size == 0 and resumed >= end and only_zeros(log, position, end):
         return BadBytes(position, resumed, ZEROS, text)
     return BadBytes(position, resumed, SIZE, text)
 
 
-def _is_zero(log: LogFile, position: int, end: int) -> bool:
-    pieces = (log.read(at, min(BUFFER_SIZE, end - at)) for at in range(position, end, BUFFER_SIZE))
-    return all(piece.count(0) == len(piece) for piece in pieces)
+def begins_batch(data: bytes, expected: int) -> bool:
+    """Whether bytes at the end of a log, too few for a batch, can be the beginning of one from offset `expected` on."""
+    offset = data[:OFFSET_SIZE]
+    unknown = OFFSET_SIZE - len(offset)
+    lowest = int.from_bytes(offset, "big") << 8 * unknown
+    highest = lowest + (1 << 8 * unknown) - 1
+    if highest < expected or lowest > expected + MAX_RELATIVE_OFFSET:
+        return False
+    size = data[OFFSET_SIZE:LOG_OVERHEAD]
+    if size and size[0] & 0x80:
+        return False
+    return len(data) < FRAME_SIZE or data[MAGIC_AT] <= 2
 
 
 class PageDropper:
@@ -205,35 +259,41 @@ def pieces_of(segment: Segment, reading: Reading, size: int) -> list[Piece]:
 
 
 def ordered(
-    tasks: Iterable[Task], work: Callable[[Task], Result] | None, jobs: int, ahead: int = 2
+    tasks: Iterable[Task], work: Callable[[Task], Result | None], takes: Callable[[Task], bool], jobs: int
 ) -> Iterator[tuple[Task, Result | BaseException | None]]:
     """Each task with what `work` made of it, or the exception that it raised, in the tasks' order.
 
-    Up to `ahead` tasks a thread are begun before they are asked for. Without `work` the result is None.
+    With several `jobs`, those tasks that threads should take are begun before they are asked for: two for each thread.
     """
-    if work is None:
+
+    def tried(task: Task) -> Result | BaseException | None:
+        try:
+            return work(task)
+        except Exception as error:
+            return error
+
+    if jobs == 1:
         for task in tasks:
-            yield task, None
+            yield task, tried(task)
         return
     from concurrent.futures import Future, ThreadPoolExecutor
 
+    begun: deque[tuple[Task, Future[Result | BaseException | None] | None]] = deque()
+    free = AHEAD * jobs  # how many more may be begun
     with ThreadPoolExecutor(jobs, thread_name_prefix="kdump-verify") as pool:
-        begun: deque[tuple[Task, Future[Result]]] = deque()
-        waiting = iter(tasks)
         try:
-            while True:
-                while len(begun) < jobs * ahead:
-                    try:
-                        task = next(waiting)
-                    except StopIteration:
-                        break
-                    begun.append((task, pool.submit(work, task)))
-                if not begun:
-                    return
-                task, future = begun.popleft()
-                error = future.exception()
-                yield task, error if error is not None else future.result()
+            for task in tasks:
+                future = pool.submit(tried, task) if takes(task) else None
+                free -= future is not None
+                begun.append((task, future))
+                while begun and not free:
+                    first, done = begun.popleft()
+                    free += done is not None
+                    yield first, tried(first) if done is None else done.result()
+            while begun:
+                first, done = begun.popleft()
+                yield first, tried(first) if done is None else done.result()
         finally:
             for _, future in begun:
-                future.cancel()
-
+                if future is not None:
+                    future.cancel()

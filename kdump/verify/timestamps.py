@@ -5,13 +5,18 @@ Retention by time goes by a segment's largest timestamp, and stops at the first 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import time
+from array import array
 from collections.abc import Iterator
-from operator import le
+from itertools import pairwise
+from typing import NamedTuple
 
-from kdump.formats.batch import LOG_APPEND_TIME
+from kdump import kernels
+from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
+from kdump.records import Record, records_of
+from kdump.storage.segment import Segment
+from kdump.verify.column import is_uniform
 from kdump.verify.findings import Finding, found
-from kdump.verify.log import is_uniform
 from kdump.verify.sheets import Sheet
 
 FUTURE_MS = 3_600_000
@@ -22,6 +27,7 @@ RETENTION_MS = 604_800_000
 
 PLAUSIBLE_FROM = 946_684_800_000  # the year 2000
 _DAY = 86_400_000
+_YEAR_10000 = 253_402_300_800_000
 _UNITS = (("seconds", 1, 1000), ("microseconds", 1000, 1), ("nanoseconds", 1_000_000, 1))
 
 
@@ -45,6 +51,50 @@ def distance(ms: int) -> str:
     return f"{ms // _DAY} days" if ms < 1000 * _DAY else f"{ms // (365 * _DAY)} years"
 
 
+def shown(timestamp: int) -> str:
+    """A timestamp (ms) as number and, where it has one, as time of day (UTC)."""
+    if not 0 <= timestamp < _YEAR_10000:
+        return str(timestamp)
+    return f"{timestamp} ({time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(timestamp // 1000))})"
+
+
+class Holder(NamedTuple):
+    """The batch by whose timestamp a segment is kept: its fields as in kdump.blocks."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    magic: int
+    attributes: int
+    producer_id: int
+
+    def record(self, segment: Segment, *, decompresses: bool) -> int | None:
+        """The offset of the first record with the timestamp; None where only the whole batch can be named.
+
+        Raises OSError.
+        """
+        if self.attributes & LOG_APPEND_TIME and self.magic:
+            return None
+        if self.attributes & CODEC_MASK and not decompresses:
+            return None
+        if self.base_offset == self.last_offset:
+            return self.last_offset
+        with segment.open_log() as log:
+            block = log.batch_at(self.position, self.size)
+        for record in records_of(block, 0, block.length):
+            if isinstance(record, Record) and record.timestamp == self.max_timestamp:
+                return record.offset
+        return None
+
+
+def _falls(times: array[int]) -> tuple[int, int]:
+    """How many batches are older than the one before, and the first of them; those without a timestamp are not."""
+    older = [later >= 0 and earlier > later for earlier, later in pairwise(times)]
+    return sum(older), older.index(True) + 1 if any(older) else -1
+
+
 class _Tally:
     """How many batches have something, and the first of them."""
 
@@ -54,11 +104,12 @@ class _Tally:
         self.count = 0
         self.position = self.first_offset = self.timestamp = self.producer = -1
 
-    def add(self, sheet: Sheet, row: int) -> None:
+    def add(self, sheet: Sheet, row: int, timestamp: int) -> None:
         if not self.count:
             self.position = sheet.position[row]
-            self.first_offset = max(sheet.base_offset[row], 0) or sheet.last_offset[row]
-            self.timestamp = sheet.max_timestamp[row]
+            base = sheet.base_offset[row]
+            self.first_offset = base if base >= 0 else sheet.last_offset[row]
+            self.timestamp = timestamp
             self.producer = sheet.producer_id[row]
         self.count += 1
 
@@ -74,8 +125,8 @@ class TimestampCheck:
         self._reset()
 
     def _reset(self) -> None:
-        self.largest = -1
-        self._row: tuple[int, int, int, int] | None = None  # position, base and last offset, producer of the largest
+        self.largest = self._last = -1
+        self.holder: Holder | None = None
         self._future, self._negative, self._absent, self._order = _Tally(), _Tally(), _Tally(), _Tally()
         self._units: dict[str, _Tally] = {}
         self._batches = 0
@@ -92,53 +143,56 @@ class TimestampCheck:
         """Good batches."""
         times = sheet.max_timestamp
         self._batches += len(times)
-        if times[0] >= self.largest and all(map(le, times, times[1:])):
-            lowest, largest = times[0], times[-1]
-            if largest > self.largest:
-                self._hold(sheet, bisect_left(times, largest))
-        else:
-            lowest, largest = min(times), max(times)
-            self._disorder(sheet)
-            if largest > self.largest:
-                self._hold(sheet, times.index(largest))
+        lowest, largest, falls, first_fall, _ = kernels.survey(times)
+        if lowest < 0:
+            falls, first_fall = _falls(times)
+        if self._last > times[0] >= 0:
+            self._order.add(sheet, 0, times[0])
+        if falls:
+            self._order.add(sheet, first_fall, times[first_fall])
+            self._order.count += falls - 1
+        self._last = times[-1]
+        if largest > self.largest:
+            self._hold(sheet, times.index(largest))
         if lowest < PLAUSIBLE_FROM or largest > self._now + FUTURE_MS:
             for row, timestamp in enumerate(times):
                 if not PLAUSIBLE_FROM <= timestamp <= self._now + FUTURE_MS:
                     self._odd(sheet, row, timestamp)
-        if min(sheet.base_timestamp) < -1:
+        if sheet.base_timestamp != times and kernels.survey(sheet.base_timestamp)[0] < -1:
             for row, timestamp in enumerate(sheet.base_timestamp):
                 if timestamp < -1 and times[row] >= -1:
-                    self._negative.add(sheet, row)
+                    self._negative.add(sheet, row, timestamp)
         self._types(sheet)
 
     def _hold(self, sheet: Sheet, row: int) -> None:
         self.largest = sheet.max_timestamp[row]
-        self._row = sheet.position[row], sheet.base_offset[row], sheet.last_offset[row], sheet.producer_id[row]
-
-    def _disorder(self, sheet: Sheet) -> None:
-        largest = self.largest
-        for row, timestamp in enumerate(sheet.max_timestamp):
-            if timestamp >= largest:
-                largest = timestamp
-            elif timestamp >= 0:
-                self._order.add(sheet, row)
+        self.holder = Holder(
+            sheet.position[row],
+            sheet.size[row],
+            sheet.base_offset[row],
+            sheet.last_offset[row],
+            sheet.max_timestamp[row],
+            sheet.magic[row],
+            sheet.attributes[row],
+            sheet.producer_id[row],
+        )
 
     def _odd(self, sheet: Sheet, row: int, timestamp: int) -> None:
         if timestamp == -1:
             if sheet.magic[row] > 0:
-                self._absent.add(sheet, row)
+                self._absent.add(sheet, row, timestamp)
         elif timestamp < 0:
-            self._negative.add(sheet, row)
+            self._negative.add(sheet, row, timestamp)
         elif unit := unit_of(timestamp, self._now):
-            self._units.setdefault(unit, _Tally()).add(sheet, row)
+            self._units.setdefault(unit, _Tally()).add(sheet, row, timestamp)
         elif timestamp > self._now + FUTURE_MS:
-            self._future.add(sheet, row)
+            self._future.add(sheet, row, timestamp)
 
     def _types(self, sheet: Sheet) -> None:
         """Look for a single batch whose timestamp type differs from that of all others."""
         attributes = sheet.attributes
         first = attributes[0]
-        if is_uniform(attributes, first) and sheet.magic[0] > 0 and min(sheet.magic) > 0:
+        if is_uniform(attributes, first) and is_uniform(sheet.magic, sheet.magic[0]) and sheet.magic[0] > 0:
             kinds: list[int] = [first & LOG_APPEND_TIME] * min(2, len(attributes))
         else:
             kinds = [a & LOG_APPEND_TIME if magic > 0 else -1 for a, magic in zip(attributes, sheet.magic, strict=True)]
@@ -151,25 +205,25 @@ class TimestampCheck:
                     self._type_changes = 3  # more than one batch has the other type
                 self._type = kind
 
-    def close_segment(self, modified: int) -> Iterator[Finding]:
-        """The segment is over; its .log was last modified at `modified` (ms)."""
+    def close_segment(self, modified: int, record: int | None) -> Iterator[Finding]:
+        """The segment is over; its .log was last modified at `modified` (ms), `record` is the holder's, if known."""
         if not self._batches:
             return
         for unit, tally in self._units.items():
             yield self._unit(unit, tally)
         if self._future.count:
             ahead = distance(self._future.timestamp - self._now)
-            yield self._said("KD-TIME-FUTURE", self._future, f"up to {self.largest} ms; the first is {ahead} ahead")
+            yield self._said("KD-TIME-FUTURE", self._future, f"up to {shown(self.largest)}; the first is {ahead} ahead")
         if self._negative.count:
             yield self._said("KD-TIME-NEGATIVE", self._negative, f"the first is {self._negative.timestamp}")
         if self._absent.count:
             yield self._said("KD-TIME-ABSENT", self._absent, "no timestamp")
         if self._order.count:
-            yield self._said("KD-TIME-ORDER", self._order, "older than what comes before them")
+            yield self._said("KD-TIME-ORDER", self._order, "older than the batch before")
         if self._type_changes == 2 and self._odd_type:
             text = "the batch's timestamp type is not that of all the other batches of the segment"
             yield found("KD-TIME-TYPE", self._path, text, *self._odd_type)
-        yield self._held(modified)
+        yield self._held(modified, record)
 
     def _said(self, code: str, tally: _Tally, text: str) -> Finding:
         producer = f" (producer {tally.producer})" if tally.producer >= 0 else ""
@@ -183,16 +237,18 @@ class TimestampCheck:
         text = f"{tally.timestamp} is a time in {unit}; as ms it is {distance(off)} {side} the clock, {effect}"
         return self._said("KD-TIME-UNIT", tally, text)
 
-    def _held(self, modified: int) -> Finding:
-        if self.largest < 0 or self._row is None:
-            until = modified + self._retention
-            text = f"no timestamp, so the file's time counts ({modified}): with retention.ms={self._retention} held"
-            return found("KD-TIME-HELD", self._path, f"{text} until {until}")
-        position, base, last, producer = self._row
-        who = f" of producer {producer}" if producer >= 0 else ""
-        records = f"offset {last}" if base in (last, -1) else f"offsets {base} to {last}"
-        text = (
-            f"the largest timestamp {self.largest} is that of the batch{who} with {records}: with"
-            f" retention.ms={self._retention} the segment is held until {self.largest + self._retention}"
-        )
-        return found("KD-TIME-HELD", self._path, text, position, last)
+    def _held(self, modified: int, record: int | None) -> Finding:
+        rule = f"with retention.ms={self._retention} the segment is held until"
+        holder = self.holder
+        if self.largest < 0 or holder is None:
+            until = shown(modified + self._retention)
+            text = f"no timestamp, so the file's time counts, {shown(modified)}: {rule} {until}"
+            return found("KD-TIME-HELD", self._path, text)
+        who = f" of producer {holder.producer_id}" if holder.producer_id >= 0 else ""
+        base, last = holder.base_offset, holder.last_offset
+        batch = f"the batch{who} with offset{f' {last}' if base in (last, -1) else f's {base} to {last}'}"
+        which = batch if record is None else f"the record at offset {record} in {batch}"
+        until = shown(self.largest + self._retention)
+        text = f"the largest timestamp {shown(self.largest)} is that of {which}: {rule} {until}"
+        offset = last if record is None else record
+        return found("KD-TIME-HELD", self._path, text, holder.position, offset)

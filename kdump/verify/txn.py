@@ -12,11 +12,12 @@ from kdump.verify.producers import AbortedHere
 
 
 def check_txn_index(
-    segment: Segment, aborted: Mapping[int, AbortedHere], markers: Mapping[int, int], *, knows_log: bool
+    segment: Segment, aborted: Mapping[int, AbortedHere], markers: Mapping[int, int], *, knows_log: bool, has_lost: bool
 ) -> Iterator[Finding]:
     """Hold the index against the segment's aborted transactions and ABORT markers, by the markers' offsets.
 
-    Unless the log is known as a whole (`knows_log`), entries without a marker are not objected to. Raises OSError.
+    Unless the segment is known as a whole (`knows_log`), entries without a marker are not objected to; where something
+    of the log so far `has_lost`, neither are last stable offsets. Raises OSError.
     """
     path = segment.path(names.TXN_INDEX)
     missing = dict(aborted)
@@ -33,17 +34,22 @@ def check_txn_index(
                     yield found("KD-TXN-ORPHAN", path, f"{text}: there is none", position, txn.last_offset)
                 continue
             known = missing.pop(txn.last_offset, None)
-            if known and txn.first_offset > known.first_offset:
-                text = f"entry {number} begins at offset {txn.first_offset}, its transaction at {known.first_offset}"
-                yield found("KD-TXN-ENTRY", path, text, position, txn.first_offset)
-    for offset, (producer, first, position) in missing.items():
-        yield found(
-            "KD-TXN-MISSING",
-            path,
-            f"the transaction of producer {producer} from offset {first} on, aborted at offset {offset} (byte"
-            f" {position} of the log), has no entry",
-            offset=offset,
-        )
+            if known and (text := _fault(txn, known, has_lost=has_lost)):
+                yield found("KD-TXN-ENTRY", path, f"entry {number} {text}", position, txn.first_offset)
+    for offset, here in missing.items():
+        text = f"the transaction of producer {here.producer_id} from offset {here.first_offset} on, aborted at offset"
+        text += f" {offset} (byte {here.position} of the log), has no entry"
+        yield found("KD-TXN-MISSING", path, text, offset=offset)
+
+
+def _fault(txn: AbortedTxn, known: AbortedHere, *, has_lost: bool) -> str:
+    """How an entry contradicts the log; empty where it does not."""
+    if txn.first_offset > known.first_offset:
+        return f"begins at offset {txn.first_offset}, its transaction at {known.first_offset}"
+    lowest, stable = known.stable
+    if not has_lost and txn.last_stable_offset != stable and not 0 <= txn.last_stable_offset <= lowest:
+        return f"has the last stable offset {txn.last_stable_offset}, by the log it was {stable}"
+    return ""
 
 
 def _entries(segment: Segment, path: str) -> Iterator[tuple[int, AbortedTxn | None, Finding | None]]:
@@ -59,6 +65,9 @@ def _entries(segment: Segment, path: str) -> Iterator[tuple[int, AbortedTxn | No
                 code = "KD-TXN-VERSION" if txn.version_seen > 0 else "KD-TXN-ENTRY"
                 text = f"entry {number} has version {txn.version}"
                 yield number, None, found(code, path, text, position, txn.last_offset)
+            elif 0 <= txn.first_offset <= txn.last_offset < segment.base_offset:
+                text = f"entry {number} ends at offset {txn.last_offset}, the segment begins at {segment.base_offset}"
+                yield number, None, found("KD-TXN-BASE", path, text, position, txn.last_offset)
             elif txn.last_offset <= before or not 0 <= txn.first_offset <= txn.last_offset:
                 text = f"entry {number} is out of order: {txn}"
                 yield number, None, found("KD-TXN-ENTRY", path, text, position, txn.last_offset)

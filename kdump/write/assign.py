@@ -12,10 +12,10 @@ from struct import Struct
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import InvalidRecordError
-from kdump.formats.batch import CODEC_MASK, CONTROL, CRC_START, LOG_APPEND_TIME, TRANSACTIONAL
+from kdump.formats.batch import CODEC_MASK, CONTROL, CRC_START, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.batch import MAGIC_AT as MAGIC_BYTE
 from kdump.formats.checksums import crc32, crc32c
-from kdump.formats.codecs import compress
+from kdump.formats.codecs import ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
 from kdump.formats.faults import fault_error
 from kdump.formats.message_set import CRC
@@ -24,6 +24,7 @@ from kdump.records import BadBatch, records_of
 from kdump.write.config import LogConfig
 from kdump.write.errors import InvalidTimestampError, UnsupportedForMessageFormatError
 from kdump.write.incoming import CLIENT, source_codec
+from kdump.write.packing import check_headers
 
 _OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
@@ -33,6 +34,8 @@ _LEADER_EPOCH_AT, _CRC_V2_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 12, 17, 21, 35
 _CRC_V1_AT, _ATTRIBUTES_V1_AT, _TIMESTAMP_V1_AT = 12, 17, 18
 
 _KEPT = CONTROL | TRANSACTIONAL
+_KNOWN_V1 = CODEC_MASK | LOG_APPEND_TIME
+_KNOWN = _KNOWN_V1 | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 
 
 class OffsetAssigner:
@@ -54,8 +57,10 @@ class OffsetAssigner:
         magic = self.config.record_version
         source = source_codec(block)
         target = source if self.config.codec is None else self.config.codec
-        if (source or target or block.magic[0] >= 2) and block.length > 1:
+        if (source or block.magic[0] >= 2) and block.length > 1:
             raise InvalidRecordError("Compressed outer record has more than one batch")
+        if target == ZSTD and magic < 2:
+            raise UnsupportedForMessageFormatError(f"ZStandard compression is not supported for magic {magic}")
         in_place = source == target and (magic > 0 or not source)
         if block.attributes[0] & CONTROL and block.magic[0] >= 2 and not source:
             in_place, target = True, source
@@ -86,9 +91,7 @@ class OffsetAssigner:
                 ("Idempotent", block.producer_id[row] >= 0),
             ):
                 if has:
-                    raise UnsupportedForMessageFormatError(
-                        f"{what} records cannot be used with magic version {magic}"
-                    )
+                    raise UnsupportedForMessageFormatError(f"{what} records cannot be used with magic version {magic}")
 
     def _check_client_batch(self, block: BatchBlock, row: int) -> None:
         first, last, count = block.base_offset[row], block.last_offset[row], block.count[row]
@@ -204,22 +207,27 @@ class OffsetAssigner:
         return sum(1 for _ in records_of(block, row, row + 1))
 
     def _stamp_batch(self, block: BatchBlock, row: int, data: bytearray, max_timestamp: int) -> None:
-        attributes = _typed(block.attributes[row], append_time=self.config.log_append_time)
-        if attributes == block.attributes[row] and max_timestamp == block.max_timestamp[row]:
+        if self._is_stamped(block, row, max_timestamp):
             return
+        attributes = _typed(block.attributes[row] & _KNOWN, append_time=self.config.log_append_time)
         at, end = block.position[row], block.position[row] + block.size[row]
         _ATTRIBUTES.pack_into(data, at + _ATTRIBUTES_AT, attributes)
         _TIMESTAMP.pack_into(data, at + _MAX_TIMESTAMP_AT, max_timestamp)
         CRC.pack_into(data, at + _CRC_V2_AT, crc32c(memoryview(data)[at + CRC_START : end]))
 
     def _stamp_message(self, block: BatchBlock, row: int, data: bytearray, timestamp: int) -> None:
-        attributes = _typed(block.attributes[row], append_time=self.config.log_append_time)
-        if attributes == block.attributes[row] and timestamp == block.max_timestamp[row]:
+        if self._is_stamped(block, row, timestamp):
             return
+        attributes = _typed(block.attributes[row] & _KNOWN_V1, append_time=self.config.log_append_time)
         at, end = block.position[row], block.position[row] + block.size[row]
-        data[at + _ATTRIBUTES_V1_AT] = attributes & 0xFF
+        data[at + _ATTRIBUTES_V1_AT] = attributes
         _TIMESTAMP.pack_into(data, at + _TIMESTAMP_V1_AT, timestamp)
         CRC.pack_into(data, at + _CRC_V1_AT, crc32(memoryview(data)[at + MAGIC_BYTE : end]))
+
+    def _is_stamped(self, block: BatchBlock, row: int, max_timestamp: int) -> bool:
+        """Whether the batch has the timestamp type of the topic and this max timestamp (ms) already."""
+        is_append_time = bool(block.attributes[row] & LOG_APPEND_TIME)
+        return is_append_time == self.config.log_append_time and max_timestamp == block.max_timestamp[row]
 
     def _rebuilt(
         self, block: BatchBlock, next_offset: int, leader_epoch: int, magic: int, codec: int, now: int
@@ -229,6 +237,7 @@ class OffsetAssigner:
         for record in records_of(block):
             if isinstance(record, BadBatch):
                 raise record.error
+            check_headers(record.headers, magic)
             records.append(
                 NewRecord(next_offset + len(records), record.timestamp, record.key, record.value, record.headers)
             )

@@ -32,6 +32,22 @@ _NUMBERS = {
 _POLICIES = frozenset({"delete", "compact"})
 _COMPRESSION = {PRODUCER: None, "uncompressed": 0, **{name: codec for codec, name in enumerate(NAMES) if codec}}
 
+_SERVER_NAMES = {
+    "segment.bytes": "log.segment.bytes",
+    "segment.ms": "log.roll.ms",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "index.interval.bytes": "log.index.interval.bytes",
+    "max.message.bytes": "message.max.bytes",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "preallocate": "log.preallocate",
+    "cleanup.policy": "log.cleanup.policy",
+    MESSAGE_FORMAT: "log.message.format.version",
+}
+
 PROPERTIES = frozenset(
     {*_NUMBERS, "message.timestamp.type", "preallocate", "cleanup.policy", "compression.type", MESSAGE_FORMAT}
 )
@@ -70,10 +86,11 @@ class LogConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, index_per_batch: bool = True) -> LogConfig:
-        """The configuration with these properties of a topic; those of other names do not matter here.
+        """The configuration with these properties of a topic, or the server's for it where the topic has none.
 
-        Raises ConfigError.
+        Properties of other names do not matter here. Raises ConfigError.
         """
+        properties = _of_server(properties) | dict(properties)
         values: dict[str, int] = {
             field: _number(name, properties[name], least, most)
             for name, (field, least, most) in _NUMBERS.items()
@@ -115,6 +132,10 @@ class LogConfig:
         return TopicConfig(
             self.index_interval_bytes, self.segment_index_bytes, self.record_version, self.producer_id_expiration_ms
         )
+
+
+def _of_server(properties: Mapping[str, str]) -> dict[str, str]:
+    return {name: properties[server] for name, server in _SERVER_NAMES.items() if server in properties}
 
 
 def _number(name: str, text: str, least: int, most: int) -> int:

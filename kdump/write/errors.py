@@ -77,3 +77,15 @@ class UnsupportedForMessageFormatError(AppendError):
 
 class RollError(AppendError):
     """There is already a segment where the new one would begin."""
+
+
+class OffsetOutOfRangeError(AppendError):
+    """A log start offset or a high watermark would lie outside of the log."""
+
+    exception = "OffsetOutOfRangeException"
+
+
+class FencedLeaderEpochError(AppendError):
+    """A leader of an epoch before that of the log would write."""
+
+    exception = "FencedLeaderEpochException"

@@ -9,7 +9,7 @@ from kdump.blocks import BatchBlock
 from kdump.errors import CorruptRecordError, InvalidRecordError
 from kdump.formats.batch import CODEC_MASK, MIN_SIZE_FIELD
 from kdump.formats.faults import BLOCK_FULL, UNDERSIZED
-from kdump.write.errors import RecordTooLargeError
+from kdump.write.errors import OffsetsOutOfOrderError, RecordTooLargeError, UnexpectedAppendOffsetError
 
 CLIENT = "client"
 COORDINATOR = "coordinator"
@@ -85,6 +85,26 @@ class BatchReader:
                 raise CorruptRecordError(
                     f"Record is corrupt (stored crc = {block.crc[row]}) in topic partition {self.partition}."
                 )
+
+    def check_offsets(self, block: BatchBlock, info: AppendInfo, end_offset: int, log_start_offset: int) -> None:
+        """What the offsets of a follower's append have to be, for a log between these two (absolute).
+
+        Raises OffsetsOutOfOrderError, UnexpectedAppendOffsetError.
+        """
+        offsets = block.last_offset[: block.length]
+        if any(second <= first for first, second in zip([-1, *offsets], offsets, strict=False)):
+            raise OffsetsOutOfOrderError(
+                f"Out of order offsets found in append to {self.partition}: {', '.join(map(str, offsets))}"
+            )
+        known = info.first_offset != UNKNOWN_OFFSET
+        first = info.first_offset if known else offsets[0]
+        if first < end_offset:
+            raise UnexpectedAppendOffsetError(
+                f"Unexpected offset in append to {self.partition}."
+                f" {'First offset' if known else 'last offset of the first batch'} {first} is less than the next offset"
+                f" {end_offset}. First 10 offsets in append: {', '.join(map(str, offsets[:10]))}, last offset in"
+                f" append: {info.last_offset}. Log start offset = {log_start_offset}"
+            )
 
     def too_large(self, size: int, max_size: int) -> RecordTooLargeError:
         """The refusal of a batch of `size` bytes."""

@@ -1,4 +1,10 @@
-"""The files beside the partitions of a log directory, kept as a broker keeps them: checkpoints, clean shutdown, id."""
+"""The files beside the partitions of a log directory, kept as a broker keeps them: checkpoints, clean shutdown, id.
+
+with LogDirWriter("/tmp/data", durable=False) as log_dir:
+    orders = log_dir.create_log("orders", 0, LogConfig(segment_bytes=1 << 20), topic_id=bytes(15) + b"\\1")
+    orders.append(...)
+    log_dir.close(clean=False)     # as a killed broker leaves it; else the `with` closes it in order
+"""
 
 from __future__ import annotations
 
@@ -13,9 +19,10 @@ from kdump.formats.metadata_files import CleanShutdown, format_clean_shutdown
 from kdump.formats.names import parse_partition_dir, partition_dir_name
 from kdump.formats.uuids import format_uuid
 from kdump.storage.files import read_small
+from kdump.write.clocks import Clock, Jitter, random_jitter, wall_clock
 from kdump.write.config import LogConfig
-from kdump.write.files import replace_file, sync_directory
-from kdump.write.log_writer import Clock, Jitter, LogWriter, random_jitter, wall_clock
+from kdump.write.files import base_offsets, replace_file, sync_directory
+from kdump.write.log_writer import LogWriter
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -37,13 +44,22 @@ def read_offsets(log_dir: str, checkpoint: str) -> dict[Partition, int]:
     return {(topic, partition): offset for topic, partition, offset in entries}
 
 
-def write_offsets(log_dir: str, checkpoint: str, offsets: dict[Partition, int], *, durable: bool = True) -> None:
-    """Write an offset checkpoint. Raises OSError."""
+def write_offsets(
+    log_dir: str,
+    checkpoint: str,
+    offsets: dict[Partition, int],
+    *,
+    durable: bool = True,
+    like: os.stat_result | None = None,
+) -> None:
+    """Write an offset checkpoint; a new one with the owner and mode of `like`. Raises OSError."""
     entries = (OffsetCheckpointEntry(topic, partition, offset) for (topic, partition), offset in offsets.items())
-    replace_file(os.path.join(log_dir, checkpoint), format_offset_checkpoint(entries), durable=durable)
+    replace_file(os.path.join(log_dir, checkpoint), format_offset_checkpoint(entries), durable=durable, like=like)
 
 
-def note_offsets(log_dir: str, logs: dict[Partition, LogWriter], *, durable: bool = True) -> None:
+def note_offsets(
+    log_dir: str, logs: dict[Partition, LogWriter], *, durable: bool = True, like: os.stat_result | None = None
+) -> None:
     """Bring the checkpoints of recovery points, high watermarks and log start offsets up to date for some partitions.
 
     A log start offset is only told where it lies beyond the first segment's base offset. Raises OSError.
@@ -55,11 +71,11 @@ def note_offsets(log_dir: str, logs: dict[Partition, LogWriter], *, durable: boo
         points[partition] = log.recovery_point
         watermarks[partition] = log.high_watermark
         starts.pop(partition, None)
-        if log.log_start_offset > _first_base(log.path):
+        if log.log_start_offset > base_offsets(log.path)[0]:
             starts[partition] = log.log_start_offset
-    write_offsets(log_dir, names.RECOVERY_POINT_CHECKPOINT, points, durable=durable)
-    write_offsets(log_dir, names.REPLICATION_CHECKPOINT, watermarks, durable=durable)
-    write_offsets(log_dir, names.LOG_START_CHECKPOINT, starts, durable=durable)
+    write_offsets(log_dir, names.RECOVERY_POINT_CHECKPOINT, points, durable=durable, like=like)
+    write_offsets(log_dir, names.REPLICATION_CHECKPOINT, watermarks, durable=durable, like=like)
+    write_offsets(log_dir, names.LOG_START_CHECKPOINT, starts, durable=durable, like=like)
 
 
 def take_clean_mark(log_dir: str) -> bytes | None:
@@ -77,15 +93,15 @@ def take_clean_mark(log_dir: str) -> bytes | None:
     return content
 
 
-def put_clean_mark(log_dir: str, content: bytes, *, durable: bool = True) -> None:
+def put_clean_mark(log_dir: str, content: bytes, *, durable: bool = True, like: os.stat_result | None = None) -> None:
     """Write the sign of a clean shutdown. Raises OSError."""
-    replace_file(os.path.join(log_dir, names.CLEAN_SHUTDOWN), content, durable=durable)
+    replace_file(os.path.join(log_dir, names.CLEAN_SHUTDOWN), content, durable=durable, like=like)
 
 
 class LogDirWriter:
     """A new log directory: partitions, and on closing what a broker writes beside them.
 
-    `clock` tells the time in ms; see LogWriter for the rest.
+    `logs` are its partitions by (topic, partition). `clock` tells the time in ms; see LogWriter for the rest.
     """
 
     def __init__(
@@ -104,11 +120,11 @@ class LogDirWriter:
         self.path = os.path.abspath(path)
         self.broker_epoch = broker_epoch
         self.logs: dict[Partition, LogWriter] = {}
+        self.is_open = True
         self._clock, self._jitter, self._durable = clock, jitter, durable
         os.makedirs(self.path, exist_ok=True)
-        properties = {"node.id": str(node_id), "version": "1", "cluster.id": cluster_id}
-        if directory_id is not None:
-            properties["directory.id"] = format_uuid(directory_id)
+        directory = {} if directory_id is None else {"directory.id": format_uuid(directory_id)}
+        properties = {"node.id": str(node_id), **directory, "version": "1", "cluster.id": cluster_id}
         content = _properties(properties, clock()).encode()
         replace_file(os.path.join(self.path, names.META_PROPERTIES), content, durable=durable)
 
@@ -116,7 +132,8 @@ class LogDirWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        self.close(clean=kind is None)
+        if self.is_open:
+            self.close(clean=kind is None)
 
     def create_log(
         self,
@@ -147,17 +164,15 @@ class LogDirWriter:
 
         Not `clean`: leave the directory as a broker that is killed does.
         """
+        self.is_open = False
         for log in self.logs.values():
             if log.is_open:
                 log.close(clean=clean)
         note_offsets(self.path, self.logs, durable=self._durable)
-        if clean:
+        if not clean:
+            open(os.path.join(self.path, names.LOCK), "ab").close()
+        else:
             put_clean_mark(self.path, format_clean_shutdown(CleanShutdown(self.broker_epoch)), durable=self._durable)
-
-
-def _first_base(path: str) -> int:
-    parsed = (names.parse_file_name(name) for name in os.listdir(path))
-    return min((says.offset or 0 for says in parsed if says.kind == names.LOG and says.state == names.LIVE), default=0)
 
 
 def _properties(properties: dict[str, str], now: int) -> str:

@@ -1,10 +1,24 @@
-"""A partition's log open for appending, by the rules of the broker that leads the partition or follows its leader."""
+"""A partition's log open for appending, by the rules of the broker that leads the partition or follows its leader.
+
+    with LogWriter.create("/tmp/data/orders-0", LogConfig(segment_bytes=1 << 20)) as log:
+        log.append([Message(b"value", b"key", 1700000000000)])        # packed as a producer does: see Packing
+        log.append(RecordSource(...), Packing(codec=ZSTD))            # columns: the fast way
+        log.append_as_leader(batch_bytes)                             # batches as a producer sends them
+        log.append_as_follower(batch_bytes)                           # batches as the leader has them
+        log.become_leader(5)
+        log.end_transaction(producer_id, producer_epoch, commit=True) # see also sessions.Producer
+        log.roll()
+
+What a broker would refuse raises an AppendError, CorruptRecordError or InvalidRecordError with Kafka's reason, and
+nothing of it is in the log then.
+"""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import pairwise
 from typing import Self
 
 from kdump.blocks import BatchBlock
@@ -16,45 +30,29 @@ from kdump.formats.names import segment_file_name
 from kdump.recovery.epoch_cache import EpochCache
 from kdump.recovery.producer_state import ProducerStates
 from kdump.write.assign import OffsetAssigner
+from kdump.write.clocks import Clock, Jitter, draw_jitter, random_jitter, wall_clock
 from kdump.write.config import LogConfig
-from kdump.write.errors import (
-    OffsetsOutOfOrderError,
-    RecordBatchTooLargeError,
-    RollError,
-    UnexpectedAppendOffsetError,
-)
-from kdump.write.files import replace_file, sync_directory
+from kdump.write.errors import FencedLeaderEpochError, OffsetOutOfRangeError, RecordBatchTooLargeError, RollError
+from kdump.write.files import base_offsets, replace_file, sync_directory
 from kdump.write.incoming import CLIENT, COORDINATOR, REPLICATION, UNKNOWN_OFFSET, AppendInfo, BatchReader, describe
-from kdump.write.packing import Message, Packing, pack, pack_marker
+from kdump.write.packing import Packing, pack, pack_marker
 from kdump.write.producers import InMemory, ProducerAppends
+from kdump.write.record_source import Message, RecordSource
 from kdump.write.segment import MAX_RELATIVE_OFFSET, ActiveSegment
 from kdump.write.snapshots import SnapshotsOnDisk
 
-Clock = Callable[[], int]
-Jitter = Callable[[int], int]
-
 _NOTHING = AppendInfo(UNKNOWN_OFFSET, UNKNOWN_OFFSET)
-
-
-def wall_clock() -> int:
-    """The time in ms."""
-    return time.time_ns() // 1_000_000
-
-
-def random_jitter(limit: int) -> int:
-    """A number of ms from 0 up to, but without, `limit`."""
-    import random
-
-    return random.randrange(limit)
 
 
 class LogWriter:
     """An open log; make one with `create` (a new log) or `opening.open_log` (one that is there).
 
     Offsets are absolute. `end_offset` is the one that the next record gets, `log_start_offset` the first that a
-    client may read, `recovery_point` the one before which everything is on the disk. `clock` tells the time in ms.
+    client may read, `recovery_point` the one before which everything is on the disk. `leader_epoch` is that of the
+    batches of producers, unless an append says otherwise. `clock` tells the time in ms. `backup_folder` keeps what had
+    to be replaced to open the log, None for nothing.
     `durable` has segments, snapshots and checkpoints put on the disk when they are complete. After an I/O error
-    nothing can be appended any more, and the log cannot be closed cleanly.
+    (`has_failed`) nothing can be appended any more, and the log cannot be closed cleanly.
     """
 
     def __init__(
@@ -79,12 +77,15 @@ class LogWriter:
         self.epochs = epochs
         self.end_offset = self.recovery_point = end_offset
         self.log_start_offset = log_start_offset
+        self.leader_epoch = max(0, epochs.latest_epoch) if epochs else 0
         self.clock = clock
         self.jitter = jitter
         self.durable = durable
         self.producers = ProducerAppends(states, self.partition)
         self.is_open = True
-        self._failed = False
+        self.has_failed = False
+        self.backup_folder: str | None = None
+        self._high_watermark: int | None = None
         self._reader = BatchReader(self.partition)
         self._assigner = OffsetAssigner(config, self.partition)
 
@@ -99,26 +100,30 @@ class LogWriter:
         clock: Clock = wall_clock,
         jitter: Jitter = random_jitter,
         durable: bool = True,
+        like: os.stat_result | None = None,
     ) -> Self:
         """A new log in the directory `path`, which must not have one yet; it starts at `start_offset`.
 
-        With a `topic_id` (16 bytes) it gets a partition.metadata. Raises OSError.
+        With a `topic_id` (16 bytes) it gets a partition.metadata. Files get the owner and mode of `like`, the
+        directory its owner. Raises OSError.
         """
         config = config or LogConfig()
         path = os.path.abspath(path)
         os.makedirs(path, exist_ok=True)
+        if like is not None:
+            os.chown(path, like.st_uid, like.st_gid)
         if any(names.parse_file_name(name).kind in names.SEGMENT_KINDS for name in os.listdir(path)):
             raise FileExistsError(17, "There is a log already", path)
         if topic_id is not None:
             metadata = format_partition_metadata(PartitionMetadata(0, topic_id))
-            replace_file(os.path.join(path, names.PARTITION_METADATA), metadata, durable=durable)
+            replace_file(os.path.join(path, names.PARTITION_METADATA), metadata, durable=durable, like=like)
         epochs = None
         if config.record_version >= 2:
             epochs = EpochCache(())
-            replace_file(os.path.join(path, names.LEADER_EPOCH_CHECKPOINT), b"", durable=durable)
-        states = ProducerStates(SnapshotsOnDisk(path, durable=durable))
+            replace_file(os.path.join(path, names.LEADER_EPOCH_CHECKPOINT), b"", durable=durable, like=like)
+        states = ProducerStates(SnapshotsOnDisk(path, durable=durable, like=like))
         states.map_end_offset = states.snapshot_offset = start_offset
-        active = ActiveSegment(path, start_offset, config, clock(), draw_jitter(config, jitter))
+        active = ActiveSegment(path, start_offset, config, clock(), draw_jitter(config, jitter), like)
         return cls(
             path,
             config,
@@ -137,27 +142,41 @@ class LogWriter:
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         if self.is_open:
-            self.close(clean=not self._failed)
+            self.close(clean=not self.has_failed)
 
     @property
     def high_watermark(self) -> int:
-        """The offset up to which all replicas have the log: there is but this one."""
-        return self.end_offset
+        """The offset up to which all replicas have the log: its end, as there is but this one, unless it was set."""
+        return self.end_offset if self._high_watermark is None else self._high_watermark
+
+    @high_watermark.setter
+    def high_watermark(self, offset: int | None) -> None:
+        """Say how far the others have got; None: as far as this one. Raises OffsetOutOfRangeError."""
+        if offset is not None and not self.log_start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRangeError(
+                f"The high watermark of {self.partition} cannot be {offset}: the log is from offset"
+                f" {self.log_start_offset} to {self.end_offset}"
+            )
+        self._high_watermark = offset
 
     @property
     def last_stable_offset(self) -> int:
         """The offset up to which no transaction is open."""
-        return min(self.states.open_txns, default=self.end_offset)
+        return min((self.high_watermark, *self.states.open_txns))
 
     def append(
-        self, messages: Iterable[Message], packing: Packing | None = None, *, leader_epoch: int = 0
+        self,
+        records: Iterable[Message] | RecordSource,
+        packing: Packing | None = None,
+        *,
+        leader_epoch: int | None = None,
     ) -> list[AppendInfo]:
         """Pack records into batches and append each of them as a producer's. Raises as `append_as_leader`.
 
         Where one is refused those before it stay.
         """
         packing = packing or Packing(self.config.record_version, self.config.codec or 0)
-        return [self.append_as_leader(batch, leader_epoch) for batch in pack(messages, packing)]
+        return [self.append_as_leader(batch, leader_epoch) for batch in pack(records, packing)]
 
     def end_transaction(
         self,
@@ -165,11 +184,17 @@ class LogWriter:
         producer_epoch: int,
         *,
         commit: bool,
-        coordinator_epoch: int = 0,
+        coordinator_epoch: int | None = None,
         timestamp: int | None = None,
-        leader_epoch: int = 0,
+        leader_epoch: int | None = None,
     ) -> AppendInfo:
-        """Append the marker that ends a producer's transaction; `timestamp` (ms) is now unless given."""
+        """Append the marker that ends a producer's transaction.
+
+        `timestamp` (ms) is now, `coordinator_epoch` that of the producer's last marker (or 0), unless given.
+        """
+        if coordinator_epoch is None:
+            known = self.states.producers.get(producer_id)
+            coordinator_epoch = max(0, known.coordinator_epoch) if known else 0
         marker = pack_marker(
             producer_id,
             producer_epoch,
@@ -180,7 +205,7 @@ class LogWriter:
         return self.append_as_leader(marker, leader_epoch, COORDINATOR)
 
     def append_as_leader(
-        self, data: bytes | bytearray, leader_epoch: int = 0, origin: str = CLIENT
+        self, data: bytes | bytearray, leader_epoch: int | None = None, origin: str = CLIENT
     ) -> AppendInfo:
         """Append the batches of a producer (or, by `origin`, a coordinator), giving them offsets and leader epoch.
 
@@ -192,7 +217,8 @@ class LogWriter:
         if not batches.length:
             return _NOTHING
         self._reader.check(batches, origin, self.config.max_message_bytes)
-        data = self._assigner.assign(batches, _valid(data, batches), self.end_offset, leader_epoch, origin, now)
+        epoch = self._leader_epoch(leader_epoch)
+        data = self._assigner.assign(batches, _valid(data, batches), self.end_offset, epoch, origin, now)
         batches = self._reader.read(data)
         self._reader.check(batches, COORDINATOR, self.config.max_message_bytes)
         info = describe(batches)._replace(first_offset=self.end_offset)
@@ -205,7 +231,7 @@ class LogWriter:
             return _NOTHING
         self._reader.check(batches, REPLICATION, None)
         info = describe(batches)
-        self._check_offsets(batches, info)
+        self._reader.check_offsets(batches, info, self.end_offset, self.log_start_offset)
         return self._append(batches, _valid(data, batches), info, REPLICATION, self.clock())
 
     def roll(self, expected_offset: int = 0) -> int:
@@ -224,25 +250,51 @@ class LogWriter:
         try:
             active.close(durable=self.durable)
             self.active = ActiveSegment(
-                self.path, base_offset, self.config, self.clock(), draw_jitter(self.config, self.jitter)
+                self.path, base_offset, self.config, self.clock(), draw_jitter(self.config, self.jitter), active.like
             )
             self.states.map_end_offset = base_offset
             self.states.take_snapshot()
             if self.durable:
                 sync_directory(self.path)
         except OSError:
-            self._failed = True
+            self.has_failed = True
             raise
         self.recovery_point = base_offset
         return base_offset
 
+    def become_leader(self, epoch: int) -> None:
+        """Begin a leader epoch at the log end offset, as a broker does that is elected.
+
+        Raises FencedLeaderEpochError, OSError.
+        """
+        self._check_usable()
+        self.leader_epoch = self._leader_epoch(epoch)
+        if self.epochs is not None:
+            self.epochs.assign(epoch, self.end_offset, names.LEADER_EPOCH_CHECKPOINT)
+            self._write_epochs(self.epochs)
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Go on with another configuration of the topic. Raises OSError."""
+        self._check_usable()
+        self.config = self.active.config = config
+        self._assigner = OffsetAssigner(config, self.partition)
+        checkpoint = os.path.join(self.path, names.LEADER_EPOCH_CHECKPOINT)
+        if config.record_version < 2 and self.epochs is not None:
+            os.remove(checkpoint)
+            self.epochs = None
+        elif config.record_version >= 2 and self.epochs is None:
+            self.epochs = EpochCache(())
+            replace_file(checkpoint, b"", durable=self.durable, like=self.active.like)
+
     def advance_log_start(self, offset: int) -> None:
         """Let the log start at `offset` for its readers, as after a DeleteRecords request; segments stay.
 
-        The leader epoch that goes on there begins there then. Raises KdumpError beyond the high watermark, OSError.
+        The leader epoch that goes on there begins there then. Raises OffsetOutOfRangeError beyond the high watermark,
+        OSError.
         """
+        self._check_usable()
         if offset > self.high_watermark:
-            raise KdumpError(
+            raise OffsetOutOfRangeError(
                 f"Cannot increment the log start offset to {offset} of partition {self.partition} since it is larger"
                 f" than the high watermark {self.high_watermark}"
             )
@@ -252,6 +304,20 @@ class LogWriter:
         if self.epochs is not None:
             self.epochs.truncate_from_start(offset)
             self._write_epochs(self.epochs)
+
+    def delete_old_segments(self) -> list[int]:
+        """Delete the segments that end before the log start offset, as retention does; their base offsets.
+
+        Raises OSError.
+        """
+        bases = base_offsets(self.path)
+        gone = [base for base, following in pairwise(bases) if following <= self.log_start_offset]
+        for base_offset in gone:
+            self.states.snapshots.delete(base_offset, "the segment is deleted")
+            for kind in (names.LOG, *names.INDEX_KINDS):
+                with suppress(FileNotFoundError):
+                    os.remove(os.path.join(self.path, segment_file_name(base_offset, f".{kind}")))
+        return gone
 
     def close(self, *, clean: bool = True) -> None:
         """Close the log: with its last snapshot and trimmed indexes, or as a broker that is killed leaves it.
@@ -274,12 +340,12 @@ class LogWriter:
         self, batches: BatchBlock, data: bytes | bytearray, info: AppendInfo, origin: str, now: int
     ) -> AppendInfo:
         self._check_usable()
-        self._assign_epochs(batches)
         if len(data) > self.config.segment_bytes:
             raise RecordBatchTooLargeError(
                 f"Message batch size is {len(data)} bytes in append to partition {self.partition}, which exceeds the"
                 f" maximum configured segment size of {self.config.segment_bytes}."
             )
+        self._assign_epochs(batches)
         if self._should_roll(len(data), info, now):
             self._roll_for(info)
         if max(batches.producer_id[: batches.length]) < 0:
@@ -287,9 +353,7 @@ class LogWriter:
         else:
             duplicate = self.producers.find_duplicate(batches) if origin == CLIENT else None
             if duplicate:
-                return AppendInfo(
-                    duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, duplicate=True
-                )
+                return AppendInfo(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, duplicate=True)
             active = self.active
             view = InMemory(segment_file_name(active.base_offset, ".log"), active.path(names.LOG))
             pending = self.producers.prepare(batches, origin, view)
@@ -297,6 +361,14 @@ class LogWriter:
             self.producers.apply(pending)
         self.end_offset = self.states.map_end_offset = info.last_offset + 1
         return info
+
+    def _leader_epoch(self, wanted: int | None) -> int:
+        latest = self.epochs.latest_epoch if self.epochs is not None else -1
+        if wanted is None:
+            return max(self.leader_epoch, latest)
+        if wanted < latest:
+            raise FencedLeaderEpochError(f"Leader epoch {wanted} is lower than that of {self.partition}, {latest}")
+        return wanted
 
     def _write(
         self, batches: BatchBlock, data: bytes | bytearray, info: AppendInfo, aborted: list[AbortedTxn] | None = None
@@ -308,47 +380,33 @@ class LogWriter:
             if aborted:
                 active.append_aborted(aborted)
         except BaseException as error:
-            self._failed |= isinstance(error, OSError)
+            self.has_failed |= isinstance(error, OSError)
             active.back_to(mark)
             raise
 
     def _check_usable(self) -> None:
         if not self.is_open:
             raise KdumpError(f"{self.path}: the log is closed")
-        if self._failed:
+        if self.has_failed:
             raise KdumpError(f"{self.path}: the log failed in an earlier write and cannot be used any more")
-
-    def _check_offsets(self, batches: BatchBlock, info: AppendInfo) -> None:
-        offsets = batches.last_offset[: batches.length]
-        if any(second <= first for first, second in zip([-1, *offsets], offsets, strict=False)):
-            raise OffsetsOutOfOrderError(
-                f"Out of order offsets found in append to {self.partition}: {', '.join(map(str, offsets))}"
-            )
-        known = info.first_offset != UNKNOWN_OFFSET
-        first = info.first_offset if known else offsets[0]
-        if first < self.end_offset:
-            raise UnexpectedAppendOffsetError(
-                f"Unexpected offset in append to {self.partition}."
-                f" {'First offset' if known else 'last offset of the first batch'} {first} is less than the next offset"
-                f" {self.end_offset}. First 10 offsets in append: {', '.join(map(str, offsets[:10]))}, last offset in"
-                f" append: {info.last_offset}. Log start offset = {self.log_start_offset}"
-            )
 
     def _assign_epochs(self, batches: BatchBlock) -> None:
         epochs = self.epochs
         if epochs is None:
             return
-        for row in range(batches.length):
-            if batches.magic[row] >= 2:
-                epochs.assign(batches.leader_epoch[row], batches.base_offset[row], names.LEADER_EPOCH_CHECKPOINT)
-            elif epochs.entries:
-                epochs.clear()
-        self._write_epochs(epochs)
+        try:
+            for row in range(batches.length):
+                if batches.magic[row] >= 2:
+                    epochs.assign(batches.leader_epoch[row], batches.base_offset[row], names.LEADER_EPOCH_CHECKPOINT)
+                elif epochs.entries:
+                    epochs.clear()
+        finally:
+            self._write_epochs(epochs)
 
     def _write_epochs(self, epochs: EpochCache) -> None:
         if epochs.is_written:
             path = os.path.join(self.path, names.LEADER_EPOCH_CHECKPOINT)
-            replace_file(path, epochs.content(), durable=self.durable)
+            replace_file(path, epochs.content(), durable=self.durable, like=self.active.like)
             epochs.is_written = False
 
     def _should_roll(self, size: int, info: AppendInfo, now: int) -> bool:
@@ -362,12 +420,6 @@ class LogWriter:
         known = info.first_offset != UNKNOWN_OFFSET
         expected = info.first_offset if known else info.last_offset - MAX_RELATIVE_OFFSET
         self.roll(expected)
-
-
-def draw_jitter(config: LogConfig, jitter: Jitter) -> int:
-    """How much earlier (ms) than segment.ms a new segment is rolled."""
-    limit = min(config.segment_jitter_ms, config.segment_ms)
-    return jitter(limit) if limit else 0
 
 
 def _valid(data: bytes | bytearray, batches: BatchBlock) -> bytes | bytearray:

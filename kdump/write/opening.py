@@ -1,4 +1,10 @@
-"""Open a log that is there already, in the state in which a broker that starts now would have it."""
+"""Open a log that is there already, in the state in which a broker that starts now would have it.
+
+    with open_log("/tmp/data/orders-0", LogConfig()) as log:
+        log.append(...)
+
+This looks at the partition directory alone; kdump.write.existing opens one as part of its log directory.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +13,26 @@ import os
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
+from kdump.formats.faults import END
 from kdump.formats.java_text import LONG_MAX
-from kdump.formats.names import parse_file_name
+from kdump.formats.names import parse_file_name, segment_file_name
 from kdump.recovery.config import Startup
-from kdump.recovery.directory import content_of
 from kdump.recovery.epoch_cache import EpochCache
-from kdump.recovery.loader import load_log
-from kdump.recovery.outcome import LoadOutcome, Recipe, SourceBytes
+from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.producer_state import ProducerStates
-from kdump.repair.files import truncate
+from kdump.repair.apply import apply_plan
+from kdump.repair.journal import new_folder, unfinished
+from kdump.repair.kafka import plan_recovery
 from kdump.storage.files import read_small
+from kdump.storage.log_file import LogFile
 from kdump.storage.partition_log import PartitionLog
+from kdump.write.clocks import Clock, Jitter, draw_jitter, random_jitter, wall_clock
 from kdump.write.config import LogConfig
-from kdump.write.files import replace_file, sync_directory
-from kdump.write.log_writer import Clock, Jitter, LogWriter, draw_jitter, random_jitter, wall_clock
+from kdump.write.log_writer import LogWriter
 from kdump.write.segment import ResumedSegment
 from kdump.write.snapshots import SnapshotsOnDisk
+
+_ADVICE = "mend it first, with kdump repair"
 
 
 class NotAppendableError(KdumpError):
@@ -39,32 +49,40 @@ def open_log(
     clock: Clock = wall_clock,
     jitter: Jitter = random_jitter,
     durable: bool = True,
+    backup: bool = True,
 ) -> LogWriter:
     """Open the log in the partition directory `path`, doing what a broker does when it starts.
 
     `clean`, `recovery_point` and `log_start_offset` (absolute) are what the log directory's files say of the last
-    shutdown. A log whose loading would fail, or throw away or rewrite data, is refused: it has to be repaired first.
-    Raises NotAppendableError, OSError.
+    shutdown. After an unclean one indexes, snapshots and left-over files are put in order as a broker does it, as a
+    repair that can be taken back (unless not `backup`). A log whose loading would fail or throw data away, or whose
+    last segment is damaged, is refused untouched. Raises NotAppendableError, OSError.
     """
     config = config or LogConfig()
     path = os.path.abspath(path)
     log = PartitionLog(path)
     if not log.segments:
         raise NotAppendableError(f"{path}: there is no .log in it")
+    check_files(path, log)
     now = clock()
-    outcome = load_log(log, Startup(now, clean, recovery_point, log_start_offset, config.for_loading()))
-    _check(path, outcome)
-    _settle(path, log, outcome)
+    outcome, plan = plan_recovery(log, Startup(now, clean, recovery_point, log_start_offset, config.for_loading()))
+    _check_outcome(path, outcome)
+    base_offset = max(says.offset or 0 for says in map(parse_file_name, outcome.files or ()) if says.kind == names.LOG)
+    if clean:  # else all of it has been checked
+        _check_segment(log, base_offset)
+    folder = new_folder(path)
+    if plan:
+        apply_plan(plan, folder, keep_old=backup)
+    like = os.stat(os.path.join(path, segment_file_name(base_offset, ".log")))
     epochs = None
     if config.record_version >= 2:
         checkpoint = os.path.join(path, names.LEADER_EPOCH_CHECKPOINT)
         epochs = EpochCache(parse_leader_epochs(read_small(checkpoint), checkpoint))
-    states = ProducerStates(SnapshotsOnDisk(path, durable=durable))
+    states = ProducerStates(SnapshotsOnDisk(path, durable=durable, like=like))
     # who has expired was decided while the log was loaded
     states.truncate_and_reload(outcome.log_start_offset, outcome.log_end_offset, 0, LONG_MAX)
     states.map_end_offset = outcome.log_end_offset
-    base_offset = max(says.offset or 0 for says in map(parse_file_name, outcome.files or ()) if says.kind == names.LOG)
-    active = ResumedSegment(path, base_offset, config, now, draw_jitter(config, jitter))
+    active = ResumedSegment(path, base_offset, config, now, draw_jitter(config, jitter), like)
     writer = LogWriter(
         path,
         config,
@@ -78,42 +96,48 @@ def open_log(
         durable=durable,
     )
     writer.recovery_point = outcome.recovery_point
+    writer.backup_folder = folder if plan and backup else None
     return writer
 
 
-def _check(path: str, outcome: LoadOutcome) -> None:
-    advice = "repair it first (kdump repair)"
+def check_files(path: str, log: PartitionLog) -> None:
+    """Refuse a directory in which nothing should be written. Raises NotAppendableError, OSError."""
+    folder = next(unfinished(path), None)
+    if folder:
+        raise NotAppendableError(f"{path}: a repair was interrupted ({folder}); finish it first, with kdump repair")
+    for name in log.files:
+        if os.path.islink(os.path.join(path, name)):
+            raise NotAppendableError(f"{os.path.join(path, name)}: a symbolic link, through which nothing is written")
+
+
+def _check_outcome(path: str, outcome: LoadOutcome) -> None:
     if outcome.failure:
-        raise NotAppendableError(f"{path}: a broker could not load this log: {outcome.failure.text}; {advice}")
+        raise NotAppendableError(f"{path}: a broker could not load this log: {outcome.failure.text}; {_ADVICE}")
     if outcome.loss.has_data:
+        cut = next(step for step in outcome.steps if step.loss and step.loss.has_data)
+        at = "" if cut.position is None else f" from byte {cut.position} of {cut.file} on"
         raise NotAppendableError(
-            f"{path}: a broker would throw away {outcome.loss.bytes} bytes of this log when it starts; {advice}"
+            f"{path}: a broker would throw away {outcome.loss.bytes} bytes of this log{at} when it starts; {_ADVICE}"
         )
 
 
-def _settle(path: str, log: PartitionLog, outcome: LoadOutcome) -> None:
-    """Make the files beside the .log files what loading and closing the log leaves. Raises NotAppendableError."""
-    files = outcome.files or {}
-    changed = {name: recipe for name, recipe in files.items() if _is_changed(path, name, recipe)}
-    gone = [name for name in log.files if name not in files]
-    for name in (*gone, *(name for name, recipe in changed.items() if not isinstance(recipe, SourceBytes))):
-        if parse_file_name(name).kind == names.LOG and os.path.exists(os.path.join(path, name)):
-            raise NotAppendableError(f"{path}: a broker would replace {name} when it starts; repair it first")
-    for name, recipe in changed.items():
-        target = os.path.join(path, name)
-        if isinstance(recipe, SourceBytes) and (recipe.name, recipe.start) == (name, 0):
-            truncate(target, recipe.size)
-        elif isinstance(recipe, SourceBytes):
-            raise NotAppendableError(f"{path}: an interrupted swap left {recipe.name} behind; repair it first")
-        else:
-            replace_file(target, b"".join(content_of(path, recipe)), durable=True)
-    for name in gone:
-        os.remove(os.path.join(path, name))
-    if changed or gone:
-        sync_directory(path)
+def _check_segment(log: PartitionLog, base_offset: int) -> None:
+    """Refuse a segment that is not sound up to its end, behind which the next batch would come."""
+    segment = next((each for each in log.segments if each.base_offset == base_offset), None)
+    if segment is None:
+        return
+    with LogFile(segment.log_path) as file:
+        position = 0
+        for block in file.blocks(whole=False):
+            valid = block.valid[: block.length]
+            if not all(valid):
+                raise _damaged(segment.log_path, block.position[valid.index(0)])
+            position = block.next_position
+            if block.status > END:
+                raise _damaged(segment.log_path, position)
+        if position != file.size:
+            raise _damaged(segment.log_path, position)
 
 
-def _is_changed(path: str, name: str, recipe: Recipe) -> bool:
-    if not isinstance(recipe, SourceBytes) or (recipe.name, recipe.start) != (name, 0):
-        return True
-    return os.path.getsize(os.path.join(path, name)) != recipe.size
+def _damaged(path: str, position: int) -> NotAppendableError:
+    return NotAppendableError(f"{path}: no sound batch at byte {position}; {_ADVICE}")

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import NamedTuple
 
-from kdump.formats.batch import ABORT, COMMIT, CONTROL, HEADER_SIZE, TRANSACTIONAL
-from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
+from kdump import kernels
+from kdump.formats.batch import ABORT, COMMIT, CONTROL, HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL
+from kdump.formats.codecs import ZSTD
+from kdump.formats.encode import (
+    NewBatch,
+    NewRecord,
+    encode_batch,
+    encode_message,
+    encode_record,
+    encode_wrapper,
+    frame_batch,
+)
+from kdump.formats.message_set import KEY_SIZE_AT_V0, KEY_SIZE_AT_V1
 from kdump.formats.sequences import increment_sequence
+from kdump.write.errors import InvalidTimestampError, UnsupportedForMessageFormatError
+from kdump.write.record_source import Message, RecordSource
 
 _MARKER_KEY = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")
-_RECORD_OVERHEAD = 21  # the most that Kafka reckons a v2 record takes besides its contents
+_NO_TIMESTAMP = -1
 
-
-class Message(NamedTuple):
-    """A record to be sent: contents (None: null), timestamp in ms (-1: none), headers (v2 alone has them)."""
-
-    value: bytes | None
-    key: bytes | None = None
-    timestamp: int = -1
-    headers: Sequence[tuple[bytes, bytes | None]] = ()
+_Seal = Callable[[bytearray, int, int, int], bytearray]
+"""What makes a batch of encoded records, their number, and their base and max timestamps (ms)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How records are packed.
+    """How records are packed. Raises UnsupportedForMessageFormatError for what a format does not have.
 
     `codec` as in formats.codecs, `level` None for its default. `batch_bytes` is the producer's batch.size: a batch
     ends before the record that would take it beyond, uncompressed. With a `producer_id` batches carry sequence
@@ -44,39 +50,120 @@ class Packing:
     base_sequence: int = -1
     transactional: bool = False
 
+    def __post_init__(self) -> None:
+        if self.magic < 2 and self.codec == ZSTD:
+            raise UnsupportedForMessageFormatError(f"ZStandard compression is not supported for magic {self.magic}")
+        if self.magic < 2 and (self.producer_id >= 0 or self.transactional):
+            raise UnsupportedForMessageFormatError(f"Idempotent messages are not supported for magic {self.magic}")
+        if self.transactional and self.producer_id < 0:
+            raise UnsupportedForMessageFormatError("Cannot write transactional messages without a valid producer ID")
+        if self.producer_id >= 0 and self.producer_epoch < 0:
+            raise UnsupportedForMessageFormatError("Invalid negative producer epoch")
+        if self.producer_id >= 0 and self.base_sequence < 0:
+            raise UnsupportedForMessageFormatError("Invalid negative sequence number used")
 
-def pack(messages: Iterable[Message], packing: Packing) -> Iterator[bytes]:
-    """The batches of `messages`; of format v0 and v1, what one append writes: a wrapper, or plain messages. Lazy."""
-    sequence = packing.base_sequence
-    records: list[NewRecord] = []
-    size = HEADER_SIZE
+
+def pack(messages: Iterable[Message] | RecordSource, packing: Packing) -> Iterator[bytes | bytearray]:
+    """The batches of the records; of format v0 and v1, what one append writes: a wrapper, or plain messages. Lazy.
+
+    Raises InvalidTimestampError, UnsupportedForMessageFormatError, CodecError, InvalidRecordError.
+    """
+    if packing.magic < 2:
+        return _legacy(messages.messages() if isinstance(messages, RecordSource) else messages, packing)
+    seal = _Sealer(packing)
+    if isinstance(messages, RecordSource):
+        return _from_columns(messages, packing, seal)
+    return _from_messages(messages, packing, seal)
+
+
+class _Sealer:
+    """Makes batches of encoded records, giving them their sequence numbers."""
+
+    def __init__(self, packing: Packing) -> None:
+        self._sequence = packing.base_sequence
+        self._attributes = packing.codec | (TRANSACTIONAL if packing.transactional else 0)
+        self._packing = packing
+
+    def __call__(self, data: bytearray, count: int, base_timestamp: int, max_timestamp: int) -> bytearray:
+        packing, sequence = self._packing, self._sequence
+        if sequence >= 0:
+            self._sequence = increment_sequence(sequence, count)
+        batch = NewBatch(
+            self._attributes,
+            packing.producer_id,
+            packing.producer_epoch,
+            sequence,
+            base_offset=0,
+            last_offset=count - 1,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+        )
+        return frame_batch(data, batch, count, level=packing.level)
+
+
+def _from_columns(source: RecordSource, packing: Packing, seal: _Seal) -> Iterator[bytearray]:
+    row, limit, most = 0, packing.batch_bytes, packing.batch_records
+    while row < source.length:
+        data, after = kernels.encode(source, row, min(source.length, row + most), limit, HEADER_SIZE)
+        timestamps = source.timestamp[row:after]
+        _check_timestamp(min(timestamps))
+        yield seal(data, after - row, timestamps[0], max(timestamps))
+        row = after
+
+
+def _from_messages(messages: Iterable[Message], packing: Packing, seal: _Seal) -> Iterator[bytearray]:
+    limit, most = packing.batch_bytes, packing.batch_records
+    data, count = bytearray(HEADER_SIZE), 0
+    base_timestamp = max_timestamp = _NO_TIMESTAMP
     for value, key, timestamp, headers in messages:
-        taken = _RECORD_OVERHEAD + (len(value) if value else 0) + (len(key) if key else 0)
-        if headers:
-            taken += sum(10 + len(name) + (len(content) if content else 0) for name, content in headers)
+        _check_timestamp(timestamp)
+        record = NewRecord(count, timestamp, key, value, headers)
+        encoded = encode_record(record, 0, base_timestamp if count else timestamp)
+        if count and (count >= most or len(data) + len(encoded) > limit):
+            yield seal(data, count, base_timestamp, max_timestamp)
+            data, count = bytearray(HEADER_SIZE), 0
+            encoded = encode_record(record._replace(offset=0), 0, timestamp)
+        if not count:
+            base_timestamp = max_timestamp = timestamp
+        data += encoded
+        count += 1
+        max_timestamp = max(max_timestamp, timestamp)
+    if count:
+        yield seal(data, count, base_timestamp, max_timestamp)
+
+
+def _legacy(messages: Iterable[Message], packing: Packing) -> Iterator[bytes]:
+    overhead = LOG_OVERHEAD + 8 + (KEY_SIZE_AT_V1 if packing.magic else KEY_SIZE_AT_V0)
+    records: list[NewRecord] = []
+    size = 0
+    for value, key, timestamp, headers in messages:
+        _check_timestamp(timestamp)
+        check_headers(headers, packing.magic)
+        taken = overhead + (len(value) if value else 0) + (len(key) if key else 0)
         if records and (size + taken > packing.batch_bytes or len(records) >= packing.batch_records):
-            yield pack_batch(records, packing, sequence)
-            sequence = increment_sequence(sequence, len(records)) if sequence >= 0 else sequence
-            records, size = [], HEADER_SIZE
-        records.append(NewRecord(len(records), timestamp, key, value, headers))
+            yield _messages(records, packing)
+            records, size = [], 0
+        records.append(NewRecord(len(records), timestamp, key, value))
         size += taken
     if records:
-        yield pack_batch(records, packing, sequence)
+        yield _messages(records, packing)
 
 
-def pack_batch(records: Sequence[NewRecord], packing: Packing, sequence: int) -> bytes:
-    """One batch of records whose offsets count from 0."""
-    if packing.magic < 2:
-        if packing.codec:
-            return encode_wrapper(records, packing.magic, packing.codec, level=packing.level)
-        return b"".join(encode_message(record, packing.magic) for record in records)
-    batch = NewBatch(
-        attributes=packing.codec | (TRANSACTIONAL if packing.transactional else 0),
-        producer_id=packing.producer_id,
-        producer_epoch=packing.producer_epoch,
-        base_sequence=sequence,
-    )
-    return encode_batch(records, batch, level=packing.level)
+def _messages(records: Sequence[NewRecord], packing: Packing) -> bytes:
+    if packing.codec:
+        return encode_wrapper(records, packing.magic, packing.codec, level=packing.level)
+    return b"".join(encode_message(record, packing.magic) for record in records)
+
+
+def check_headers(headers: Sequence[object], magic: int) -> None:
+    """Raise UnsupportedForMessageFormatError for headers in a format that has none."""
+    if headers and magic < 2:
+        raise UnsupportedForMessageFormatError(f"Magic v{magic} does not support record headers")
+
+
+def _check_timestamp(timestamp: int) -> None:
+    if timestamp < _NO_TIMESTAMP:
+        raise InvalidTimestampError(f"Invalid negative timestamp {timestamp}")
 
 
 def pack_marker(

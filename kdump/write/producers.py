@@ -43,7 +43,7 @@ class InMemory(LogView):
     def __init__(self, name: str, path: str) -> None:
         self.name = name
         self.path = path
-        self.size = self.origin = 0
+        self.size = 0
         self.file = None
 
 
@@ -161,9 +161,7 @@ class ProducerAppends:
         producer.last_sequence = last_sequence(block.base_sequence[row], producer.offset_delta)
         producer.timestamp = block.max_timestamp[row]
         batches.append(
-            SentBatch(
-                block.base_sequence[row], producer.last_sequence, first_offset, last_offset, producer.timestamp
-            )
+            SentBatch(block.base_sequence[row], producer.last_sequence, first_offset, last_offset, producer.timestamp)
         )
         if transactional and producer.txn_first_offset < 0:
             producer.txn_first_offset = first_offset

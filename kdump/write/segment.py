@@ -9,6 +9,7 @@ with the last offset of the first batch that has it, if it is beyond the entry b
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
@@ -19,7 +20,7 @@ from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.index_files import OffsetIndex, TimeIndex
 from kdump.storage.log_file import LogFile
 from kdump.write.config import LogConfig
-from kdump.write.files import write_all
+from kdump.write.files import create_file, write_all
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
 
@@ -45,13 +46,22 @@ class ActiveSegment:
     is empty.
     """
 
-    def __init__(self, folder: str, base_offset: int, config: LogConfig, created: int, jitter: int = 0) -> None:
-        """Make a new segment, removing stray files of its name. Raises OSError."""
+    def __init__(
+        self,
+        folder: str,
+        base_offset: int,
+        config: LogConfig,
+        created: int,
+        jitter: int = 0,
+        like: os.stat_result | None = None,
+    ) -> None:
+        """Make a new segment, removing stray files of its name; with the owner and mode of `like`. Raises OSError."""
         self.folder = folder
         self.base_offset = base_offset
         self.config = config
         self.created = created
         self.jitter = jitter
+        self.like = like
         self.size = 0
         self.bytes_since_entry = 0
         self.max_timestamp = -1
@@ -68,14 +78,11 @@ class ActiveSegment:
         self._log = self._open()
 
     def _open(self) -> int:
-        for kind in (names.TXN_INDEX, names.OFFSET_INDEX, names.TIME_INDEX):
-            try:
-                os.remove(self.path(kind))
-            except FileNotFoundError:
-                continue
+        with suppress(FileNotFoundError):
+            os.remove(self.path(names.TXN_INDEX))
         for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
-            os.close(os.open(self.path(kind), os.O_WRONLY | os.O_CREAT, 0o666))
-        log = os.open(self.path(names.LOG), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+            os.close(create_file(self.path(kind), self.like))
+        log = create_file(self.path(names.LOG), self.like)
         if self.config.preallocate:
             os.ftruncate(log, self.config.segment_bytes)
         return log
@@ -163,7 +170,7 @@ class ActiveSegment:
     def append_aborted(self, txns: list[AbortedTxn]) -> None:
         """Add to the transaction index, which is made with its first entry. Raises OSError."""
         if self._txns is None:
-            self._txns = os.open(self.path(names.TXN_INDEX), os.O_RDWR | os.O_CREAT, 0o666)
+            self._txns = create_file(self.path(names.TXN_INDEX), self.like)
         data = encode_aborted_txns(txns)
         write_all(self._txns, data, self.txn_size)
         self.txn_size += len(data)
@@ -172,28 +179,30 @@ class ActiveSegment:
         """Complete the indexes, cut all files to their used size and close them. Raises OSError.
 
         Not `clean`: leave the files at their full size, as a broker that is killed does. `durable`: what was written is
-        on the disk after that.
+        on the disk after that, the .log before its indexes.
         """
         if clean:
             self.times.maybe_append(self.max_timestamp, self.offset_of_max, last=True)
             os.ftruncate(self._log, self.size)
-        for index in (self.offsets, self.times):
-            content = index.content()
-            descriptor = os.open(index.path, os.O_WRONLY | os.O_CREAT, 0o666)
-            try:
-                write_all(descriptor, content, 0)
-                os.ftruncate(descriptor, len(content) if clean else index.full_size)
-                if durable:
-                    os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
         for opened in (self._log, self._txns):
             if opened is not None:
                 if durable:
                     os.fsync(opened)
                 os.close(opened)
-        self._txns = None
-        self._log = -1
+        self._log, self._txns = -1, None
+        for index in (self.offsets, self.times):
+            self._write_index(index, clean, durable)
+
+    def _write_index(self, index: OffsetIndexBuilder | TimeIndexBuilder, clean: bool, durable: bool) -> None:
+        content = index.content()
+        descriptor = os.open(index.path, os.O_WRONLY)
+        try:
+            write_all(descriptor, content, 0)
+            os.ftruncate(descriptor, len(content) if clean else index.full_size)
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 class ResumedSegment(ActiveSegment):

@@ -14,12 +14,16 @@ _MOST_BYTES = 1 << 28
 
 
 class SnapshotsOnDisk(SnapshotFiles):
-    """The snapshots in a partition directory; see SnapshotFiles. `durable`: each is on the disk once it is written."""
+    """The snapshots in a partition directory; see SnapshotFiles. `durable`: each is on the disk once it is written.
 
-    def __init__(self, folder: str, *, durable: bool) -> None:
+    New ones get the owner and mode of `like`.
+    """
+
+    def __init__(self, folder: str, *, durable: bool, like: os.stat_result | None = None) -> None:
         """List the snapshots. Raises OSError."""
         self.folder = folder
         self.durable = durable
+        self.like = like
         self.by_offset = {
             says.offset: name
             for name in list_directory(folder)[1]
@@ -34,7 +38,7 @@ class SnapshotsOnDisk(SnapshotFiles):
     def write(self, offset: int, data: bytes) -> None:
         """Write a snapshot. Raises OSError."""
         name = segment_file_name(offset, f".{names.PRODUCER_SNAPSHOT}")
-        replace_file(os.path.join(self.folder, name), data, durable=self.durable)
+        replace_file(os.path.join(self.folder, name), data, durable=self.durable, like=self.like)
         self.by_offset[offset] = name
 
     def delete(self, offset: int, why: str) -> None:

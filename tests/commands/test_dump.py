@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -23,8 +24,9 @@ from kdump.commands import dump as dump_module
 from kdump.commands.cli import cli
 from kdump.commands.dump_formats import BATCH_COLUMNS, RECORD_COLUMNS
 from kdump.commands.dump_tables import TABLES
-from kdump.formats.batch import CONTROL, TRANSACTIONAL
+from kdump.formats.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
+from kdump.formats.codecs import GZIP, ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
@@ -32,6 +34,7 @@ from kdump.records import Record
 from kdump.storage.log_file import BUFFER_SIZE, LogFile
 from kdump.storage.scan import Damage
 from tests.commands.logs import EPOCH, STEP, batch, write_partition, write_segment
+from tests.kernels.seeds import mended
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "fixtures" / "corpus"
@@ -92,7 +95,7 @@ def test_every_record_of_kafkas_own_logs(case: str) -> None:
         log = kdump.open_log(str(path))
         if not log.segments:
             continue
-        found = objects(path)
+        found = objects(path, "--raw")
         batches = [item for segment in log.segments for item in segment.batches() if not isinstance(item, Damage)]
         records = [item for item in log.records() if isinstance(item, Record)]
         assert [item["position"] for item in found if item["type"] == "batch"] == [item.position for item in batches]
@@ -106,7 +109,8 @@ def test_every_record_of_kafkas_own_logs(case: str) -> None:
         headers = [[(content(pair, "key"), content(pair, "value")) for pair in item["headers"]] for item in given]
         assert headers == [list(item.headers) for item in records]
         for form in ("jsonl", "csv", "text"):
-            assert not UNSAFE.search(run(path, "--format", form).stdout)
+            for options in ((), ("--raw",)):
+                assert not UNSAFE.search(run(path, "--format", form, *options).stdout)
 
 
 def test_a_record_and_its_batch(tmp_path: Path) -> None:
@@ -298,7 +302,7 @@ def test_text(tmp_path: Path) -> None:
 
 
 def test_kraft_control_records_are_decoded() -> None:
-    text = run(CORPUS / "f-cluster-metadata" / "__cluster_metadata-0").stdout
+    text = run(CORPUS / "f-cluster-metadata" / "__cluster_metadata-0", "--raw").stdout
     assert 'KRAFT_VERSION  {"version": 0, "kRaftVersion": 1}' in text
     assert 'KRAFT_VOTERS  {"version": 0, "voters": [{"voterId": 1,' in text
 
@@ -503,6 +507,24 @@ def test_decompression_is_bounded(tmp_path: Path) -> None:
     assert "more than the limit of 1048576 bytes" in done.stderr
     assert [json.loads(line)["type"] for line in done.stdout.splitlines()] == ["batch", "batch", "record"]
     assert run(path, "--max-decompressed-size", "6M").return_value == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs a limit on memory that holds")
+@pytest.mark.parametrize("codec", [GZIP, ZSTD])
+def test_a_bomb_in_little_memory(codec: int, tmp_path: Path) -> None:
+    """A batch that fits the limit but not the memory is passed over like one that does not fit the limit."""
+    head = encode_batch([NewRecord(0, EPOCH, b"k", b"v")], NewBatch(attributes=codec))[:HEADER_SIZE]
+    bomb = mended(head + compress(codec, bytes(1 << 20)) * 300)
+    path = write_segment(tmp_path / "t-0", 0, [bomb, batch(1, 1)], indexes=False)
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (256 << 20, 256 << 20))
+
+    done = process(path, "--format", "jsonl", preexec_fn=limit)
+    assert done.returncode == 1
+    (line,) = done.stderr.decode().splitlines()
+    assert "There is not enough memory for what the payload decompresses to" in line
+    assert [json.loads(line)["type"] for line in done.stdout.splitlines()] == ["batch", "batch", "record"]
 
 
 # --- other files
@@ -715,6 +737,19 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
         child.stdout.close()
         assert child.stderr.read() == b""
         assert child.wait() == 0
+
+
+def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
+    path = write_partition(tmp_path / "t-0", segments=1, batches=400, records=50, value_size=100)
+    with subprocess.Popen([*COMMAND, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.read(10)  # and no more: it waits for us, in the midst of its work
+        child.send_signal(signal.SIGINT)
+        rest = child.stdout.read()
+        assert child.stderr.read().strip() == b""
+        assert child.wait() == 130
+    assert b"batch 19950..19999" not in rest
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -32,7 +32,7 @@ SHAPES = {
         "records": (int, None), "segments": int, "size": int, "totalSize": int, "firstTimestamp": (int, None),
         "largestTimestamp": (int, None), "codecs": list, "checkpoints": dict, "leaderEpochs": list,
         "producerSnapshots": list, "kraftSnapshots": list, "leftovers": list, "orphans": list, "strangeFiles": list,
-        "problems": list,
+        "problems": list, "placement": (dict, None),
     },
     "segment": {
         "path": str, "topic": (str, None), "partition": (int, None), "baseOffset": int, "endOffset": (int, None),

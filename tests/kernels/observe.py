@@ -15,6 +15,7 @@ from kdump.payloads import inflate
 
 LIMIT = 1 << 20
 CHECKED_ROWS = 2
+GATHERED = ("offset", "batch.producer_id")
 
 Observation = tuple[str, object]
 
@@ -106,6 +107,7 @@ def _decode(
         yield "cursor", (records.next_row, records.next_index, records.next_position)
         yield "records", columns(records, RECORD_COLUMNS)
         yield "headers", _headers(block, records, first, payloads)
+        yield "columns", _gathered(kernel, block, records, first, payloads)
         if records.fault:
             yield "text of the fault", str(fault_error(records.fault))
             records.seek(records.next_row + 1)
@@ -122,6 +124,19 @@ def _headers(block: BatchBlock, records: RecordBlock, first: int, payloads: Sequ
             payload = payloads[records.row[at] - first]
             source = block.data if payload is None else payload
             found.append(list(headers(source, records.headers_position[at], records.headers_count[at])))
+    return found
+
+
+def _gathered(
+    kernel: ModuleType, block: BatchBlock, records: RecordBlock, first: int, payloads: Sequence[bytes | None]
+) -> list[object]:
+    """The records as columns that hold so little that most take several."""
+    found: list[object] = []
+    gathering = kernel.RecordColumns(GATHERED, True, True, True, control=False, most_rows=5, most_bytes=64)
+    done = 0
+    while done < records.length:
+        done = gathering.add(block, records, first, payloads, range(records.length), done)
+        found.append((done, gathering.take()))
     return found
 
 

@@ -54,7 +54,8 @@ def test_a_difference_is_found_and_can_be_seen_again() -> None:
     """Kernels that differ in one thing: the fuzzer must see it, and its reproducer must lead back to it."""
 
     class Broken:
-        LogText, check, decode, find_batch = portable.LogText, portable.check, portable.decode, portable.find_batch
+        LogText, RecordColumns = portable.LogText, portable.RecordColumns
+        check, decode, find_batch = portable.check, portable.decode, portable.find_batch
 
         @staticmethod
         def walk(*arguments: object) -> int:

@@ -19,7 +19,7 @@ from kdump.payloads import inflate
 from tests.kernels.faulty import UNPRINTABLE, UNREADABLE, Faulty
 from tests.kernels.golden import GOLDEN
 from tests.kernels.reading import KERNELS, walked
-from tests.kernels.seeds import CONTROLS, MARKER, MAX_OFFSET, control, mended, records
+from tests.kernels.seeds import CONTROLS, MARKER, MAX_OFFSET, control, mend_checksums, mended, records
 
 FLUSH_SIZE = 1 << 18
 DEEP, DATA, BARE = (True, False, False), (True, True, False), (True, True, True)
@@ -237,6 +237,23 @@ def test_a_damaged_compressed_batch_prints_no_record(kernel: ModuleType) -> None
     name = "the same, compressed"
     damaged = next(faulty for faulty in UNREADABLE if faulty.name == name)
     assert len(Printed(kernel, damaged.data).lines) == 1
+
+
+@pytest.mark.parametrize("size", [10, 1000], ids=["small", "large"])
+def test_damage_at_the_end_of_a_compressed_batch_of_any_size(kernel: ModuleType, size: int) -> None:
+    """Nothing of it is shown, and no gap inside it is remembered; what comes next goes on from what came before."""
+
+    def spaced(first: int, step: int) -> list[NewRecord]:
+        return [NewRecord(first + step * number, 1, None, bytes(size)) for number in range(200)]
+
+    packed = NewBatch(attributes=LZ4)
+    good, damaged = encode_batch(spaced(0, 2), packed), bytearray(encode_batch(spaced(400, 3), packed))
+    damaged[57:61] = (201).to_bytes(4, "big")
+    mend_checksums(damaged)
+    printed = Printed(kernel, good + bytes(damaged))
+    assert printed.fault == (faults.PREMATURE_END, 0, 0)
+    assert [line.partition(":")[0] for line in printed.lines] == ["baseOffset", *["| offset"] * 200, "baseOffset"]
+    assert printed.gaps == [number for first in range(0, 398, 2) for number in (first, first + 2)]
 
 
 def test_damage_that_the_control_callback_finds(kernel: ModuleType) -> None:

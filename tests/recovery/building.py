@@ -7,7 +7,8 @@ from typing import Any
 
 from kdump.blocks import BatchBlock
 from kdump.formats import names
-from kdump.formats.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL
+from kdump.formats.batch import CONTROL, CRC_START, HEADER_SIZE, LAST_OFFSET_DELTA_AT, TRANSACTIONAL
+from kdump.formats.checksums import crc32c
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.names import segment_file_name
 from kdump.recovery.config import Startup, TopicConfig
@@ -69,6 +70,12 @@ def marker(
 def with_offset(data: bytes, offset: int) -> bytes:
     """A batch with another base offset, which its CRC does not cover."""
     return offset.to_bytes(8, "big", signed=True) + data[8:]
+
+
+def with_last_delta(data: bytes, delta: int) -> bytes:
+    """A batch with another last offset delta, and the CRC made right again."""
+    changed = data[:LAST_OFFSET_DELTA_AT] + delta.to_bytes(4, "big", signed=True) + data[LAST_OFFSET_DELTA_AT + 4 :]
+    return changed[: CRC_START - 4] + crc32c(changed[CRC_START:]).to_bytes(4, "big") + changed[CRC_START:]
 
 
 def broken(data: bytes) -> bytes:

@@ -65,7 +65,7 @@ def build(log_dir: Path) -> Path:
     (partition / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
     _, plan = plan_recovery(kdump.open_log(str(partition)), STARTUP)
     assert plan is not None
-    apply_plan(plan, str(log_dir / ".kdump-backup" / "building" / "orders-0"), keep_old=False)
+    apply_plan(plan, str(partition / ".kdump-backup" / "building"), keep_old=False)
     return partition
 
 

@@ -10,7 +10,6 @@ import errno
 import os
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,24 +52,30 @@ def damaged(sound: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path
     return log_dir
 
 
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written is seen by the next process whether or not it has reached the disk."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
 def content(folder: Path) -> dict[str, bytes]:
     """The files of a partition directory."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def repair(log_dir: Path, *, keep_old: bool = True) -> None:
     """What one run of the repair does: finish an interrupted one, or plan and apply."""
     partition = str(log_dir / "orders-0")
-    interrupted = list(journal.unfinished(str(log_dir), partition))
+    interrupted = list(journal.unfinished(partition))
     for folder in interrupted:
         finish(folder, keep_old=keep_old)
-    clear_leftovers(str(log_dir), partition)
+    clear_leftovers(partition)
     if interrupted:
         return
     _, plan = plan_recovery(kdump.open_log(partition), STARTUP)
     assert plan is not None
     if plan:
-        apply_plan(plan, str(log_dir / journal.BACKUP_FOLDER / f"run-{time.time_ns()}" / "orders-0"), keep_old=keep_old)
+        apply_plan(plan, journal.new_folder(partition), keep_old=keep_old)
 
 
 class Saboteur:
@@ -105,13 +110,7 @@ def run_child(log_dir: Path, at: int, error: int | None, *, keep_old: bool) -> b
     status = 1
     try:
         saboteur = Saboteur(at, error)
-        real_fsync = os.fsync
-
-        def fsync(descriptor: int) -> None:
-            saboteur.step()
-            real_fsync(descriptor)
-
-        os.fsync = fsync
+        os.fsync = lambda descriptor: saboteur.step()
         sys.addaudithook(saboteur.audit)
         try:
             repair(log_dir, keep_old=keep_old)
@@ -160,13 +159,13 @@ def test_without_a_backup_too(damaged: Path, tmp_path: Path, error: int | None) 
     shutil.copytree(damaged, done)
     repair(done, keep_old=False)
     after = content(done / "orders-0")
-    assert not (done / journal.BACKUP_FOLDER).exists()
+    assert not (done / "orders-0" / journal.BACKUP_FOLDER).exists()
     for number, copy in enumerate(kill_points(damaged, tmp_path, error, keep_old=False)):
         for file, data in content(copy / "orders-0").items():
             assert data in (before.get(file), after.get(file)), (file, number)
         repair(copy, keep_old=False)
         assert content(copy / "orders-0") == after, number
-        assert not (copy / journal.BACKUP_FOLDER).exists(), number
+        assert not (copy / "orders-0" / journal.BACKUP_FOLDER).exists(), number
 
 
 @pytest.mark.parametrize("damaged", DAMAGES, indirect=True)

@@ -16,7 +16,7 @@ from kdump.storage.log_file import LogFile
 from kdump.storage.scan import Damage, scan
 
 KERNELS = ("native", "portable")
-FUNCTIONS = ("check", "crc32", "crc32c", "decode", "find_batch", "walk")
+FUNCTIONS = ("RecordColumns", "check", "crc32", "crc32c", "decode", "find_batch", "walk")
 
 
 def use_kernels(name: str, patch: pytest.MonkeyPatch) -> None:

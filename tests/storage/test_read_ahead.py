@@ -99,3 +99,20 @@ def test_an_error_reaches_the_reader(path: str, ahead: pytest.MonkeyPatch) -> No
         ahead.setattr(log, "read_into", broken)
         with pytest.raises(OSError, match="Input/output error"):
             list(log.blocks())
+
+
+@pytest.mark.parametrize(
+    ("processors", "load", "expected"),
+    [(1, 0.0, False), (2, 0.4, True), (2, 1.0, False), (2, 3.0, False), (16, 3.0, True), (16, None, True)],
+)
+def test_it_pays_where_a_processor_is_likely_idle(
+    processors: int, load: float | None, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def getloadavg() -> tuple[float, float, float]:
+        if load is None:
+            raise OSError("unobtainable")
+        return load, 9.0, 9.0
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)), raising=False)
+    monkeypatch.setattr(os, "getloadavg", getloadavg)
+    assert read_ahead.pays() == expected

@@ -88,9 +88,17 @@ def test_zeros_up_to_the_end(tmp_path: Path, zeros: int) -> None:
     data = batch(0)
     good, damage = scanned(segment_file(tmp_path, data + bytes(zeros)))
     assert good == 1
-    assert damage == Damage(
+    assert damage[:3] == (
         len(data), len(data) + zeros, f"{zeros} bytes of zeros up to the end (preallocated, or never written)"
     )
+
+
+def test_damage_says_where_it_is(tmp_path: Path) -> None:
+    path = segment_file(tmp_path, batch(0) + bytes(20))
+    _, damage = scanned(path)
+    assert isinstance(damage, Damage)
+    assert damage.path == path
+    assert str(damage) == f"{path}: byte {len(batch(0))}: {damage.text}"
 
 
 def test_a_log_of_nothing_but_zeros(tmp_path: Path) -> None:
@@ -106,7 +114,7 @@ def test_zeros_in_the_middle_are_passed(tmp_path: Path) -> None:
     parts[1] = parts[2] = bytes(size)
     first, damage, fourth, fifth = scanned(segment_file(tmp_path, b"".join(parts)))
     assert (first, fourth, fifth) == (1, 7, 9)
-    assert damage == Damage(size, 3 * size, "Found record size 0 smaller than minimum record overhead (14)")
+    assert damage[:3] == (size, 3 * size, "Found record size 0 smaller than minimum record overhead (14)")
 
 
 def test_every_cut_leaves_the_batches_before_it(tmp_path: Path) -> None:
@@ -119,7 +127,7 @@ def test_every_cut_leaves_the_batches_before_it(tmp_path: Path) -> None:
         assert [item for item in found if isinstance(item, int)] == [1, 3, 5][:whole]
         damage = [item for item in found if isinstance(item, Damage)]
         text = f"the last batch is cut off: {rest} bytes are left of it"
-        assert damage == ([Damage(whole * size, cut, text)] if rest else [])
+        assert [item[:3] for item in damage] == ([(whole * size, cut, text)] if rest else [])
 
 
 def test_every_bit_flip_is_seen_or_lies_outside_the_crc(tmp_path: Path) -> None:
@@ -147,7 +155,7 @@ def test_a_size_field_that_no_entry_can_have(tmp_path: Path, size: int) -> None:
     first, damage, third = scanned(segment_file(tmp_path, b"".join(parts)))
     assert (first, third) == (1, 5)
     text = f"Found record size {size} smaller than minimum record overhead (14)"
-    assert damage == Damage(length, 2 * length, text)
+    assert damage[:3] == (length, 2 * length, text)
 
 
 def test_a_size_field_that_leads_over_the_end(tmp_path: Path) -> None:
@@ -156,7 +164,7 @@ def test_a_size_field_that_leads_over_the_end(tmp_path: Path) -> None:
     parts[1] = with_size(parts[1], 1 << 30)
     first, damage, third = scanned(segment_file(tmp_path, b"".join(parts)))
     assert (first, third) == (1, 5)
-    assert damage == Damage(length, 2 * length, "a batch's size field leads over the end of the log")
+    assert damage[:3] == (length, 2 * length, "a batch's size field leads over the end of the log")
 
 
 @pytest.mark.parametrize("off", [-40, -1, 1, 17])
@@ -333,7 +341,7 @@ def test_a_log_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
         with open(path, "r+b") as writer:
             writer.truncate(2 * size + 10)
         found = [part if isinstance(part, Damage) else part.stop - part.first for part in scan(log, 0)]
-    assert found == [2, Damage(2 * size, 4 * size, "the file became shorter while it was read")]
+    assert found == [2, Damage(2 * size, 4 * size, "the file became shorter while it was read", path)]
 
 
 def test_a_log_that_grows_while_it_is_read_ends_where_it_ended(tmp_path: Path) -> None:

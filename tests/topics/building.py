@@ -12,11 +12,14 @@ from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_check
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.internal_topics import cluster_metadata, consumer_offsets, control_records, transaction_state
+from kdump.formats.uuids import format_uuid
 from kdump.storage.partition_log import PartitionLog
 from kdump.topics.reading import Trouble
 from kdump.topics.replicas import Replica, replicas
 
 NOW = 1_700_000_000_000
+ORDERS_ID = bytes(range(16))
+OTHER_ID = bytes(range(16, 32))
 Pair = tuple[bytes | None, bytes | None]
 
 
@@ -131,3 +134,36 @@ def snapshot_file(folder: Path, end_offset: int, epoch: int, pairs: Sequence[Pai
     path = folder / f"{end_offset:020d}-{epoch:010d}.checkpoint"
     path.write_bytes(log.data)
     return path
+
+
+def cluster_directory(folder: Path, *, broker_id: int = 1) -> Path:
+    """A log directory of a KRaft broker: its metadata has the brokers 1 to 3 and the topic orders on two of them.
+
+    In it, beside that metadata, are partitions that the broker serves, and some of each kind that it does not.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "meta.properties").write_text(f"version=1\nnode.id={broker_id}\ncluster.id=made-up\n")
+    partition = {"topicId": ORDERS_ID, "leader": 1, "leaderEpoch": 4, "partitionEpoch": 0}
+    log = Log(folder / "__cluster_metadata-0")
+    log.add(
+        *metadata_pairs(
+            *(("RegisterBroker", {"brokerId": each, "brokerEpoch": 10 + each, "rack": None}) for each in (1, 2, 3)),
+            ("FeatureLevel", {"name": "metadata.version", "featureLevel": 25}),
+            ("Topic", {"name": "orders", "topicId": ORDERS_ID}),
+            ("Partition", partition | {"partitionId": 0, "replicas": [1, 2], "isr": [2]}),
+            ("Partition", partition | {"partitionId": 1, "replicas": [2, 3], "isr": [2, 3]}),
+            ("Config", {"resourceType": 2, "resourceName": "orders", "name": "retention.ms", "value": "1000"}),
+        )
+    ).write()
+    for name, topic_id in (
+        ("orders-0", ORDERS_ID),
+        ("orders-1", ORDERS_ID),
+        ("orders-7", ORDERS_ID),
+        ("clicks-0", OTHER_ID),
+        ("renamed-0", ORDERS_ID),
+        ("nameless-0", None),
+    ):
+        Log(folder / name).add((b"k", b"v")).write()
+        if topic_id:
+            (folder / name / "partition.metadata").write_text(f"version: 0\ntopic_id: {format_uuid(topic_id)}")
+    return folder

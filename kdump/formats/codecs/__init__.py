@@ -21,7 +21,20 @@ from collections.abc import Iterator
 
 from kdump.errors import CodecError, UnknownCodecError
 from kdump.formats.codecs import gzip, lz4, snappy, zstd
-from kdump.formats.codecs.common import GZIP, KAFKA_STEP, LZ4, NAMES, NONE, SNAPPY, ZSTD, Buffer, bounded, join, recut
+from kdump.formats.codecs.common import (
+    GZIP,
+    KAFKA_STEP,
+    LZ4,
+    NAMES,
+    NONE,
+    SNAPPY,
+    ZSTD,
+    Buffer,
+    LimitError,
+    bounded,
+    join,
+    recut,
+)
 
 __all__ = [
     "DEFAULT_LIMIT",
@@ -32,6 +45,7 @@ __all__ = [
     "NONE",
     "SNAPPY",
     "ZSTD",
+    "LimitError",
     "codec_name",
     "compress",
     "decompress",
@@ -59,9 +73,9 @@ def decompress(codec: int, data: Buffer, *, magic: int = 2, limit: int = DEFAULT
     codec's library is not installed; UnknownCodecError for the ids 5 to 7.
     """
     if codec == ZSTD:
-        return join(zstd.pieces(data), limit)
+        return zstd.decompress(data, limit)
     if codec == LZ4:
-        return join(lz4.pieces(data, magic), limit)
+        return lz4.decompress(data, magic, limit)
     if codec == SNAPPY:
         return join(snappy.pieces(data, limit), limit)
     if codec == GZIP:

@@ -22,7 +22,7 @@ from struct import Struct
 from typing import Any
 
 from kdump.errors import CodecError
-from kdump.formats.codecs.common import LZ4, Buffer, missing
+from kdump.formats.codecs.common import LZ4, Buffer, join, missing
 
 _MAGIC = bytes.fromhex("04224d18")
 _HEADER = _MAGIC + bytes.fromhex("604082")
@@ -30,17 +30,29 @@ _HEADER_V0 = _MAGIC + bytes.fromhex("60401a")
 _INDEPENDENT_BLOCKS, _BLOCK_CHECKSUMS, _CONTENT_SIZE, _CONTENT_CHECKSUM = 0x20, 0x10, 0x08, 0x04
 _LENGTH = Struct("<I")
 _STORED = 1 << 31
+_END_MARK = bytes(4)
 _BLOCK_SIZE = 64 << 10
 _MOST_EXPANSION = 255
+_START = Struct("<7sI")  # a frame's up to its first block
+_FRAME_SIZE = _START.size + 4  # of a frame of one block, without the block
 _FAST_LEVEL = 9  # Kafka's default, and the fast compressor; every other level is the dense one's
+
+
+def decompress(data: Buffer, magic: int, limit: int) -> bytes:
+    """All output, of at most `limit` bytes. Raises CodecError, LimitError."""
+    size = len(data) - _FRAME_SIZE
+    if size > 0 and limit >= _BLOCK_SIZE and _START.unpack_from(data) == (_HEADER, size):
+        # what nearly all batches are: a header without options, a single block, and probably the end mark
+        block = memoryview(data)[_START.size :]
+        output = _decompress_block(_library(), block[:size], _BLOCK_SIZE)
+        if output and block[size:] == _END_MARK:
+            return output
+    return join(pieces(data, magic), limit)
 
 
 def pieces(data: Buffer, magic: int) -> Iterator[bytes]:
     """An empty piece once the stream is open, then one for each block. Raises CodecError."""
-    try:
-        import lz4.block
-    except ImportError:
-        raise missing(LZ4, "lz4") from None
+    library = _library()
     view = memoryview(data)
     total = len(view)
     if view[:7] == _HEADER:
@@ -64,13 +76,9 @@ def pieces(data: Buffer, magic: int) -> Iterator[bytes]:
         if size > total - at:
             raise _end_error()
         block = view[at : at + size]
-        if stored:
-            piece = bytes(block)
-        else:
-            try:
-                piece = lz4.block.decompress(block, uncompressed_size=min(largest, _MOST_EXPANSION * size))
-            except (lz4.block.LZ4BlockError, ValueError):
-                raise CodecError(f"LZ4 block at byte {at} of the payload is corrupt") from None
+        piece = bytes(block) if stored else _decompress_block(library, block, largest)
+        if piece is None:
+            raise CodecError(f"LZ4 block at byte {at} of the payload is corrupt")
         at += size
         if flags & _BLOCK_CHECKSUMS:
             _check_block(block, view[at : at + 4])
@@ -82,23 +90,37 @@ def pieces(data: Buffer, magic: int) -> Iterator[bytes]:
 
 def compress(data: Buffer, magic: int, level: int | None) -> bytes:
     """A frame as Kafka's writer frames it, for `magic` 0 with the wrong header checksum of its time."""
-    try:
-        import lz4.block
-    except ImportError:
-        raise missing(LZ4, "lz4") from None
+    library = _library()
     dense = level is not None and level != _FAST_LEVEL
     options: dict[str, Any] = {"mode": "high_compression", "compression": level} if dense else {}
     out = [_HEADER_V0 if magic == 0 else _HEADER]
     view = memoryview(data)
     for at in range(0, len(view), _BLOCK_SIZE):
         raw = view[at : at + _BLOCK_SIZE]
-        block: bytes = lz4.block.compress(raw, store_size=False, **options)
+        block: bytes = library.compress(raw, store_size=False, **options)
         if len(block) < len(raw):
             out += _LENGTH.pack(len(block)), block
         else:
             out += _LENGTH.pack(len(raw) | _STORED), bytes(raw)
-    out.append(_LENGTH.pack(0))
+    out.append(_END_MARK)
     return b"".join(out)
+
+
+def _decompress_block(library: Any, block: memoryview, largest: int) -> bytes | None:
+    """The output of a block, at most `largest` bytes; None where the block is corrupt."""
+    try:
+        output: bytes = library.decompress(block, uncompressed_size=min(largest, _MOST_EXPANSION * len(block)))
+    except (library.LZ4BlockError, ValueError):
+        return None
+    return output
+
+
+def _library() -> Any:
+    try:
+        import lz4.block
+    except ImportError:
+        raise missing(LZ4, "lz4") from None
+    return lz4.block
 
 
 def _header(view: memoryview, magic: int) -> tuple[int, int, int]:

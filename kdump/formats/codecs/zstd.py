@@ -20,22 +20,40 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump.errors import CodecError
-from kdump.formats.codecs.common import ZSTD, Buffer, library_text, missing
+from kdump.formats.codecs.common import ZSTD, Buffer, join, library_text, missing
 
 if TYPE_CHECKING:
     from zstandard import ZstdCompressor, ZstdDecompressor
 
+BLOCKS = 8
+"""Blocks that are decompressed at once: each gives at most 128 KiB."""
+
 _MAGIC = 0xFD2FB528
 _DICTIONARY_ID_WIDTHS = (0, 1, 2, 4)
+_PLAIN_FRAME = _MAGIC.to_bytes(4, "little") + b"\0"
+_PLAIN_HEADER_SIZE = 6
 _RUN = 1
 _SMALLEST_FRAME = 8
+_SMALL_OUTPUT = 1 << 20  # more than BLOCKS blocks give
 _JNI_FEED = 131075  # input bytes that zstd-jni takes at once
 _DEFAULT_LEVEL = 3
 
 _contexts: Any = None  # a threading.local: a context must never serve two threads
 
 
-def pieces(data: Buffer, blocks_at_once: int = 8) -> Iterator[bytes]:
+def decompress(data: Buffer, limit: int) -> bytes:
+    """All output, of at most `limit` bytes. Raises CodecError, LimitError."""
+    view = memoryview(data)
+    # what nearly all batches are: one frame of few blocks, which the library may have at once
+    if limit >= _SMALL_OUTPUT and _is_small_frame(view):
+        try:
+            return _decompressor().decompressobj().decompress(view)
+        except _library().ZstdError as error:
+            raise CodecError(library_text(error)) from None
+    return join(pieces(view), limit)
+
+
+def pieces(data: Buffer, blocks_at_once: int = BLOCKS) -> Iterator[bytes]:
     """An empty piece once the stream is open, then the output with another one after each frame. Raises CodecError.
 
     A piece is the output of at most `blocks_at_once` blocks, so at most as many times 128 KiB. That the last frame is
@@ -70,6 +88,22 @@ def compress(data: Buffer, level: int | None) -> bytes:
     stream = _compressor(_DEFAULT_LEVEL if level is None else level).compressobj()
     flushed = stream.compress(data) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
     return flushed + stream.flush()
+
+
+def _is_small_frame(view: memoryview) -> bool:
+    """Whether `view` is one whole frame, without options, of no more than BLOCKS blocks."""
+    total = len(view)
+    if total < _SMALLEST_FRAME or view[:5] != _PLAIN_FRAME:
+        return False
+    at = _PLAIN_HEADER_SIZE
+    for _ in range(BLOCKS):
+        if total - at < 3:
+            return False
+        block = view[at] | view[at + 1] << 8 | view[at + 2] << 16
+        at += 3 + (1 if block >> 1 & 3 == _RUN else block >> 3)
+        if block & 1:
+            return at == total
+    return False
 
 
 def _cuts(view: memoryview, blocks_at_once: int) -> Iterator[tuple[int, int, bool]]:

@@ -6,11 +6,12 @@ the assignment of a classic consumer group's member are messages of their own, i
 
 from __future__ import annotations
 
+from binascii import a2b_base64
 from typing import Any
 
 from kdump.formats.internal_topics.description import PACKERS, Field, Schema, SchemaError
 from kdump.formats.internal_topics.framing import CoordinatorTopic, RecordKind, key_schema
-from kdump.formats.internal_topics.schema import decode_as_broker
+from kdump.formats.internal_topics.schema import decode_as_broker, to_json
 
 OFFSET_COMMIT_LEGACY = 0
 OFFSET_COMMIT = 1
@@ -401,3 +402,20 @@ def decode_consumer_protocol(schema: Schema, data: bytes) -> tuple[int, dict[str
         raise SchemaError(f"{schema.name} has only {len(data)} byte(s)", 0)
     version: int = packer.unpack_from(data)[0]
     return version, decode_as_broker(schema, version, data, packer.size)[0]
+
+
+def open_consumer_protocol(data: dict[str, Any]) -> None:
+    """Replace the members' subscriptions and assignments in a GroupMetadataValue's JSON by what they say.
+
+    Only in groups of consumers, and only those that can be decoded; the others stay base64.
+    """
+    if data["protocolType"] != CLASSIC_CONSUMER_PROTOCOL:
+        return
+    schemas = {"subscription": CONSUMER_PROTOCOL_SUBSCRIPTION, "assignment": CONSUMER_PROTOCOL_ASSIGNMENT}
+    for member in data["members"]:
+        for name, schema in schemas.items():
+            try:
+                version, fields = decode_consumer_protocol(schema, a2b_base64(member[name]))
+            except SchemaError:
+                continue
+            member[name] = to_json(schema, version, fields)

@@ -6,7 +6,6 @@ is raised with that exception's class and text.
 
 from __future__ import annotations
 
-from binascii import a2b_base64
 from typing import Any
 
 from kdump.errors import KdumpError
@@ -80,7 +79,7 @@ def control_text(control_type: int, value: bytes | None) -> str:
 
 
 def _parse_offsets(offset: int, key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
-    from kdump.formats.internal_topics.consumer_offsets import GROUP_METADATA, TOPIC
+    from kdump.formats.internal_topics.consumer_offsets import GROUP_METADATA, TOPIC, open_consumer_protocol
 
     if key is None:
         raise _missing_key(offset, "offset")
@@ -90,7 +89,7 @@ def _parse_offsets(offset: int, key: bytes | None, value: bytes | None) -> tuple
             return key_text, TOMBSTONE
         version, data = _coordinator_value(TOPIC, record_type, value)
         if record_type == GROUP_METADATA:
-            _open_consumer_protocol(data)
+            open_consumer_protocol(data)
         return key_text, json_text({"version": str(version), "data": data})
     except _UnknownRecordType as unknown:
         return f"Unknown record type {unknown.record_type} at offset {offset}, skipping.", None
@@ -166,28 +165,6 @@ def _message(schema: Schema, version: int, data: bytes, what: str) -> dict[str, 
 
 def _wrapped(message: str) -> SchemaError:
     return SchemaError(message, kafka_message=message)
-
-
-def _open_consumer_protocol(data: dict[str, Any]) -> None:
-    """Replace the members' subscriptions and assignments in a GroupMetadataValue's JSON by what they say.
-
-    Only in groups of consumers, and only those that can be decoded; the others stay base64.
-    """
-    from kdump.formats.internal_topics import consumer_offsets as topic
-
-    if data["protocolType"] != topic.CLASSIC_CONSUMER_PROTOCOL:
-        return
-    schemas = {
-        "subscription": topic.CONSUMER_PROTOCOL_SUBSCRIPTION,
-        "assignment": topic.CONSUMER_PROTOCOL_ASSIGNMENT,
-    }
-    for member in data["members"]:
-        for name, schema in schemas.items():
-            try:
-                version, fields = topic.decode_consumer_protocol(schema, a2b_base64(member[name]))
-            except SchemaError:
-                continue
-            member[name] = to_json(schema, version, fields)
 
 
 # --- __transaction_state ---

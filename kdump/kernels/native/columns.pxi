@@ -1,17 +1,12 @@
 # Records gathered into columns in the layout of Arrow's buffers (portable.columns).
 
 ctypedef struct Values:
-    # one column of byte strings: `length` of them are there, `size` bytes together
+    # one column of byte strings: `length` of them are there, `size` bytes together; or of lists, which have no bytes
     uint8_t *validity
     int32_t *offsets
     uint8_t *data
     int64_t length
     int64_t size
-    int64_t nulls
-
-ctypedef struct Lists:
-    uint8_t *validity
-    int32_t *offsets
     int64_t nulls
 
 ctypedef struct Wanted:
@@ -142,7 +137,7 @@ cdef inline void put_bytes(Values *v, const uint8_t *source, int64_t length) noe
 
 cdef void put_headers(const Source *s, int64_t position, int64_t count, Values *names, Values *contents) noexcept nogil:
     """The headers of a record, which `measure_headers` has been over."""
-    cdef int64_t at = position, i, start, length
+    cdef int64_t at = position, i, start = 0, length = 0
     for i in range(count):
         get_varint(s.data, &at, s.end, &length)
         put_bytes(names, s.data + at, length)
@@ -152,8 +147,8 @@ cdef void put_headers(const Source *s, int64_t position, int64_t count, Values *
 
 
 cdef void put_columns(
-    const Wanted *w, int64_t number, int64_t taken, int64_t row_out, Values *keys, Values *values, Lists *lists,
-    Values *names, Values *contents,
+    const Wanted *w, int64_t number, int64_t taken, Values *keys, Values *values, Values *lists, Values *names,
+    Values *contents,
 ) noexcept nogil:
     cdef int64_t i, at, row, count
     cdef const Records *r = w.records
@@ -170,13 +165,13 @@ cdef void put_columns(
             put_bytes(values, s.data + r.value_position[at], r.value_length[at])
         if w.headers:
             count = r.headers_count[at]
-            set_valid(lists.validity, row_out, count > 0)
+            set_valid(lists.validity, lists.length, count > 0)
             if count > 0:
                 put_headers(s, r.headers_position[at], count, names, contents)
             else:
                 lists.nulls += 1
-            row_out += 1
-            lists.offsets[row_out] = <int32_t>names.length
+            lists.length += 1
+            lists.offsets[lists.length] = <int32_t>names.length
 
 
 cdef void put_numbers(
@@ -327,10 +322,9 @@ cdef class RecordColumns:
     cdef int _put(self, const Wanted *w, const Sizes *z, int64_t skip, object block, object records) except -1:
         cdef Values *keys = NULL
         cdef Values *values = NULL
+        cdef Values *lists = NULL
         cdef Values *names = NULL
         cdef Values *contents = NULL
-        cdef Values *listing
-        cdef Lists lists
         cdef bytearray numbers
         cdef const int64_t *source
         cdef bint of_batch
@@ -340,8 +334,7 @@ cdef class RecordColumns:
         if w.values:
             values = self._values.room(z.rows, z.values)
         if w.headers:
-            listing = self._lists.room(z.rows, 0)
-            lists.validity, lists.offsets, lists.nulls = listing.validity, listing.offsets, listing.nulls
+            lists = self._lists.room(z.rows, 0)
             names = self._header_names.room(z.headers, z.names)
             contents = self._header_values.room(z.headers, z.contents)
         for numbers, (name, of_batch) in zip(self._numbers, self._names, strict=True):
@@ -351,10 +344,7 @@ cdef class RecordColumns:
             with nogil:
                 put_numbers(w, skip, z.taken, source, of_batch, to)
         with nogil:
-            put_columns(w, skip, z.taken, self.length, keys, values, &lists, names, contents)
-        if w.headers:
-            listing.nulls = lists.nulls
-            listing.length += z.rows
+            put_columns(w, skip, z.taken, keys, values, lists, names, contents)
         self.length += z.rows
         self.size += z.keys + z.values + z.names + z.contents
         return 0
@@ -375,3 +365,46 @@ cdef class RecordColumns:
         value = self._values.take() if self._values is not None else None
         self.length = self.size = 0
         return length, numbers, key, value, headers
+
+
+cdef uint32_t murmur2_of(const uint8_t *p, int64_t length) noexcept nogil:
+    cdef uint32_t h = 0x9747B28CU ^ <uint32_t>length, k
+    cdef int64_t at = 0
+    while length - at >= 4:
+        k = p[at] | <uint32_t>p[at + 1] << 8 | <uint32_t>p[at + 2] << 16 | <uint32_t>p[at + 3] << 24
+        k *= 0x5BD1E995
+        k ^= k >> 24
+        h = h * 0x5BD1E995 ^ k * 0x5BD1E995
+        at += 4
+    if length - at == 3:
+        h ^= <uint32_t>p[at + 2] << 16
+    if length - at >= 2:
+        h ^= <uint32_t>p[at + 1] << 8
+    if length - at >= 1:
+        h = (h ^ p[at]) * 0x5BD1E995
+    h = (h ^ h >> 13) * 0x5BD1E995
+    return h ^ h >> 15
+
+
+def murmur2(data, offsets):
+    """Kafka's hash of each of the byte strings between `offsets` (32-bit) in `data`, as 32-bit integers."""
+    cdef const uint8_t[::1] source = data
+    cdef const int32_t[::1] ends = memoryview(offsets).cast("B").cast("i")
+    cdef int64_t row, rows = ends.shape[0] - 1
+    cdef bytearray hashes
+    cdef int32_t *to
+    if rows < 0 or ends[0] < 0:
+        raise ValueError("the offsets are not those of byte strings in the data")
+    for row in range(rows):
+        if ends[row + 1] < ends[row]:
+            raise ValueError("the offsets are not those of byte strings in the data")
+    if ends[rows] > source.shape[0]:
+        raise ValueError("the offsets are not those of byte strings in the data")
+    hashes = bytearray(4 * rows)
+    to = <int32_t *>PyByteArray_AS_STRING(hashes)
+    with nogil:
+        for row in range(rows):
+            to[row] = <int32_t>murmur2_of(
+                &source[0] + ends[row] if source.shape[0] else NULL, ends[row + 1] - ends[row]
+            )
+    return hashes

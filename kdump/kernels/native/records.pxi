@@ -55,6 +55,10 @@ ctypedef struct Wrapper:
 
 cdef inline int get_varint(const uint8_t *p, int64_t *at, int64_t end, int64_t *value) noexcept nogil:
     """A zigzag varint: 0, PREMATURE_END at the buffer's end, or VARINT_LONG with the value reached."""
+    return 0 if kdump_short_varint(p, at, end, value) else long_varint(p, at, end, value)
+
+
+cdef int long_varint(const uint8_t *p, int64_t *at, int64_t end, int64_t *value) noexcept nogil:
     cdef uint32_t result = 0
     cdef int shift = 0
     cdef uint8_t byte
@@ -74,6 +78,10 @@ cdef inline int get_varint(const uint8_t *p, int64_t *at, int64_t end, int64_t *
 
 
 cdef inline int get_varlong(const uint8_t *p, int64_t *at, int64_t end, int64_t *value) noexcept nogil:
+    return 0 if kdump_short_varint(p, at, end, value) else long_varlong(p, at, end, value)
+
+
+cdef int long_varlong(const uint8_t *p, int64_t *at, int64_t end, int64_t *value) noexcept nogil:
     cdef uint64_t result = 0
     cdef int shift = 0
     cdef uint8_t byte

@@ -2,6 +2,7 @@
 
 cdef enum:
     FLUSH_SIZE = 1 << 18
+    SMALL_BATCH = 1 << 17
     LINE_SIZE = 1024  # more than the numbers and names of any line take
     FIELDS_SIZE = 256  # more than the fields from a batch line's count to its delete horizon take when that is absent
 
@@ -259,6 +260,7 @@ cdef class LogText:
     cdef object control
     cdef int64_t last_offset
     cdef Out out
+    cdef int64_t gap_numbers
     cdef Repeat last
 
     def __cinit__(self):
@@ -273,6 +275,7 @@ cdef class LogText:
         self.skip_metadata = skip_metadata
         self.control = control
         self.last_offset = -1
+        self.gap_numbers = 0
 
     def __dealloc__(self):
         free(self.out.p)
@@ -344,23 +347,42 @@ cdef class LogText:
             with gil:
                 self.gaps.append(self.last_offset)
                 self.gaps.append(offset)
+            self.gap_numbers += 2
         self.last_offset = offset
         return 0
 
     cdef int batch(
         self, const Batches *b, int64_t row, const Source *s, Fault *fault, object write
     ) except -1 nogil:
+        # Of a compressed batch with damage no record is shown. Of a small one what was written is taken back then,
+        # which is faster than to look through all of them first; control records may have a fault of their own.
+        cdef bint small = s.confined and s.end <= SMALL_BATCH and b.attributes[row] & CONTROL == 0
+        cdef size_t length = self.out.length
+        cdef int64_t last_offset = self.last_offset, gap_numbers = self.gap_numbers
         cdef int64_t at = s.start, index
         cdef Record r
-        if check_batch(b, row, s, fault) if s.confined else check_header(b, row, fault):
+        if check_batch(b, row, s, fault) if s.confined and not small else check_header(b, row, fault):
             return 0
         for index in range(b.count[row]):
             if next_record(b, row, s, index, &at, &r, fault):
+                if small:
+                    self.out.length = length
+                    self.last_offset = last_offset
+                    self.forget_gaps(gap_numbers)
                 return 0
             self.record_line(b, row, s, &r, fault)
             if fault.code:
                 return 0
-            self.flush_full(write)
+            if not small:
+                self.flush_full(write)
+        return 0
+
+    cdef int forget_gaps(self, int64_t numbers) except -1 nogil:
+        """Drop all but the first so many numbers of `gaps`."""
+        if self.gap_numbers > numbers:
+            self.gap_numbers = numbers
+            with gil:
+                del self.gaps[numbers:]
         return 0
 
     cdef int record_line(

@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from kdump.formats.checksums import crc32, crc32c
+from kdump.kernels.portable.columns import RecordColumns, murmur2
+from kdump.kernels.portable.compaction import OffsetMap, encode_kept
+from kdump.kernels.portable.encode import encode
 from kdump.kernels.portable.records import check, decode
 from kdump.kernels.portable.resync import find_batch
+from kdump.kernels.portable.survey import survey
 from kdump.kernels.portable.text import LogText
 from kdump.kernels.portable.walk import walk
 
-__all__ = ["LogText", "check", "crc32", "crc32c", "decode", "find_batch", "walk"]
+__all__ = [
+    "LogText",
+    "OffsetMap",
+    "RecordColumns",
+    "check",
+    "crc32",
+    "crc32c",
+    "decode",
+    "encode",
+    "encode_kept",
+    "find_batch",
+    "murmur2",
+    "survey",
+    "walk",
+]

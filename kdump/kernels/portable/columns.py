@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from itertools import pairwise
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.batch import CONTROL
@@ -25,6 +26,9 @@ Buffers = tuple[int, list[bytearray], ByteBuffers | None, ByteBuffers | None, He
 
 MOST_BYTES = 0x7FFF_FFFF
 OF_BATCH = "batch."
+
+_M = 0x5BD1E995
+_MASK32 = 0xFFFF_FFFF
 
 _Headers = list[tuple[bytes, bytes | None]]
 
@@ -164,3 +168,28 @@ def _bitmap(values: Sequence[object]) -> bytearray:
         if value is not None:
             bits[at >> 3] |= 1 << (at & 7)
     return bits
+
+
+def murmur2(data: bytes | bytearray | memoryview, offsets: bytes | bytearray | memoryview) -> bytearray:
+    """Kafka's hash of each of the byte strings between `offsets` (32-bit) in `data`, as 32-bit integers.
+
+    Raises ValueError where the offsets fall or lead out of the data.
+    """
+    ends = memoryview(offsets).cast("B").cast("i")
+    falls = any(end < start for start, end in pairwise(ends))
+    if len(ends) == 0 or ends[0] < 0 or falls or ends[-1] > len(data):
+        raise ValueError("the offsets are not those of byte strings in the data")
+    hashes = array("I", (_murmur2(bytes(data[start:end])) for start, end in pairwise(ends)))
+    return bytearray(hashes.tobytes())
+
+
+def _murmur2(key: bytes) -> int:
+    value = 0x9747B28C ^ len(key)
+    whole = len(key) & ~3
+    for at in range(0, whole, 4):
+        part = int.from_bytes(key[at : at + 4], "little") * _M & _MASK32
+        value = value * _M & _MASK32 ^ (part ^ part >> 24) * _M & _MASK32
+    if whole < len(key):
+        value = (value ^ int.from_bytes(key[whole:], "little")) * _M & _MASK32
+    value = (value ^ value >> 13) * _M & _MASK32
+    return value ^ value >> 15

@@ -1,0 +1,299 @@
+"""What `kdump compact` does: partition by partition, it looks, cleans on paper, in place or into a copy, and tells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import click
+
+from kdump.clean.apply import (
+    check_output,
+    check_unused,
+    clean_in_place,
+    clean_into,
+    copy_directory_files,
+    finish_interrupted,
+)
+from kdump.clean.cleaning import Cleaning, clean
+from kdump.clean.config import CleanerConfig, not_compacted
+from kdump.clean.staging import Staging
+from kdump.clean.state import PartitionState, look
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.inventory import DirectoryCheckpoints
+from kdump.repair.journal import new_folder, new_stamp, unfinished
+from kdump.repair.locks import RefusedError
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.partition_log import PartitionLog
+
+from . import exit_codes
+from .output import complain, safe, safe_path
+from .paths import KafkaFile, expand
+from .progress import ProgressBar
+from .topic_options import note, output_for
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line asks for."""
+
+    now: int
+    config: CleanerConfig
+    format: str = "text"
+    applies: bool = False
+    output: str | None = None
+    keep_old: bool = True
+    passes: int = 1
+    exact_keys: bool = False
+
+
+class Found(NamedTuple):
+    """A partition and what became of it: `cleaning` is None where the cleaner is not due.
+
+    `is_done`: it was cleaned, not only on paper; what was replaced is in the folder `kept`, if it was kept. `output` is
+    the directory that was written.
+    """
+
+    state: PartitionState
+    config: CleanerConfig
+    cleaning: Cleaning | None
+    is_done: bool = False
+    kept: str | None = None
+    output: str | None = None
+
+
+class Printer(Protocol):
+    """What prints the findings."""
+
+    def partition(self, found: Found) -> None:
+        """One pass over a partition."""
+
+    def passed_over(self, path: str, why: str) -> None:
+        """A partition that is none for the cleaner."""
+
+    def end(self) -> None:
+        """Nothing comes any more."""
+
+
+@dataclass(slots=True)
+class Place:
+    """A log directory with the partition directories in it that are looked at; all of its own unless `is_named`."""
+
+    path: str
+    is_named: bool
+    partitions: list[str] = field(default_factory=list)
+
+
+def compact(paths: Iterable[str], options: Options) -> int:
+    """Look at what is at `paths`, and clean; the exit code. Raises click.UsageError."""
+    failures = _Failures()
+    places = list(_places(paths, failures))
+    if options.output is not None and len(places) > 1:
+        raise click.UsageError("--output takes partitions of one log directory only.")
+    twice = [path for place in places for path in place.partitions] * 2  # read for the keys, and to be written anew
+    with ProgressBar(twice) as bar, output_for(options.format) as out:
+        run = _Run(options, _printer(out.write, options), failures, bar)
+        failures.before = out.flush
+        for place in places:
+            run.place(place)
+        run.end()
+    return failures.code
+
+
+class _Failures:
+    """Tells what fails, and keeps the exit code that it comes to; `before` is called before something is told."""
+
+    def __init__(self) -> None:
+        self.code = exit_codes.OK
+        self.before: Callable[[], None] = lambda: None
+
+    def unreadable(self, error: OSError, path: str) -> None:
+        """Say what the system does not give."""
+        if isinstance(error, BrokenPipeError):
+            raise error
+        where = path if error.filename is None else os.fsdecode(error.filename)
+        self.complain(f"{where}: {error.strerror or error}", exit_codes.INCOMPLETE)
+
+    def complain(self, text: str, code: int) -> None:
+        """Say what was not done."""
+        self.before()
+        complain(safe(text))
+        self.worsen(code)
+
+    def worsen(self, code: int) -> None:
+        """Exit with `code`, unless something worse is known."""
+        self.code = max(self.code, code)
+
+    @contextmanager
+    def told(self, path: str) -> Iterator[None]:
+        """Tell what fails in here, and go on behind it."""
+        try:
+            yield
+        except RefusedError as error:
+            self.complain(str(error), exit_codes.REFUSED)
+        except OSError as error:
+            self.unreadable(error, path)
+        except KdumpError as error:
+            self.complain(str(error), exit_codes.INCOMPLETE)
+
+
+def _printer(write: Callable[[str], None], options: Options) -> Printer:
+    if options.format == "jsonl":
+        from .compact_json import JsonLines
+
+        return JsonLines(write)
+    from .compact_text import Text
+
+    return Text(write, options.now)
+
+
+def _places(paths: Iterable[str], failures: _Failures) -> Iterator[Place]:
+    """The PATHs by log directory; what is not there is complained of. Raises click.UsageError for a file."""
+    places: dict[tuple[str, bool], Place] = {}
+    for path in paths:
+        try:
+            for found in expand([path]):
+                if isinstance(found, KafkaFile):
+                    raise click.UsageError(f"{safe_path(found.path)} is a file: give the partition directory around it")
+                if isinstance(found, LogDirectory):
+                    served = [os.path.join(found.path, name) for name in found.partition_names if _is_served(name)]
+                    places[os.path.realpath(found.path), False] = Place(found.path, False, served)
+                else:
+                    parent = os.path.dirname(os.path.abspath(found.path))
+                    place = places.setdefault((os.path.realpath(parent), True), Place(parent, True))
+                    place.partitions.append(found.path)
+        except OSError as error:
+            failures.unreadable(error, path)
+    yield from places.values()
+
+
+def _is_served(name: str) -> bool:
+    """Whether the cleaner may come to a partition: not to one that waits for its deletion or is set aside."""
+    return names.parse_partition_dir(name).state == names.LIVE and name != names.CLUSTER_METADATA_DIR
+
+
+class _Run:
+    def __init__(self, options: Options, printer: Printer, failures: _Failures, bar: ProgressBar) -> None:
+        self._options = options
+        self._printer = printer
+        self._failures = failures
+        self._bar = bar
+        self._read = 0
+        self._is_checked = False
+        self._noted: set[str] = set()
+        self._stamp = new_stamp()
+
+    def place(self, place: Place) -> None:
+        """The partitions of one log directory."""
+        output = self._options.output
+        copied: list[Cleaning | PartitionState] = []
+        self._is_checked = False
+        with self._failures.told(place.path):
+            if output is not None:
+                check_output(output)
+            for path in place.partitions:
+                with self._failures.told(path):
+                    copied += self._passes(place, path)
+            if output is not None and copied:
+                copy_directory_files(place.path, output, copied)
+
+    def end(self) -> None:
+        """All has been looked at."""
+        self._printer.end()
+
+    def _passes(self, place: Place, path: str) -> list[Cleaning | PartitionState]:
+        """One pass over a partition, or several; what was copied into another directory, if it was."""
+        self._finish(place.path, path)
+        for number in range(1, self._options.passes + 1):
+            found = self._partition(place, PartitionLog(path), number)
+            if found is None or not found.is_done or found.cleaning is None or not found.cleaning.is_full:
+                break
+        return [found.cleaning or found.state] if found and found.output else []
+
+    def _checkpoints(self, path: str) -> DirectoryCheckpoints:
+        checkpoints = DirectoryCheckpoints(LogDirectory(path))
+        for problem in checkpoints.faults.problems:
+            if problem not in self._noted:
+                note(f"{safe(problem)}: taken for empty, as a broker does")
+                self._noted.add(problem)
+        for error in checkpoints.faults.errors:
+            raise error
+        return checkpoints
+
+    def _finish(self, log_directory: str, path: str) -> None:
+        """Finish what was interrupted, or say that there is something."""
+        path = os.path.abspath(path)
+        if not self._options.applies:
+            for folder in unfinished(path):
+                note(f"{safe_path(folder)}: a change of {safe_path(path)} was interrupted, and --apply finishes it")
+            return
+        for folder in finish_interrupted(log_directory, path, keep_old=self._options.keep_old):
+            note(f"{safe_path(folder)}: this was interrupted, and is finished now")
+
+    def _partition(self, place: Place, log: PartitionLog, number: int) -> Found | None:
+        """One pass over a partition; None where it is none for the cleaner."""
+        options, config = self._options, self._options.config
+        known = self._checkpoints(place.path).of(log)
+        topic = log.name.topic if log.name else ""
+        why = not_compacted(config, topic, was_cleaned=known.cleaner is not None, is_named=place.is_named)
+        if why:
+            self._printer.passed_over(log.path, why)
+            return None
+        if options.applies and log.name is None:
+            raise RefusedError(f"{log.path}: not named as a partition, so the cleaner's checkpoint cannot tell of it")
+        state = look(log, known, config, options.now)
+        if number > 1 and not state.is_due(config):
+            return None
+        found = self._clean(place, state, number)
+        self._bar.add(state.segments[0].segment.log_path, max(0, 2 * state.size - self._read))
+        self._bar.hide()
+        self._printer.partition(found)
+        return found
+
+    def _clean(self, place: Place, state: PartitionState, number: int) -> Found:
+        """Clean a partition as it was asked for, if it is due."""
+        options, config = self._options, self._options.config
+        is_due = state.is_due(config)
+        self._read = 0
+        name = os.path.basename(os.path.abspath(state.log.path))
+        if options.output is not None:
+            cleaning = clean_into(state, self._cleaner(state, guarded=True) if is_due else None, options.output)
+            return Found(state, config, cleaning, is_due, None, os.path.join(options.output, name))
+        if not is_due:
+            return Found(state, config, None)
+        if not options.applies:
+            self._failures.worsen(exit_codes.FINDINGS)
+            return Found(state, config, self._cleaner(state, guarded=False)(Staging(None)))
+        if not self._is_checked:
+            check_unused(place.path, place.partitions)
+            self._is_checked = True
+        stamp = self._stamp if number == 1 else f"{self._stamp}-{number}"
+        folder = new_folder(os.path.join(place.path, name), stamp=stamp)
+        cleaning = clean_in_place(state, self._cleaner(state, guarded=True), folder, keep_old=options.keep_old)
+        return Found(state, config, cleaning, True, folder if options.keep_old else None)
+
+    def _cleaner(self, state: PartitionState, *, guarded: bool) -> Callable[[Staging], Cleaning]:
+        """What cleans the partition; `guarded`: only if it does not look as if the topic were not compacted at all."""
+        options = self._options
+
+        def run(staging: Staging) -> Cleaning:
+            cleaning = clean(
+                state, options.config, options.now, staging, exact_keys=options.exact_keys, progress=self._progress
+            )
+            if guarded and cleaning.counts.keyless and not options.config.is_compacted:
+                raise RefusedError(
+                    f"{state.log.path}: cleaning would drop records without a key, {cleaning.counts.keyless} in all and"
+                    f" the first at offset {cleaning.counts.first_keyless}: is the topic compacted at all? If so, say"
+                    " it with cleanup.policy=compact in --config"
+                )
+            return cleaning
+
+        return run
+
+    def _progress(self, path: str, size: int) -> None:
+        self._read += size
+        self._bar.add(path, size)

@@ -1,0 +1,111 @@
+"""What `kdump export` does: finds the partitions, has their segments exported, and says what came of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import click
+
+from kdump.errors import KdumpError
+from kdump.export.journal import Result
+from kdump.export.options import ExportOptionError, ExportOptions
+from kdump.export.plan import Unit, plan
+from kdump.export.run import Failure, LocalEngine, Summary, export
+from kdump.formats import names
+from kdump.repair.locks import RefusedError
+from kdump.storage.files import list_directory
+
+from . import exit_codes
+from .output import Output, complain, safe, safe_path, size_text
+from .progress import ProgressBar
+from .topic_options import chooses, newest, replicas_at
+from .troubles import Troubles
+
+_KAFKAS = frozenset({*names.SEGMENT_KINDS, *names.OFFSET_CHECKPOINTS, names.META_PROPERTIES})
+
+
+def run_export(paths: Iterable[str], folder: str, topics: tuple[str, ...], options: ExportOptions) -> int:
+    """Export what is at `paths` into `folder`; the exit code. Raises click.UsageError, OSError, KdumpError."""
+    _check_columns(options)
+    _check_target(folder)
+    troubles = Troubles()
+    wanted = chooses(topics)
+    found = [each for each in replicas_at(paths, troubles) if wanted(each.topic)]
+    if troubles.code >= exit_codes.INCOMPLETE:
+        return troubles.code
+    if not found:
+        complain(f"no partition has a topic that matches {' or '.join(map(safe, topics))}")
+        return exit_codes.INCOMPLETE
+    try:
+        units = plan([each.log for each in newest(found, troubles)], options)
+    except ExportOptionError as error:
+        raise click.UsageError(f"{safe(str(error))}.") from None
+    with ProgressBar([unit.path for unit in units]) as bar:
+        report = _Report(troubles, bar)
+        try:
+            summary = export(units, folder, options, LocalEngine(progress=bar.add), report)
+        except RefusedError as error:
+            complain(safe(str(error)))
+            return exit_codes.REFUSED
+    _tell(summary, folder)
+    return troubles.code
+
+
+class _Report:
+    """Says what is wrong with units, as they come."""
+
+    def __init__(self, troubles: Troubles, bar: ProgressBar) -> None:
+        self._troubles = troubles
+        self._bar = bar
+
+    def __call__(self, unit: Unit, outcome: Result | Failure) -> None:
+        if isinstance(outcome, Result):
+            for lost in outcome.damage:
+                self._say(f"{safe_path(unit.path)}: byte {lost.position}: {safe(lost.text)}", exit_codes.FINDINGS)
+        elif isinstance(outcome, OSError):
+            where = unit.path if outcome.filename is None else os.fsdecode(outcome.filename)
+            self._say(f"{safe_path(where)}: {outcome.strerror or outcome}", exit_codes.INCOMPLETE)
+        else:
+            self._say(f"{safe_path(unit.path)}: {safe(str(outcome))}", exit_codes.INCOMPLETE)
+
+    def _say(self, text: str, code: int) -> None:
+        self._bar.hide()
+        complain(text)
+        self._troubles.worsen(code)
+
+
+def _check_columns(options: ExportOptions) -> None:
+    """Raises KdumpError without pyarrow, click.UsageError for a column that there is not."""
+    try:
+        from kdump.columns.fields import RECORD_FIELDS, check_names
+    except ImportError as error:
+        raise KdumpError(f"exporting needs pyarrow ({error}): pip install 'kafka-kdump[columns]'") from None
+    try:
+        check_names(options.columns, RECORD_FIELDS)
+    except KdumpError as error:
+        raise click.UsageError(safe(str(error))) from None
+
+
+def _check_target(folder: str) -> None:
+    """Raises click.UsageError for a directory inside what Kafka keeps: a broker would not start with it there."""
+    at = os.path.realpath(folder)
+    while not os.path.isdir(at) and at != os.path.dirname(at):
+        at = os.path.dirname(at)
+    for place in (at, os.path.dirname(at)):
+        try:
+            files = list_directory(place)[1]
+        except OSError:
+            continue
+        if any(names.parse_file_name(name).kind in _KAFKAS for name in files):
+            raise click.UsageError(f"{safe_path(folder)} is in Kafka's own {safe_path(place)}: give another directory.")
+
+
+def _tell(summary: Summary, folder: str) -> None:
+    resumed = f" ({summary.resumed} of {summary.units} segments were there already)" if summary.resumed else ""
+    whole = "" if summary.is_whole else "; not whole, so there is no _SUCCESS"
+    with Output() as out:
+        out.write(
+            f"{summary.rows} records in {summary.files} files of {size_text(summary.bytes)} in {safe_path(folder)}"
+            f"{resumed}{whole}\n"
+        )

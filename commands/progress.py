@@ -1,0 +1,91 @@
+"""A progress bar by bytes read, for runs that last."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Sequence
+
+from .output import safe_path
+
+
+class ProgressBar:
+    """A bar on stderr, once a run has lasted a second and if stderr is a terminal; rich is loaded only then."""
+
+    PATIENCE = 1.0
+    INTERVAL = 0.1
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = paths
+        self._done = 0
+        self._next = time.monotonic() + self.PATIENCE
+        self._is_shown = sys.stderr.isatty()
+        self._bar: _Bar | None = None
+        self._total: int | None = None
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.hide()
+
+    def hide(self) -> None:
+        """Take the bar away, so that something can be printed; it comes back with the next bytes."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def add(self, path: str, size: int) -> None:
+        """So many more bytes of the log at `path` have been read."""
+        self._done += size
+        if not self._is_shown or (now := time.monotonic()) < self._next:
+            return
+        self._next = now + self.INTERVAL
+        if self._bar is None:
+            if self._total is None:
+                self._total = total_size(self._paths)
+            self._bar = _Bar(self._total)
+        self._bar.update(self._done, safe_path(os.path.basename(os.path.dirname(path))))
+
+
+class _Bar:
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._progress.add_task("", total=total)
+        self._progress.start()
+
+    def update(self, done: int, name: str) -> None:
+        self._progress.update(self._task, completed=done, description=name)
+
+    def stop(self) -> None:
+        self._progress.stop()
+
+
+def total_size(paths: Iterable[str]) -> int:
+    """Bytes of all logs at `paths`, as far as they can be seen."""
+    total = 0
+    for path in paths:
+        for folder, directories, files in os.walk(path):
+            if os.path.dirname(folder) not in (path, os.path.dirname(path)):
+                directories.clear()
+            for name in files:
+                if name.endswith(".log"):
+                    try:
+                        total += os.path.getsize(os.path.join(folder, name))
+                    except OSError:
+                        continue
+        if os.path.isfile(path):
+            total += os.path.getsize(path)
+    return total
+

@@ -1,0 +1,307 @@
+"""What repair, rebuild-index and trim have in common: log directory by log directory, plan, show, and carry out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import click
+
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.recovery.config import Startup
+from kdump.recovery.log_manager import DirectoryState, directory_state
+from kdump.repair import journal
+from kdump.repair.apply import apply_plan, clear_leftovers, finish
+from kdump.repair.copy_out import complete, copy_log_directory
+from kdump.repair.locks import RefusedError, check_not_growing, check_not_locked, holding
+from kdump.repair.plan import TRUNCATE
+from kdump.repair.task import Task
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.partition_log import PartitionLog
+
+from . import exit_codes
+from .output import Output, complain, safe, safe_path
+from .paths import KafkaFile, expand
+from .progress import ProgressBar
+from .startup_options import StartupOptions
+
+Bases = frozenset[int] | None
+Examine = Callable[[PartitionLog, Startup, Bases], Task]
+
+
+@dataclass(frozen=True, slots=True)
+class Rails:
+    """Whether to apply, and how carefully; `force` is the name of the directory that may be changed regardless."""
+
+    applies: bool = False
+    keep_old: bool = True
+    backup_dir: str | None = None
+    output: str | None = None
+    force: str | None = None
+    jobs: int = 1
+
+
+class Done(NamedTuple):
+    """One partition: the task, the interrupted repairs that were (or would be) finished first, and what came of it.
+
+    `folder` is where the old is kept, None where nothing is.
+    """
+
+    path: str
+    task: Task | None
+    interrupted: tuple[str, ...] = ()
+    applied: bool = False
+    folder: str | None = None
+    error: Exception | None = None
+
+
+class Printer(Protocol):
+    """What prints what is planned and done."""
+
+    def partition(self, done: Done, *, applies: bool) -> None:
+        """One partition."""
+
+    def end(self, work: int, failed: int, *, applies: bool) -> None:
+        """The last line: in how many partitions there was work, and how many could not be repaired."""
+
+
+@dataclass(slots=True)
+class Group:
+    """Partitions of one log directory; those of which only segments were named, with their base offsets."""
+
+    log_directory: str
+    partitions: dict[str, Bases] = field(default_factory=dict)
+
+
+class Run:
+    """One run of a command."""
+
+    def __init__(
+        self,
+        examine: Examine,
+        startup: StartupOptions,
+        rails: Rails,
+        printer: Printer,
+        out: Output,
+        *,
+        takes_files: bool = False,
+    ) -> None:
+        """`takes_files`: PATHs may name files of segments."""
+        self.code = exit_codes.OK
+        self._examine = examine
+        self._startup = startup
+        self._rails = rails
+        self._printer = printer
+        self._out = out
+        self._takes_files = takes_files
+        self._work = self._failed = 0
+
+    def paths(self, paths: Iterable[str]) -> int:
+        """Repair what is at these paths; the exit code. Raises click.UsageError."""
+        groups = list(self._grouped(paths))
+        if self._rails.output is not None and len(groups) > 1:
+            raise click.UsageError("--output takes the partitions of one log directory")
+        with ProgressBar([path for group in groups for path in group.partitions]) as bar:
+            for group in groups:
+                try:
+                    self._group(group, bar)
+                except KeyboardInterrupt:
+                    self._complain("interrupted: the same command goes on from here", exit_codes.INTERRUPTED)
+                    raise
+                except RefusedError as error:
+                    self._complain(f"refused: {safe(str(error))}", exit_codes.REFUSED)
+                except (OSError, KdumpError) as error:
+                    self._trouble(error, group.log_directory)
+        self._printer.end(self._work, self._failed, applies=self._rails.applies)
+        return self.code
+
+    def _grouped(self, paths: Iterable[str]) -> Iterator[Group]:
+        groups: dict[str, Group] = {}
+        for path in paths:
+            try:
+                for place in expand([path]):
+                    if isinstance(place, LogDirectory):
+                        root = os.path.realpath(place.path)
+                        found: dict[str, Bases] = {os.path.join(root, name): None for name in place.partition_names}
+                    else:
+                        partition, bases = self._partition(place)
+                        root, found = os.path.dirname(partition), {partition: bases}
+                    group = groups.setdefault(root, Group(root))
+                    for partition, bases in found.items():
+                        before = group.partitions.get(partition, frozenset())
+                        group.partitions[partition] = None if bases is None or before is None else before | bases
+            except OSError as error:
+                self._trouble(error, path)
+        yield from groups.values()
+
+    def _partition(self, place: PartitionLog | KafkaFile) -> tuple[str, Bases]:
+        if isinstance(place, PartitionLog):
+            return os.path.realpath(place.path), None
+        if not self._takes_files:
+            raise click.UsageError(f"{safe_path(place.path)} is a file: give the partition directory that it is in")
+        if place.name.offset is None or place.name.kind not in (names.LOG, *names.INDEX_KINDS):
+            raise click.UsageError(f"{safe_path(place.path)}: expected a .log, an index or a directory")
+        return os.path.dirname(os.path.realpath(place.path)), frozenset({place.name.offset})
+
+    # --- one log directory -------------------------------------------------------------------------------------------
+
+    def _group(self, group: Group, bar: ProgressBar) -> None:
+        if self._rails.output is not None:
+            self._repair_copy(group, bar)
+            return
+        with self._guarded(group):
+            self._repair(group, bar, self._rails.applies)
+
+    @contextmanager
+    def _guarded(self, group: Group) -> Iterator[None]:
+        """Nobody else changes the log directory meanwhile. Raises RefusedError, OSError."""
+        rails = self._rails
+        if not rails.applies:
+            yield
+        elif rails.force is not None:
+            allowed = {os.path.basename(path) for path in (group.log_directory, *group.partitions)}
+            if rails.force not in allowed:
+                name = os.path.basename(group.log_directory)
+                raise RefusedError(f"--force {rails.force}: the directory is called {name}")
+            yield
+        else:
+            with holding(group.log_directory, os.stat(group.log_directory)):
+                check_not_growing(_logs(group.partitions))
+                yield
+
+    def _repair(self, group: Group, bar: ProgressBar, applies: bool) -> None:
+        state = directory_state(LogDirectory(group.log_directory))
+        stamp = journal.new_stamp()
+        for done in self._partitions(group, state, stamp, applies):
+            self._tell(done, applies)
+            bar.add(os.path.join(done.path, "-"), sum(map(os.path.getsize, _logs([done.path]))))
+
+    def _partitions(self, group: Group, state: DirectoryState, stamp: str, applies: bool) -> Iterator[Done]:
+        """The partitions, in order, each with what was found and done."""
+
+        def one(path: str) -> Done:
+            try:
+                return self._one(path, group, state, stamp, applies)
+            except (OSError, KdumpError) as error:
+                return Done(path, None, error=error)
+
+        if self._rails.jobs == 1 or len(group.partitions) == 1:
+            yield from map(one, group.partitions)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(self._rails.jobs) as pool:
+            try:
+                yield from pool.map(one, group.partitions)
+            except BaseException:
+                pool.shutdown(cancel_futures=True)  # what is being changed is finished, nothing more is begun
+                raise
+
+    def _one(self, path: str, group: Group, state: DirectoryState, stamp: str, applies: bool) -> Done:
+        if os.path.dirname(os.path.realpath(path)) != group.log_directory:
+            raise RefusedError(f"{path}: a symbolic link that leads out of {group.log_directory}: repair it there")
+        interrupted = self._interrupted(path, applies)
+        log = PartitionLog(path)
+        task = self._examine(log, self._startup.startup(log, state), group.partitions[path])
+        if not applies or not task.plan:
+            return Done(path, task, interrupted)
+        folder = journal.new_folder(path, self._backup_dir(path), stamp)
+        apply_plan(task.plan, folder, keep_old=self._rails.keep_old, cuts=task.cuts)
+        return Done(path, task, interrupted, True, folder if os.path.exists(folder) else None)
+
+    def _interrupted(self, path: str, applies: bool) -> tuple[str, ...]:
+        """The folders of what an interrupted run began in a partition; finished, if this run applies."""
+        folders = tuple(journal.unfinished(path, self._rails.backup_dir))
+        if applies:
+            for folder in folders:
+                finish(folder, keep_old=self._rails.keep_old)
+            clear_leftovers(path, self._rails.backup_dir)
+        return folders
+
+    def _backup_dir(self, path: str) -> str | None:
+        """Where what is replaced is kept, if not in the partition directory. Raises RefusedError, OSError."""
+        backups = self._rails.backup_dir
+        if backups is not None and os.path.dirname(os.path.realpath(backups)) == os.path.dirname(path):
+            text = "is in the log directory, where a broker takes every directory for a partition"
+            raise RefusedError(f"{backups} {text}")
+        if backups is not None and os.stat(backups).st_dev != os.stat(path).st_dev:
+            raise RefusedError(
+                f"{backups} is in another file system than {path}: files could not be put in place from there in one"
+                " step"
+            )
+        return backups
+
+    # --- a copy ------------------------------------------------------------------------------------------------------
+
+    def _repair_copy(self, group: Group, bar: ProgressBar) -> None:
+        target = self._rails.output
+        assert target is not None
+        if not self._rails.applies:
+            self._repair(group, bar, False)
+            return
+        check_not_locked(group.log_directory)
+        check_not_growing(_logs(group.partitions))
+        state = directory_state(LogDirectory(group.log_directory))
+        changing = []
+        for done in self._partitions(group, state, "", False):
+            plan = done.task.plan if done.task else None
+            cut = [each.source or each.name for each in plan.operations if each.action == TRUNCATE] if plan else []
+            cut += [each.name for each in plan.operations if each.action == TRUNCATE] if plan else []
+            changing.append((os.path.basename(done.path), frozenset(cut)))
+        part = copy_log_directory(group.log_directory, changing, target)
+        copied = Group(os.path.realpath(part))
+        for path, bases in group.partitions.items():
+            copied.partitions[os.path.join(copied.log_directory, os.path.basename(path))] = bases
+        rails, self._rails = self._rails, Rails(True, False, jobs=self._rails.jobs)
+        self._repair(copied, bar, True)
+        self._rails = rails
+        complete(part, target)
+
+    # --- telling -----------------------------------------------------------------------------------------------------
+
+    def _tell(self, done: Done, applies: bool) -> None:
+        if done.error is not None:
+            self._failed += 1
+            if isinstance(done.error, RefusedError):
+                self._complain(f"refused: {safe(str(done.error))}", exit_codes.REFUSED)
+            else:
+                self._trouble(done.error, done.path)
+            return
+        assert done.task is not None
+        self._printer.partition(done, applies=applies)
+        for problem in done.task.problems:
+            self._complain(safe(problem), exit_codes.INCOMPLETE)
+        if done.task.plan is None:
+            self._failed += 1
+            self._worsen(exit_codes.INCOMPLETE)
+        elif done.task.plan or done.interrupted:
+            self._work += 1
+            if not applies:
+                self._worsen(exit_codes.FINDINGS)
+
+    def _trouble(self, error: Exception, path: str) -> None:
+        if isinstance(error, BrokenPipeError):
+            raise error
+        if isinstance(error, OSError):
+            where = path if error.filename is None else os.fsdecode(error.filename)
+            self._complain(f"{safe_path(where)}: {error.strerror or error}", exit_codes.INCOMPLETE)
+        else:
+            self._complain(f"{safe(str(error))}", exit_codes.INCOMPLETE)
+
+    def _complain(self, text: str, code: int) -> None:
+        self._out.flush()
+        complain(text)
+        self._worsen(code)
+
+    def _worsen(self, code: int) -> None:
+        self.code = max(self.code, code)
+
+
+def _logs(partitions: Iterable[str]) -> Iterator[str]:
+    """The .log files of partition directories. Raises OSError."""
+    for path in partitions:
+        yield from (segment.log_path for segment in PartitionLog(path).segments)

@@ -1,0 +1,141 @@
+"""What `kdump stats` does: partition after partition it gathers the figures, and adds them up by topic."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from kdump.inventory import DirectoryCheckpoints
+from kdump.stats.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.partition_log import PartitionLog
+from kdump.topics.reading import unreadable
+from kdump.topics.replicas import Replica
+
+from . import exit_codes
+from .output import complain, safe, safe_path
+from .progress import ProgressBar
+from .topic_options import chooses, output_for, replicas_at
+from .troubles import Troubles
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line asks for; `details` is None where it does not say. Times are ms."""
+
+    core: StatsOptions
+    now: int
+    format: str = "text"
+    topics: tuple[str, ...] = ()
+    details: bool | None = None
+    report: str | None = None
+    retention_ms: int = 604_800_000
+
+
+class Partition(NamedTuple):
+    """A partition with its figures; `dirt` where the cleaner's checkpoint has an entry for it."""
+
+    path: str
+    topic: str
+    number: int
+    stats: Stats
+    dirt: Dirtiness | None
+
+
+class Topic(NamedTuple):
+    """A topic with the figures of its partitions together."""
+
+    name: str
+    partitions: list[Partition]
+    stats: Stats
+
+
+class Printer(Protocol):
+    """What prints the figures."""
+
+    def all(self, topics: list[Topic], *, details: bool) -> None:
+        """Everything."""
+
+
+def run_stats(paths: Iterable[str], options: Options) -> int:
+    """Gather the figures of what is at `paths`; the exit code. Raises click.UsageError, OSError."""
+    troubles = Troubles()
+    wanted = chooses(options.topics)
+    replicas = [each for each in replicas_at(paths, troubles) if wanted(each.topic)]
+    if not replicas and not troubles.code:
+        complain(f"no partition has a topic that matches {' or '.join(map(safe, options.topics))}")
+        return exit_codes.INCOMPLETE
+    with ProgressBar([each.log.path for each in replicas]) as bar:
+        found = list(_gathered(replicas, options, troubles, bar))
+    topics = by_topic(found)
+    details = len(found) == 1 if options.details is None else options.details
+    with output_for(options.format) as out:
+        if options.format == "jsonl":
+            from .stats_json import JsonLines
+
+            JsonLines(out.write).all(topics, details=details)
+        else:
+            from .stats_text import Text
+
+            Text(out.write).all(topics, details=details)
+    if options.report is not None:
+        _write_report(options.report, topics, options)
+    return troubles.code
+
+
+def by_topic(partitions: Iterable[Partition]) -> list[Topic]:
+    """The partitions by topic and number."""
+    groups: dict[str, list[Partition]] = {}
+    for each in sorted(partitions, key=lambda each: (each.topic, each.number, each.path)):
+        groups.setdefault(each.topic, []).append(each)
+    return [Topic(name, members, total([each.stats for each in members])) for name, members in groups.items()]
+
+
+def _gathered(
+    replicas: Iterable[Replica], options: Options, troubles: Troubles, bar: ProgressBar
+) -> Iterator[Partition]:
+    checkpoints: dict[str, DirectoryCheckpoints | None] = {}
+    for replica in replicas:
+        log = replica.log
+        try:
+            stats = partition_stats(log, options.core, bar.add)
+        except OSError as error:
+            bar.hide()
+            troubles(unreadable(log.path, error))
+            continue
+        if stats.damage_count:
+            bar.hide()
+            _tell_damage(stats, troubles)
+        yield Partition(log.path, replica.topic, replica.partition, stats, _dirt(log, stats, checkpoints))
+
+
+def _tell_damage(stats: Stats, troubles: Troubles) -> None:
+    for damage in stats.damage:
+        complain(f"{safe_path(damage.path)}: byte {damage.position}: {safe(damage.text)}")
+    if stats.damage_count > len(stats.damage):
+        complain(f"… and {stats.damage_count - len(stats.damage)} more places like these")
+    troubles.worsen(exit_codes.FINDINGS)
+
+
+def _dirt(log: PartitionLog, stats: Stats, known: dict[str, DirectoryCheckpoints | None]) -> Dirtiness | None:
+    folder = os.path.dirname(os.path.abspath(log.path))
+    if folder not in known:
+        try:
+            known[folder] = DirectoryCheckpoints(LogDirectory(folder))
+        except OSError:  # the partition could be read, what is around it need not be
+            known[folder] = None
+    checkpoints = known[folder]
+    cleaner = checkpoints.of(log).cleaner if checkpoints else None
+    return None if cleaner is None else dirtiness(stats.segments, cleaner)
+
+
+def _write_report(path: str, topics: list[Topic], options: Options) -> None:
+    """Write the page under another name first, so that it is there as a whole or not at all. Raises OSError."""
+    from .stats_html import page
+
+    temporary = f"{path}.tmp"
+    with open(temporary, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(page(topics, now=options.now, retention_ms=options.retention_ms))
+    os.replace(temporary, path)

@@ -1,0 +1,152 @@
+"""Put what the cleaner makes of a partition in its place, or into another directory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from kdump.clean.cleaning import Cleaning
+from kdump.clean.plan import CLEANED, cleaning_plan
+from kdump.clean.staging import Staging
+from kdump.clean.state import PartitionState
+from kdump.formats import names
+from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
+from kdump.repair import files, journal
+from kdump.repair.apply import (
+    SPARE_BYTES,
+    apply_staged,
+    check_changeable,
+    check_room,
+    clear_leftovers,
+    discard,
+    finish,
+)
+from kdump.repair.locks import RefusedError, check_not_growing, check_not_locked
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.partition_log import PartitionLog
+
+Clean = Callable[[Staging], Cleaning]
+
+
+def finish_interrupted(log_directory: str, partition_directory: str, *, keep_old: bool = True) -> list[str]:
+    """Finish what an interrupted run began in a partition; the folders of what was finished.
+
+    Raises OSError, KdumpError, RefusedError where a broker runs.
+    """
+    folders = list(journal.unfinished(partition_directory))
+    if folders:
+        check_not_locked(log_directory)
+    for folder in folders:
+        finish(folder, keep_old=keep_old)
+    clear_leftovers(partition_directory)
+    return folders
+
+
+def check_unused(log_directory: str, partition_directories: Iterable[str]) -> None:
+    """Raise RefusedError where a broker holds the log directory, or one of these logs grows. Raises OSError."""
+    check_not_locked(log_directory)
+    logs = [PartitionLog(path).segments[-1:] for path in partition_directories]
+    check_not_growing([last.log_path for segments in logs for last in segments])
+
+
+def clean_in_place(state: PartitionState, clean: Clean, folder: str, *, keep_old: bool = True) -> Cleaning:
+    """Clean a partition, which nobody else may be using, where it is.
+
+    `folder`, in the same file system, takes the journal and what is kept. Nothing is changed before everything new
+    is on the disk. Raises OSError, KdumpError, RefusedError where there is not enough space.
+    """
+    log_directory = os.path.dirname(os.path.abspath(state.log.path))
+    check_room(SPARE_BYTES + sum(each.size for each in state.between(0, state.first_uncleanable_offset)), log_directory)
+    new = os.path.join(folder, journal.NEW)
+    os.makedirs(new)
+    try:
+        cleaning = clean(Staging(new, CLEANED))
+        files.sync_directory(new)
+        plan = cleaning_plan(cleaning, new)
+        check_changeable(plan)
+    except BaseException:
+        discard(folder)
+        raise
+    if plan:
+        apply_staged(plan, folder, keep_old=keep_old)
+    else:
+        discard(folder)
+    return cleaning
+
+
+def check_output(directory: str) -> None:
+    """Raise RefusedError where something is in the directory that is to be written. Raises OSError."""
+    if os.path.lexists(directory) and os.listdir(directory):
+        raise RefusedError(f"{directory}: not empty; give a directory that is new or empty")
+
+
+def clean_into(state: PartitionState, clean: Clean | None, directory: str) -> Cleaning | None:
+    """Make a partition directory of the same name in `directory`, cleaned unless `clean` is None.
+
+    Everything that stays as it is is copied, with its times. Raises OSError, KdumpError.
+    """
+    source = os.path.abspath(state.log.path)
+    target = os.path.join(directory, os.path.basename(source))
+    os.makedirs(directory, exist_ok=True)
+    check_room(SPARE_BYTES + state.size, directory)
+    os.mkdir(target)
+    try:
+        cleaning = clean(Staging(target)) if clean else None
+        for name in _staying(state, cleaning):
+            _copy(os.path.join(source, name), os.path.join(target, name))
+    except BaseException:
+        shutil.rmtree(target)
+        raise
+    shutil.copystat(source, target)
+    files.sync_directory(target)
+    files.sync_directory(directory)
+    return cleaning
+
+
+def _staying(state: PartitionState, cleaning: Cleaning | None) -> Iterator[str]:
+    """The files of a partition that cleaning does not replace."""
+    groups = cleaning.groups if cleaning else ()
+    gone = {each.base_offset for group in groups for each in group.segments}
+    bases = {group.base_offset for group in groups}
+    for name, says in sorted(state.log.files.items()):
+        keeps_snapshot = says.kind == names.PRODUCER_SNAPSHOT and says.offset in bases
+        if says.kind in names.SEGMENT_KINDS and not says.state and says.offset in gone and not keeps_snapshot:
+            continue
+        yield name
+
+
+def copy_directory_files(source: str, directory: str, cleaned: Sequence[Cleaning | PartitionState]) -> None:
+    """Copy what a log directory has beside its partitions, with its checkpoints as they are for these partitions.
+
+    Raises OSError, CheckpointError.
+    """
+    logs = LogDirectory(source)
+    ends = {}
+    for each in cleaned:
+        state = each.state if isinstance(each, Cleaning) else each
+        if state.log.name is not None:
+            key = state.log.name.topic, state.log.name.partition
+            ends[key] = each.end_offset if isinstance(each, Cleaning) else state.checkpoint
+    for name in logs.files:
+        if name in (names.META_PROPERTIES, names.CLEAN_SHUTDOWN):
+            _copy(os.path.join(source, name), os.path.join(directory, name))
+    for name in names.OFFSET_CHECKPOINTS:
+        offsets: dict[tuple[str, int], int | None] = dict(logs.checkpoint(name))
+        if name == names.CLEANER_CHECKPOINT:
+            offsets |= ends
+        entries = [
+            OffsetCheckpointEntry(*key, offset) for key, offset in offsets.items() if key in ends and offset is not None
+        ]
+        if entries or name in logs.files:
+            files.write_file(os.path.join(directory, name), (format_offset_checkpoint(entries),))
+    files.sync_directory(directory)
+
+
+def _copy(source: str, target: str) -> None:
+    shutil.copy2(source, target)
+    descriptor = os.open(target, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

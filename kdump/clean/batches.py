@@ -1,0 +1,141 @@
+"""Write a batch anew without the records that go: the header's fields, and the records of older formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kdump import kernels
+from kdump.clean.new_segment import Written
+from kdump.clean.reading import Batches
+from kdump.formats.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    TRANSACTIONAL,
+)
+from kdump.formats.codecs import compress
+from kdump.formats.encode import NewBatch, NewRecord, encode_message, frame_batch
+from kdump.formats.message_set import MESSAGE_AT, MESSAGE_FRAME
+
+NO_TIMESTAMP = -1
+
+_CARRIED = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
+"""The attributes that a batch written anew has from the old one."""
+
+
+def rebuilt(
+    batches: Batches,
+    row: int,
+    start: int,
+    stop: int,
+    fates: bytearray,
+    count: int,
+    horizon: int | None,
+    *,
+    convert: bool,
+) -> tuple[bytes | bytearray, Written]:
+    """A batch with those of its records (number `start` to `stop` - 1) that stay: `count`, at least one.
+
+    `horizon` (ms) is set as its delete horizon. A batch of format v0 or v1 becomes one of v2 if `convert`; otherwise it
+    keeps its format, and has no horizon.
+    """
+    block, records = batches.block, batches.records
+    if block.magic[row] < 2 and not convert:
+        return _rebuilt_legacy(batches, row, [at for at in range(start, stop) if fates[at] & 1])
+    last_kept = records.offset[next(at for at in range(stop - 1, start - 1, -1) if fates[at] & 1)]
+    if block.magic[row] < 2:
+        base_offset = records.offset[next(at for at in range(start, stop) if fates[at] & 1)]
+        last_offset = last_kept
+        attributes = block.attributes[row] & (CODEC_MASK | LOG_APPEND_TIME if block.magic[row] else CODEC_MASK)
+    else:
+        base_offset, last_offset = block.base_offset[row], block.last_offset[row]
+        attributes = block.attributes[row] & _CARRIED
+    if horizon is not None:
+        attributes |= DELETE_HORIZON
+    data, base_timestamp, max_timestamp = kernels.encode_kept(
+        block, records, start, stop, fates, batches.payload(row), base_offset, horizon
+    )
+    if attributes & LOG_APPEND_TIME:
+        max_timestamp = block.max_timestamp[row]
+    header = NewBatch(
+        attributes,
+        block.producer_id[row],
+        block.producer_epoch[row],
+        block.base_sequence[row],
+        block.leader_epoch[row],
+        base_offset,
+        last_offset,
+        base_timestamp,
+        max_timestamp,
+    )
+    data = frame_batch(data, header, count)
+    return data, Written(len(data), last_kept, max_timestamp, last_offset)
+
+
+def emptied(batches: Batches, row: int) -> tuple[bytearray, Written]:
+    """The header alone of a v2 batch: what it says of producer, sequence, offsets and time stays."""
+    block = batches.block
+    header = NewBatch(
+        block.attributes[row] & _CARRIED & ~CODEC_MASK,
+        block.producer_id[row],
+        block.producer_epoch[row],
+        block.base_sequence[row],
+        block.leader_epoch[row],
+        block.base_offset[row],
+        block.last_offset[row],
+        NO_TIMESTAMP,
+        block.max_timestamp[row],
+    )
+    data = frame_batch(bytearray(HEADER_SIZE), header, 0)
+    return data, Written(len(data), block.last_offset[row], block.max_timestamp[row], block.last_offset[row])
+
+
+def _rebuilt_legacy(batches: Batches, row: int, kept: list[int]) -> tuple[bytes, Written]:
+    """A wrapper, or a single message, in its own format."""
+    block = batches.block
+    magic, attributes = block.magic[row], block.attributes[row]
+    codec = attributes & CODEC_MASK
+    append_time = attributes & LOG_APPEND_TIME if magic else 0
+    inner = [_new_record(batches, row, at) for at in kept]
+    timestamp = block.max_timestamp[row] if append_time else max(record.timestamp for record in inner)
+    last = inner[-1].offset
+    if not codec:
+        data = b"".join(encode_message(record, magic, append_time) for record in inner)
+        return data, Written(len(data), last, timestamp, last)
+    first = inner[0].offset if magic else 0
+    content = b"".join(
+        encode_message(record._replace(offset=record.offset - first), magic, append_time) for record in inner
+    )
+    wrapper = NewRecord(last, timestamp if magic else NO_TIMESTAMP, None, compress(codec, content, magic=magic))
+    data = encode_message(wrapper, magic, codec | append_time)
+    return data, Written(len(data), last, timestamp, last)
+
+
+def _new_record(batches: Batches, row: int, at: int) -> NewRecord:
+    records, payload = batches.records, batches.payload(row)
+    source = batches.block.data if payload is None else payload
+    key, value = (
+        bytes(source[position : position + length]) if length >= 0 else None
+        for position, length in (
+            (records.key_position[at], records.key_length[at]),
+            (records.value_position[at], records.value_length[at]),
+        )
+    )
+    return NewRecord(records.offset[at], records.timestamp[at], key, value)
+
+
+def mixes_formats(magic: int, payload: bytes) -> bool:
+    """Whether a wrapper of this format holds messages of another one, as some old cleaners wrote them."""
+    return any(inner != magic for inner in _inner_magics(payload))
+
+
+def _inner_magics(payload: bytes) -> Iterator[int]:
+    position = 0
+    while position + MESSAGE_AT < len(payload):
+        _, size = MESSAGE_FRAME.unpack_from(payload, position)
+        if position + MAGIC_AT < len(payload):
+            yield payload[position + MAGIC_AT]
+        position += MESSAGE_AT + max(0, size)

@@ -1,0 +1,113 @@
+"""The segment that the cleaner writes: its .log chunk by chunk, and the indexes that this makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import BinaryIO, NamedTuple
+
+from kdump.clean.config import CleanerConfig
+from kdump.clean.errors import CleaningError
+from kdump.formats import names
+from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
+from kdump.formats.names import segment_file_name
+from kdump.recovery.errors import LoadError
+from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
+from kdump.storage.scan import MAX_RELATIVE_OFFSET
+
+NO_TIMESTAMP = -1
+
+
+class Written(NamedTuple):
+    """What is written of a batch, or of several: bytes, last offset (absolute) as the offset index is told it, and
+
+    the largest timestamp (ms) with the offset that the time index gets with it.
+    """
+
+    size: int
+    max_offset: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+
+
+class NewSegment:
+    """A segment while it grows. What is put into it between two calls of `end_chunk` counts as one append.
+
+    `out` is what the .log is written to, None for nowhere. `size` is that of the .log in bytes, without `chunk_size`,
+    what the chunk has so far.
+    """
+
+    def __init__(self, base_offset: int, config: CleanerConfig, folder: str) -> None:
+        """`folder` is the partition's, for what errors say."""
+        self.base_offset = base_offset
+        self.size = self.chunk_size = 0
+        self.aborted: list[AbortedTxn] = []
+        self.out: BinaryIO | None = None
+        self._interval = config.loading.index_interval_bytes
+        self._since_entry = 0
+        self._max = (NO_TIMESTAMP, base_offset)
+        self._chunk_max = (NO_TIMESTAMP, -1)
+        self._chunk_max_offset = -1
+        index, times = (segment_file_name(base_offset, f".{kind}") for kind in (names.OFFSET_INDEX, names.TIME_INDEX))
+        size = config.loading.segment_index_bytes
+        self._offsets = OffsetIndexBuilder(base_offset, size, index, f"{folder}/{index}.cleaned")
+        self._times = TimeIndexBuilder(base_offset, size, times, f"{folder}/{times}.cleaned")
+        self._name = f"{folder}/{segment_file_name(base_offset, f'.{names.LOG}')}"
+
+    def put(self, data: bytes | bytearray | memoryview, written: Written) -> None:
+        """Add batches. Raises OSError."""
+        if self.out is not None:
+            self.out.write(data)
+        self.chunk_size += written.size
+        self._chunk_max_offset = max(self._chunk_max_offset, written.max_offset)
+        if written.max_timestamp > self._chunk_max[0]:
+            self._chunk_max = written.max_timestamp, written.offset_of_max_timestamp
+
+    def end_chunk(self) -> None:
+        """Let what was put since the last time count as one append. Raises CleaningError."""
+        if not self.chunk_size:
+            return
+        if not 0 <= self._chunk_max_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
+            raise CleaningError(
+                f"{self._name}: offset {self._chunk_max_offset} is further than {MAX_RELATIVE_OFFSET} from the base"
+                " offset: Kafka's cleaner splits such a segment and begins anew, and so does a broker that starts:"
+                " repair it first"
+            )
+        if self._chunk_max[0] > self._max[0]:
+            self._max = self._chunk_max
+        if self._since_entry > self._interval:
+            self._index()
+            self._since_entry = 0
+        self._since_entry += self.chunk_size
+        self.size += self.chunk_size
+        self.chunk_size = 0
+        self._chunk_max = (NO_TIMESTAMP, -1)
+        self._chunk_max_offset = -1
+
+    def _index(self) -> None:
+        try:
+            self._offsets.append(self._chunk_max_offset, self.size)
+            self._times.maybe_append(*self._max)
+        except LoadError as error:
+            raise CleaningError(f"{self._name}: Kafka's cleaner fails here: {error}") from None
+
+    def finish(self) -> dict[str, bytes]:
+        """The contents of the index files by kind. Raises CleaningError."""
+        self.end_chunk()
+        try:
+            self._times.maybe_append(*self._max, last=True)
+        except LoadError as error:
+            raise CleaningError(f"{self._name}: Kafka's cleaner fails here: {error}") from None
+        contents = {names.OFFSET_INDEX: self._offsets.content(), names.TIME_INDEX: self._times.content()}
+        if self.aborted:
+            contents[names.TXN_INDEX] = encode_aborted_txns(self.aborted)
+        return contents
+
+    def note_aborted(self, txns: Iterable[AbortedTxn]) -> None:
+        """Add entries to the transaction index. Raises CleaningError where they do not follow each other."""
+        for txn in txns:
+            if self.aborted and txn.last_offset <= self.aborted[-1].last_offset:
+                raise CleaningError(
+                    f"{self._name}: Kafka's cleaner fails here: the last offset {txn.last_offset} of an aborted"
+                    f" transaction is not behind {self.aborted[-1].last_offset}, that of the one before"
+                )
+            self.aborted.append(txn)

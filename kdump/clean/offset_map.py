@@ -1,0 +1,182 @@
+"""Build the offset map of a pass: the latest offset of each key in the dirty section, as far as memory reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from typing import Protocol
+
+from kdump import kernels
+from kdump.blocks import BatchBlock, RecordBlock
+from kdump.clean.config import CleanerConfig
+from kdump.clean.errors import CleaningError
+from kdump.clean.read_buffer import ReadBuffer
+from kdump.clean.reading import Batches, read_batches
+from kdump.clean.state import PartitionState, SegmentFacts
+from kdump.clean.transactions import Transactions, aborted_in
+from kdump.formats.batch import CONTROL, TRANSACTIONAL
+from kdump.kernels.portable.records import Payloads
+
+Progress = Callable[[str, int], None]
+
+_TYPE = Struct(">hh")
+
+
+class Keys(Protocol):
+    """The latest offset of each key; see kdump.kernels.OffsetMap."""
+
+    @property
+    def size(self) -> int:
+        """The number of different keys."""
+
+    def take(
+        self,
+        block: BatchBlock,
+        records: RecordBlock,
+        first: int,
+        payloads: Payloads,
+        wanted: bytes | bytearray,
+        start_offset: int,
+    ) -> int:
+        """Note the keys of records; the number of the first one that there is no room for."""
+
+    def sift(
+        self,
+        block: BatchBlock,
+        records: RecordBlock,
+        first: int,
+        payloads: Payloads,
+        latest_offset: int,
+        now: int,
+        keeps_legacy_tombstones: bool,
+    ) -> bytearray:
+        """What becomes of each record."""
+
+
+@dataclass(slots=True)
+class OffsetMap:
+    """The keys of the dirty section up to `latest_offset` (absolute); `is_full` if it goes on behind that."""
+
+    keys: Keys
+    latest_offset: int = -1
+    is_full: bool = False
+
+    @property
+    def end_offset(self) -> int:
+        """Up to where (absolute, exclusive) the log is clean after the pass."""
+        return self.latest_offset + 1
+
+
+def new_keys(config: CleanerConfig, *, exact: bool = False) -> Keys:
+    """An empty map; `exact`: keys are kept as they are, not as MD5 sums."""
+    if exact:
+        from kdump.clean.exact_keys import ExactKeys
+
+        return ExactKeys(config.map_bytes)
+    return kernels.OffsetMap(config.map_bytes, config.map_keys)
+
+
+def build_map(keys: Keys, state: PartitionState, buffer: ReadBuffer, progress: Progress) -> OffsetMap:
+    """Read the dirty section of a log. `buffer` is left as Kafka's cleaner leaves its own.
+
+    Raises OSError, CleaningError, CorruptIndexError.
+    """
+    building = _Building(OffsetMap(keys), state, buffer, progress)
+    building.run()
+    return building.map
+
+
+class _Building:
+    def __init__(self, found: OffsetMap, state: PartitionState, buffer: ReadBuffer, progress: Progress) -> None:
+        self.map = found
+        self._start = state.first_dirty_offset
+        self._end = state.first_uncleanable_offset
+        self._log_start = state.log_start_offset
+        self._segments = state.between(self._start, self._end)
+        self._from_start = [each.segment for each in state.between(self._start, state.log_end_offset + 1)]
+        self._buffer = buffer
+        self._progress = progress
+        self._transactions = Transactions()
+
+    def run(self) -> None:
+        if self._segments:
+            self._transactions.add(aborted_in(self._from_start, self._log_start, self._end))
+        ends = [each.base_offset for each in self._segments[1:]] + [self._end]
+        for facts, end in zip(self._segments, ends, strict=False):
+            self._read(facts)
+            if self.map.is_full:
+                return
+            self.map.latest_offset = end - 1
+            self._buffer.restore()
+
+    def _read(self, facts: SegmentFacts) -> None:
+        with facts.segment.open_log() as log:
+            position = facts.segment.position_of(log, self._start)
+            self._buffer.start(position)
+            for batches in read_batches(log, facts.base_offset, position):
+                self._take(batches)
+                end = batches.block.position[batches.stop - 1] + batches.block.size[batches.stop - 1]
+                self._progress(log.path, end - position)
+                position = end
+                if self.map.is_full:
+                    return
+
+    def _take(self, batches: Batches) -> None:
+        block, first, stop, payloads, records = batches
+        wanted = self._wanted(batches)
+        full_at = self.map.keys.take(block, records, first, payloads, wanted, self._start)
+        last = stop if full_at == records.length else records.row[full_at]
+        for row in range(first, min(last + 1, stop)):
+            self._buffer.begins(block.position[row], block.size[row])
+        if last > first and block.last_offset[last - 1] >= self._start:
+            self.map.latest_offset = block.last_offset[last - 1]
+        if full_at == records.length:
+            return
+        self.map.is_full = True
+        for at in range(full_at - 1, -1, -1):
+            if records.row[at] != last:
+                return
+            if records.key_length[at] >= 0 and records.offset[at] >= self._start:
+                self.map.latest_offset = records.offset[at]
+                return
+
+    def _wanted(self, batches: Batches) -> bytes | bytearray:
+        """Of which rows the keys count: not of markers, nor of what was aborted."""
+        block, first, stop = batches.block, batches.first, batches.stop
+        wanted = bytearray(b"\1") * (stop - first)
+        attributes = block.attributes
+        if self._transactions.is_idle and not any(
+            attributes[row] & (CONTROL | TRANSACTIONAL) for row in range(first, stop)
+        ):
+            return wanted
+        for row, start, end in batches.rows():
+            last_offset, producer_id = block.last_offset[row], block.producer_id[row]
+            if block.magic[row] >= 2 and attributes[row] & CONTROL:
+                self._transactions.discards_marker(last_offset, producer_id, control_type(batches, row, start, end))
+                wanted[row - first] = 0
+            else:
+                transactional = block.magic[row] >= 2 and bool(attributes[row] & TRANSACTIONAL)
+                if self._transactions.discards_data(last_offset, producer_id, transactional):
+                    wanted[row - first] = 0
+        return wanted
+
+
+def control_type(batches: Batches, row: int, start: int, end: int) -> int | None:
+    """The type of the marker in a control batch, whose records are number `start` to `end` - 1; None without one.
+
+    Raises CleaningError where it is none.
+    """
+    if start == end:
+        return None
+    records = batches.records
+    payload = batches.payload(row)
+    source = batches.block.data if payload is None else payload
+    position, length = records.key_position[start], records.key_length[start]
+    if length < _TYPE.size:
+        raise CleaningError(
+            f"the control record at offset {records.offset[start]} has a key of {max(0, length)} bytes, which cannot be"
+            " that of a marker"
+        )
+    number: int = _TYPE.unpack_from(source, position)[1]
+    return number

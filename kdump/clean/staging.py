@@ -1,0 +1,66 @@
+"""The files of new segments, written and on the disk before anything is replaced by them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, NamedTuple
+
+from kdump.clean.new_segment import NewSegment
+from kdump.formats import names
+from kdump.formats.names import segment_file_name
+from kdump.repair.files import take_after, write_file
+
+WRITE_BUFFER = 1 << 20
+
+
+class NewFile(NamedTuple):
+    """A file of a new segment: the kind in its name, and its size in bytes."""
+
+    kind: str
+    size: int
+
+
+class Staging:
+    """A folder that new segments are written to; without one they are not written at all, only measured."""
+
+    def __init__(self, folder: str | None, suffix: str = "") -> None:
+        """`suffix` is what follows the names that the files have in the end."""
+        self._folder = folder
+        self._suffix = suffix
+
+    def path(self, base_offset: int, kind: str) -> str:
+        """Where a file is written."""
+        return os.path.join(self._folder or "", segment_file_name(base_offset, f".{kind}{self._suffix}"))
+
+    @contextmanager
+    def open_log(self, base_offset: int) -> Iterator[BinaryIO | None]:
+        """The .log to write to. Raises OSError."""
+        if self._folder is None:
+            yield None
+            return
+        with open(self.path(base_offset, names.LOG), "xb", buffering=WRITE_BUFFER) as out:
+            yield out
+
+    def finish(self, segment: NewSegment, modified: int, like: os.stat_result) -> tuple[NewFile, ...]:
+        """Write the indexes and put everything onto the disk; the files. Raises OSError, CleaningError.
+
+        `modified` is the time (ms) that the files get, `like` the file whose owner and mode they get.
+        """
+        contents = segment.finish()
+        if self._folder is not None:
+            self._settle(self.path(segment.base_offset, names.LOG), like)
+            for kind, content in contents.items():
+                write_file(self.path(segment.base_offset, kind), (content,), like)
+            for kind in (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX):
+                os.utime(self.path(segment.base_offset, kind), ns=(modified * 1_000_000,) * 2)
+        return (NewFile(names.LOG, segment.size), *(NewFile(kind, len(data)) for kind, data in contents.items()))
+
+    def _settle(self, path: str, like: os.stat_result) -> None:
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            take_after(descriptor, like)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,235 @@
+"""What the cleaner may clean of a partition, and what keeps it from more: the offsets, the dirty ratio, the limits."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kdump.clean.config import CleanerConfig
+from kdump.clean.errors import CleaningError
+from kdump.clean.producers import LastRecord, producers_at
+from kdump.formats import names
+from kdump.formats.java_text import LONG_MAX
+from kdump.inventory import Checkpoints
+from kdump.recovery.config import Startup
+from kdump.storage.partition_log import PartitionLog
+from kdump.storage.scan import MAX_OFFSET, Damage, scan
+from kdump.storage.segment import Segment
+
+ACTIVE, HIGH_WATERMARK, TRANSACTION, LAG = "active segment", "high watermark", "transaction", "min.compaction.lag.ms"
+
+
+class Limit(NamedTuple):
+    """Something that keeps the cleaner from cleaning the records from `offset` (absolute) on.
+
+    `kind` is ACTIVE, HIGH_WATERMARK, TRANSACTION (that `producer_id` has open) or LAG (its segment is too young until
+    `until`, in ms).
+    """
+
+    kind: str
+    offset: int
+    producer_id: int = -1
+    until: int = -1
+
+
+class SegmentFacts(NamedTuple):
+    """A segment with the size of its .log in bytes and that file's time in ms."""
+
+    segment: Segment
+    size: int
+    modified: int
+
+    @property
+    def base_offset(self) -> int:
+        """The base offset in its name."""
+        return self.segment.base_offset
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """What the cleaner knows of a partition before it cleans. Offsets are absolute, sizes in bytes, times in ms.
+
+    `checkpoint` is the cleaner's, None without an entry; `reset` says why it does not count. What lies from
+    `first_dirty_offset` up to `first_uncleanable_offset` (a segment's base, or the former) may be cleaned; `limits` are
+    what bounds it, the one that does first. `clean_size` and `cleanable_size` are of whole segments, as the cleaner
+    counts them. `overdue_since` is since when the oldest dirty record has been due for max.compaction.lag.ms, None
+    where none is. `last_records` are those of the active producers by id.
+    """
+
+    log: PartitionLog
+    segments: tuple[SegmentFacts, ...]
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    is_watermark_known: bool
+    last_stable_offset: int
+    checkpoint: int | None
+    reset: str
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    limits: tuple[Limit, ...]
+    clean_size: int
+    cleanable_size: int
+    overdue_since: int | None
+    last_records: dict[int, LastRecord]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all .log files."""
+        return sum(each.size for each in self.segments)
+
+    @property
+    def dirty_ratio(self) -> float:
+        """The cleanable bytes' share of all that are clean or cleanable; 0 where there are none."""
+        total = self.clean_size + self.cleanable_size
+        return self.cleanable_size / total if total else 0.0
+
+    def is_due(self, config: CleanerConfig) -> bool:
+        """Whether the cleaner would take this partition on."""
+        if self.clean_size + self.cleanable_size <= 0:
+            return False
+        if self.overdue_since is not None and self.cleanable_size > 0:
+            return True
+        return self.dirty_ratio > config.min_cleanable_ratio
+
+    def between(self, start: int, stop: int) -> Sequence[SegmentFacts]:
+        """The segments from the one on that `start` belongs to, up to those with a base offset below `stop`."""
+        return between(self.segments, start, stop)
+
+
+def between(segments: Sequence[SegmentFacts], start: int, stop: int) -> Sequence[SegmentFacts]:
+    """The segments from the one on that `start` belongs to, up to those with a base offset below `stop`."""
+    if start >= stop:
+        return ()
+    bases = [each.base_offset for each in segments]
+    return segments[max(0, bisect_right(bases, start) - 1) : bisect_left(bases, stop)]
+
+
+def next_offset(segment: Segment) -> int:
+    """The offset after the segment's last batch that can be trusted; its base offset without any. Raises OSError."""
+    end = segment.base_offset
+    with segment.open_log() as log:
+        for part in scan(log, segment.base_offset, segment.position_of(log, MAX_OFFSET), whole=False):
+            if not isinstance(part, Damage):
+                end = max(end, part.block.last_offset[part.stop - 1] + 1)
+    return end
+
+
+def look(log: PartitionLog, checkpoints: Checkpoints, config: CleanerConfig, now: int) -> PartitionState:
+    """What the cleaner, at the time `now` (ms), knows of a partition. Raises OSError, CleaningError, LoadError.
+
+    Without a high watermark in the checkpoints all of the log counts as replicated.
+    """
+    _check_leftovers(log)
+    segments = tuple(_facts(log))
+    if not segments:
+        raise CleaningError(f"{log.path}: there is no segment in it")
+    start = max(checkpoints.log_start or 0, segments[0].base_offset)
+    end = max(next_offset(segments[-1].segment), start)
+    known = checkpoints.high_watermark
+    watermark = end if known is None else min(max(known, start), end)
+    startup = Startup(now, log_start_offset=start, config=config.loading)
+    producers = producers_at(log, startup, start, end)
+    open_txns = producers.open_txns
+    dirty, reset = _first_dirty(checkpoints.cleaner, start, end)
+    limits = sorted(_limits(segments, dirty, watermark, end, open_txns, config, now), key=lambda limit: limit.offset)
+    uncleanable = max(dirty, limits[0].offset)
+    first_uncleanable = _segment_from(segments, uncleanable)
+    cleanable = between(segments, min(dirty, first_uncleanable), first_uncleanable)
+    return PartitionState(
+        log=log,
+        segments=segments,
+        log_start_offset=start,
+        log_end_offset=end,
+        high_watermark=watermark,
+        is_watermark_known=known is not None,
+        last_stable_offset=min(watermark, *open_txns) if open_txns else watermark,
+        checkpoint=checkpoints.cleaner,
+        reset=reset,
+        first_dirty_offset=dirty,
+        first_uncleanable_offset=first_uncleanable,
+        limits=tuple(limits),
+        clean_size=sum(each.size for each in between(segments, -1, dirty)),
+        cleanable_size=sum(each.size for each in cleanable),
+        overdue_since=_overdue(segments, dirty, config.max_compaction_lag_ms, now),
+        last_records=producers.last_records,
+    )
+
+
+def _check_leftovers(log: PartitionLog) -> None:
+    """Refuse a directory in which segments are being replaced: what is there is not what a broker would load."""
+    for state in (names.SWAP, names.CLEANED):
+        for name in log.in_state(state):
+            raise CleaningError(
+                f"{os.path.join(log.path, name)}: left behind when segments were being replaced; a broker that starts"
+                " finishes or undoes that, and so does `kdump repair`: do that first"
+            )
+
+
+def _facts(log: PartitionLog) -> Iterator[SegmentFacts]:
+    for segment in log.segments:
+        info = os.stat(segment.log_path)
+        yield SegmentFacts(segment, info.st_size, info.st_mtime_ns // 1_000_000)
+
+
+def _first_dirty(checkpoint: int | None, start: int, end: int) -> tuple[int, str]:
+    """From where on the log is dirty, and why the checkpoint does not count, if it does not."""
+    if checkpoint is None:
+        return start, ""
+    if checkpoint < start:
+        return start, f"the checkpoint {checkpoint} lies before the log start offset {start}"
+    if checkpoint > end:
+        return start, f"the checkpoint {checkpoint} lies behind the log end offset {end}, so the whole log counts dirty"
+    return checkpoint, ""
+
+
+def _limits(
+    segments: Sequence[SegmentFacts],
+    dirty: int,
+    watermark: int,
+    end: int,
+    open_txns: dict[int, int],
+    config: CleanerConfig,
+    now: int,
+) -> Iterator[Limit]:
+    if open_txns and min(open_txns) < watermark:
+        yield Limit(TRANSACTION, min(open_txns), open_txns[min(open_txns)])
+    if watermark < end:
+        yield Limit(HIGH_WATERMARK, watermark)
+    yield Limit(ACTIVE, segments[-1].base_offset)
+    if config.min_compaction_lag_ms > 0:
+        for each in _dirty_inactive(segments, dirty):
+            largest = each.segment.largest_timestamp()
+            largest = each.modified if largest is None or largest < 0 else largest
+            if largest > now - config.min_compaction_lag_ms:
+                yield Limit(LAG, each.base_offset, until=largest + config.min_compaction_lag_ms)
+                return
+
+
+def _dirty_inactive(segments: Sequence[SegmentFacts], offset: int) -> Sequence[SegmentFacts]:
+    """The segments from the one on that `offset` belongs to, without the active one."""
+    active = segments[-1].base_offset
+    return () if offset > active else between(segments, offset, active)
+
+
+def _segment_from(segments: Sequence[SegmentFacts], offset: int) -> int:
+    """The base offset of the first segment that holds something from `offset` on, at most the active one's."""
+    return next((each.base_offset for each in _dirty_inactive(segments, offset)), segments[-1].base_offset)
+
+
+def _overdue(segments: Sequence[SegmentFacts], dirty: int, lag: int, now: int) -> int | None:
+    if lag == LONG_MAX:
+        return None
+    first = [timestamp for each in _dirty_inactive(segments, dirty) if (timestamp := _first_timestamp(each)) > 0]
+    return min(first) + lag if first and min(first) < now - lag else None
+
+
+def _first_timestamp(facts: SegmentFacts) -> int:
+    """The largest timestamp (ms) of the segment's first batch; -1 without one."""
+    with facts.segment.open_log() as log:
+        entry = log.entry_at(0, log.size)
+        block = next(log.blocks(0, entry.size, whole=False))
+        return block.max_timestamp[0] if block.length else -1

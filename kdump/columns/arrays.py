@@ -1,0 +1,116 @@
+"""Arrow arrays around buffers of the machine's own numbers and bytes, without copying."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+from kdump.formats.codecs import NAMES
+
+if TYPE_CHECKING:
+    from kdump.kernels.portable.columns import ByteBuffers, HeaderBuffers
+
+MILLISECONDS = pa.timestamp("ms", tz="UTC")
+MICROSECONDS = pa.timestamp("us", tz="UTC")
+HEADERS = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
+
+_MOST_MS = (1 << 63) // 1000 - 1  # beyond it a timestamp has no microseconds
+
+
+def integers(buffer: bytearray | array[int], length: int, kind: pa.DataType | None = None) -> pa.Array:
+    """The 64-bit integers of a buffer; as `kind`, to which all of them must fit, where that is given."""
+    numbers = pa.Array.from_buffers(pa.int64(), length, [None, pa.py_buffer(buffer)])
+    return numbers if kind is None else numbers.cast(kind, safe=False)
+
+
+def timestamps(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Milliseconds as a timestamp type; null where it cannot hold them, as of damage that has a valid CRC."""
+    times = numbers.cast(MILLISECONDS)
+    if kind.equals(MILLISECONDS):
+        return times
+    try:
+        return times.cast(kind)
+    except pa.ArrowInvalid:
+        fits = pc.and_(pc.less_equal(numbers, _MOST_MS), pc.greater_equal(numbers, -_MOST_MS))
+        return pc.if_else(fits, numbers, pa.scalar(None, pa.int64())).cast(MILLISECONDS).cast(kind)
+
+
+def strings_of_bytes(buffers: ByteBuffers, length: int) -> pa.Array:
+    """A column of byte strings."""
+    nulls, validity, offsets, data = buffers
+    bitmap = pa.py_buffer(validity) if nulls else None
+    return pa.Array.from_buffers(
+        pa.binary(), length, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)], null_count=nulls
+    )
+
+
+def texts(values: pa.Array) -> pa.Array:
+    """Byte strings as text; what is not UTF-8 is replaced as Java does it, by U+FFFD."""
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        decoded = [None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist()]
+        return pa.array(decoded, pa.string())
+
+
+def header_lists(buffers: HeaderBuffers, length: int) -> pa.Array:
+    """A column of lists of headers; null where a record has none."""
+    nulls, validity, offsets, names, values = buffers
+    count = len(names[2]) // 4 - 1
+    pairs = pa.StructArray.from_arrays(
+        [texts(strings_of_bytes(names, count)), strings_of_bytes(values, count)], fields=list(HEADERS.value_type)
+    )
+    bitmap = pa.py_buffer(validity) if nulls else None
+    return pa.Array.from_buffers(
+        HEADERS, length, [bitmap, pa.py_buffer(offsets)], null_count=nulls, children=[pairs]
+    )
+
+
+def timestamp_types(attributes: pa.Array, magics: pa.Array) -> pa.Array:
+    """Kafka's numbers of timestamp types: -1 none (v0), 0 CreateTime, 1 LogAppendTime."""
+    append = pc.shift_right(pc.bit_wise_and(attributes, LOG_APPEND_TIME), 3)
+    return pc.if_else(pc.equal(magics, 0), -1, append).cast(pa.int32())
+
+
+def are_transactional(attributes: pa.Array, magics: pa.Array) -> pa.Array:
+    """Whether batches are part of a transaction."""
+    return _has_flag(attributes, magics, TRANSACTIONAL)
+
+
+def are_control(attributes: pa.Array, magics: pa.Array) -> pa.Array:
+    """Whether batches hold markers of Kafka's own."""
+    return _has_flag(attributes, magics, CONTROL)
+
+
+def _has_flag(attributes: pa.Array, magics: pa.Array, flag: int) -> pa.Array:
+    return pc.and_(pc.not_equal(pc.bit_wise_and(attributes, flag), 0), pc.greater_equal(magics, 2))
+
+
+def codec_names(attributes: pa.Array) -> pa.Array:
+    """The names of batches' codecs; `codec N` for ids that no release knows."""
+    known = pa.array([*NAMES, *(f"codec {number}" for number in range(len(NAMES), CODEC_MASK + 1))], pa.string())
+    return known.take(pc.bit_wise_and(attributes, CODEC_MASK))
+
+
+@lru_cache(16)
+def _repeated(value: str | int | None, kind: pa.DataType, length: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), length)
+
+
+def constant(value: str | int | None, kind: pa.DataType, length: int) -> pa.Array:
+    """A column of one value."""
+    rounded = max(1 << 10, 1 << (length - 1).bit_length()) if length else 1
+    return _repeated(value, kind, rounded).slice(0, length)
+
+
+def table(columns: Sequence[pa.Array], schema: pa.Schema, length: int) -> pa.RecordBatch:
+    """A record batch of `length` rows, also where there are no columns, as for counting."""
+    if columns:
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), length, [None]))

@@ -1,0 +1,154 @@
+"""Records of a segment as Arrow record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kdump import kernels
+from kdump.blocks import BatchBlock, RecordBlock
+from kdump.columns import arrays
+from kdump.columns.fields import HEADERS, KEY, LABELS, RECORD_FIELDS, VALUE, Labels, check_names
+from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.formats.faults import fault_error
+from kdump.payloads import Stretch, inflate
+from kdump.selection import Picks, Selection, Source
+from kdump.storage.log_file import LogFile
+from kdump.storage.scan import Damage, scan
+from kdump.storage.segment import Segment
+from kdump.sweep import bad_messages, undecodable
+
+if TYPE_CHECKING:
+    from kdump.kernels.portable.records import Payloads
+
+MOST_ROWS = 1 << 17
+MOST_BYTES = 8 << 20
+
+EVERYTHING = Selection()
+
+
+class RecordTables:
+    """Gathers records into Arrow record batches of certain columns.
+
+    `schema` is theirs. A batch is complete with `most_rows` rows or `most_bytes` bytes of keys, values and headers.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        labels: Labels = Labels(),  # noqa: B008 - immutable
+        *,
+        control: bool = False,
+        most_rows: int = MOST_ROWS,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        """`names` are of RECORD_FIELDS; with `control` the markers of Kafka's own are records too.
+
+        Raises KdumpError for a column that there is not.
+        """
+        check_names(names, RECORD_FIELDS)
+        self.schema = pa.schema([pa.field(name, RECORD_FIELDS[name].kind) for name in names])
+        self.labels = labels
+        self._names = tuple(names)
+        self._needs = list(dict.fromkeys(need for name in names for need in RECORD_FIELDS[name].needs))
+        self._columns = kernels.RecordColumns(
+            self._needs,
+            KEY in names,
+            VALUE in names,
+            HEADERS in names,
+            control=control,
+            most_rows=most_rows,
+            most_bytes=most_bytes,
+        )
+
+    def add(
+        self, block: BatchBlock, records: RecordBlock, first: int, payloads: Payloads, picks: Picks
+    ) -> Iterator[pa.RecordBatch]:
+        """Gather the records `picks` of `records`, decoded from row `first` of `block` on; the batches that fill up."""
+        done = self._columns.add(block, records, first, payloads, picks)
+        while done < len(picks):
+            yield self.take()
+            done = self._columns.add(block, records, first, payloads, picks, done)
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """The last batch, if anything is left for one."""
+        if self._columns.length:
+            yield self.take()
+
+    def take(self) -> pa.RecordBatch:
+        """What has been gathered so far."""
+        length, numbers, key, value, headers = self._columns.take()
+        made = {name: arrays.integers(buffer, length) for name, buffer in zip(self._needs, numbers, strict=True)}
+        columns = []
+        for name in self._names:
+            field = RECORD_FIELDS[name]
+            if field.make is not None:
+                columns.append(field.make(made))
+            elif name in LABELS:
+                columns.append(arrays.constant(getattr(self.labels, name), field.kind, length))
+            elif name == HEADERS:
+                assert headers is not None
+                columns.append(arrays.header_lists(headers, length))
+            else:
+                buffers = key if name == KEY else value
+                assert buffers is not None
+                columns.append(arrays.strings_of_bytes(buffers, length))
+        return arrays.table(columns, self.schema, length)
+
+
+def read_records(
+    segment: Segment,
+    log: LogFile,
+    tables: RecordTables,
+    selection: Selection = EVERYTHING,
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    limit: int = DEFAULT_LIMIT,
+) -> Iterator[pa.RecordBatch | Damage]:
+    """The records in bytes `start` (a batch's first) to `stop` of `log` that are wanted, and the damage met.
+
+    What is left in `tables` at the end goes on with the next range; `tables.rest()` gives it after the last one.
+    `limit` bounds the bytes that a batch may decompress to. Raises OSError.
+    """
+    records = RecordBlock()
+    for part in scan(log, segment.base_offset, start, stop):
+        if isinstance(part, Damage):
+            yield part
+            continue
+        block, first, end = part
+        for row, row_end in selection.runs(block, first, end):
+            while row < row_end:
+                stretch = inflate(block, row, row_end, limit)
+                yield from _stretch(block, stretch, records, tables, selection)
+                row = stretch.stop
+        if selection.is_behind(block, end - 1):
+            return
+
+
+def _stretch(
+    block: BatchBlock, stretch: Stretch, records: RecordBlock, tables: RecordTables, selection: Selection
+) -> Iterator[pa.RecordBatch | Damage]:
+    first, stop, payloads, error, fault = stretch
+    is_broken = error is not None or fault is not None
+    good = stop - is_broken
+    is_legacy = block.magic[first] < 2 or block.magic[stop - 1] < 2
+
+    def source_of(row: int) -> Source:
+        payload = payloads[row - first]
+        return block.data if payload is None else payload
+
+    records.seek(first)
+    while records.next_row < good:
+        kernels.decode(block, records, first, good, payloads)
+        yield from tables.add(block, records, first, payloads, selection.pick(records, source_of))
+        if is_legacy:
+            yield from bad_messages(block, records)
+        if records.fault:
+            row = records.next_row
+            yield undecodable(block, row, fault_error(records.fault))
+            records.seek(row + 1)
+    if is_broken:
+        yield undecodable(block, good, error or fault_error(fault or (0, 0, 0)))

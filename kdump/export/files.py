@@ -1,0 +1,90 @@
+"""The files of an export: rows go in as Arrow record batches, and come out as Parquet, JSON lines or CSV."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kdump.export.options import CSV, NO_CODEC, PARQUET, ExportOptions
+from kdump.export.text import csv_lines, json_lines
+
+GROUP_BYTES = 32 << 20
+"""Bytes of rows after which a Parquet row group ends: memory stays flat, and readers have enough to do at once."""
+
+
+class RowFile(Protocol):
+    """An open file."""
+
+    held: int
+    """Bytes of rows that have not been written yet."""
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Write rows, now or later. Raises OSError."""
+
+    def flush(self) -> None:
+        """Write what is held. Raises OSError."""
+
+    def close(self) -> None:
+        """Write the rest, and end the file. Raises OSError."""
+
+
+def create(path: str, schema: pa.Schema, options: ExportOptions) -> RowFile:
+    """A new file. Raises OSError."""
+    codec = options.effective_codec
+    if options.format == PARQUET:
+        return _Parquet(path, schema, codec)
+    return _Text(path, schema, codec, is_csv=options.format == CSV)
+
+
+class _Parquet:
+    def __init__(self, path: str, schema: pa.Schema, codec: str) -> None:
+        self.held = 0
+        self._rows: list[pa.RecordBatch] = []
+        # dictionaries pay for columns that repeat; keys and values mostly do not, and trying costs a third of the time
+        repeating = [name for name in schema.names if name not in ("key", "value", "headers", "offset", "timestamp")]
+        self._writer = pq.ParquetWriter(
+            path,
+            schema,
+            compression=codec,
+            use_dictionary=repeating,
+            write_statistics=[name for name in schema.names if name not in ("key", "value", "headers")],
+        )
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        self._rows.append(rows)
+        self.held += rows.nbytes
+        if self.held >= GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._rows:
+            table = pa.Table.from_batches(self._rows)
+            self._rows.clear()
+            self.held = 0
+            self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+    def close(self) -> None:
+        self.flush()
+        self._writer.close()
+
+
+class _Text:
+    held = 0
+
+    def __init__(self, path: str, schema: pa.Schema, codec: str, *, is_csv: bool) -> None:
+        stream: Any = pa.output_stream(path, compression=None if codec == NO_CODEC else codec)
+        self._stream = stream
+        self._lines = csv_lines if is_csv else json_lines
+        if is_csv:
+            stream.write(csv_lines(schema).encode())
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        self._stream.write(self._lines(rows).encode("utf-8", "surrogateescape"))
+
+    def flush(self) -> None:
+        """Nothing is held."""
+
+    def close(self) -> None:
+        self._stream.close()

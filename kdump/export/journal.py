@@ -1,0 +1,211 @@
+"""What an export has done so far, kept in the directory that it writes to.
+
+    _kdump/export.json       what was asked for
+    _kdump/<unit>.json       one for each unit that is complete: its source, rows, damage and files
+    _kdump/<name>.tmp        files that are being written; they get their names when they are complete
+    _SUCCESS                 there only while everything else is whole
+
+A file is synced before it gets its name, and a unit's account is written after all its files have theirs: whatever a
+killed run leaves behind is either in an account or done again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from kdump.errors import KdumpError
+from kdump.export.options import ExportOptions
+from kdump.export.plan import Unit
+from kdump.repair.files import sync_directory
+from kdump.repair.locks import RefusedError
+from kdump.storage.files import read_small
+
+FOLDER = "_kdump"
+SUCCESS = "_SUCCESS"
+TEMPORARY = ".tmp"
+_OPTIONS = "export.json"
+_MOST = 1 << 28
+
+
+class JournalError(KdumpError):
+    """The account of an export cannot be understood."""
+
+
+class Written(NamedTuple):
+    """A file of an export: its path below the directory, rows, and bytes."""
+
+    path: str
+    rows: int
+    size: int
+
+
+class Lost(NamedTuple):
+    """Bytes of a segment that cannot be read: their position, where reading went on, and what is wrong."""
+
+    position: int
+    resumed: int
+    text: str
+
+
+class Result(NamedTuple):
+    """What came of a unit: its rows, its files, and what could not be read of it."""
+
+    rows: int
+    files: tuple[Written, ...]
+    damage: tuple[Lost, ...] = ()
+
+
+class Journal:
+    """The account of one export."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._own = os.path.join(folder, FOLDER)
+
+    def open(self, options: ExportOptions, units: Iterable[Unit]) -> dict[str, Result]:
+        """Begin, or go on with what a run before this one left: the results of units that are complete, by name.
+
+        What a killed run was writing is removed. Raises OSError, JournalError, and RefusedError where something else
+        is in the directory.
+        """
+        os.makedirs(self.folder, exist_ok=True)
+        others = [name for name in sorted(os.listdir(self.folder)) if name not in (FOLDER, SUCCESS)]
+        path = os.path.join(self._own, _OPTIONS)
+        before = self._read(path)
+        if before is None:
+            if others:
+                raise RefusedError(f"{self.folder} is not empty, and no export was begun in it: give another directory")
+            os.makedirs(self._own, exist_ok=True)
+            self._write(path, options.as_json())
+            return {}
+        if before != options.as_json():
+            changed = [name for name, value in options.as_json().items() if before.get(name) != value]
+            raise RefusedError(
+                f"{self.folder} holds an export with other options ({', '.join(changed)}): repeat those to go on with"
+                " it, or give another directory"
+            )
+        return self._done({unit.name: unit for unit in units})
+
+    def _done(self, units: Mapping[str, Unit]) -> dict[str, Result]:
+        """The complete units; whatever else is there of the export is removed."""
+        done: dict[str, Result] = {}
+        for name in sorted(os.listdir(self._own)):
+            path = os.path.join(self._own, name)
+            if name.endswith(TEMPORARY):
+                os.remove(path)
+            elif name != _OPTIONS and name.endswith(".json"):
+                known, result = self._account(path)
+                unit = units.get(name.removesuffix(".json"))
+                if unit is None:
+                    raise RefusedError(
+                        f"{self.folder} holds what was exported of {known['path']}, which is not among the segments of"
+                        " this export: give another directory"
+                    )
+                if known == unit.source and all(map(self._is_there, result.files)):
+                    done[unit.name] = result
+        kept = {written.path for result in done.values() for written in result.files}
+        stale = [path for path in self._files() if path not in kept]
+        unknown = [path for path in stale if not any(os.path.basename(path).startswith(f"{name}.") for name in units)]
+        if unknown:
+            raise RefusedError(
+                f"{os.path.join(self.folder, unknown[0])} was not written by this export: take it out, or give another"
+                " directory"
+            )
+        if len(done) < len(units) or stale:
+            self.not_whole()
+        for unit_name in units.keys() - done.keys():
+            with suppress(FileNotFoundError):
+                os.remove(self._path(unit_name))
+        for path in stale:
+            os.remove(os.path.join(self.folder, path))
+        return done
+
+    def temporary(self, name: str) -> str:
+        """Where a file is written until it is complete."""
+        return os.path.join(self._own, f"{name}{TEMPORARY}")
+
+    def publish(self, temporary: str, path: str) -> None:
+        """Give a complete file its name, `path` below the directory. Raises OSError."""
+        final = os.path.join(self.folder, path)
+        os.makedirs(os.path.dirname(final), exist_ok=True)
+        descriptor = os.open(temporary, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, final)
+        sync_directory(os.path.dirname(final))
+
+    def complete(self, unit: Unit, result: Result) -> None:
+        """Note that all files of a unit have their names. Raises OSError."""
+        account = {
+            "source": unit.source,
+            "rows": result.rows,
+            "files": [list(each) for each in result.files],
+            "damage": [list(each) for each in result.damage],
+        }
+        self._write(self._path(unit.name), account)
+
+    def succeed(self) -> None:
+        """Say that the export is whole. Raises OSError."""
+        with open(os.path.join(self.folder, SUCCESS), "wb"):
+            pass
+        sync_directory(self.folder)
+
+    def not_whole(self) -> None:
+        """Take back that the export is whole. Raises OSError."""
+        with suppress(FileNotFoundError):
+            os.remove(os.path.join(self.folder, SUCCESS))
+
+    def _files(self) -> Iterator[str]:
+        """All files below the directory that belong to the export, as paths below it."""
+        for folder, directories, files in os.walk(self.folder):
+            if folder == self.folder:
+                directories[:] = [name for name in directories if name != FOLDER]
+                files = [name for name in files if name != SUCCESS]
+            for name in files:
+                yield os.path.relpath(os.path.join(folder, name), self.folder)
+
+    def _is_there(self, written: Written) -> bool:
+        try:
+            return os.path.getsize(os.path.join(self.folder, written.path)) == written.size
+        except OSError:
+            return False
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._own, f"{name}.json")
+
+    def _account(self, path: str) -> tuple[dict[str, Any], Result]:
+        found = self._read(path) or {}
+        try:
+            files = tuple(Written(*each) for each in found["files"])
+            damage = tuple(Lost(*each) for each in found["damage"])
+            source = dict(found["source"])
+            return {"path": "", **source}, Result(int(found["rows"]), files, damage)
+        except (KeyError, TypeError, ValueError):
+            raise JournalError(f"{path}: not the account of a unit: remove it to have the unit exported anew") from None
+
+    @staticmethod
+    def _read(path: str) -> dict[str, Any] | None:
+        try:
+            found = json.loads(read_small(path, _MOST))
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise JournalError(f"{path}: not the JSON that an export keeps: give another directory")
+        return found
+
+    def _write(self, path: str, content: dict[str, Any]) -> None:
+        temporary = f"{path}{TEMPORARY}"
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(content, file, separators=(",", ":"))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_directory(self._own)

@@ -1,0 +1,108 @@
+"""What an export is asked for, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kdump.errors import KdumpError
+from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.selection import Selection
+
+PARQUET, JSONL, CSV = FORMATS = ("parquet", "jsonl", "csv")
+TOPIC, PARTITION, DATE = LEVELS = ("topic", "partition", "date")
+NO_CODEC = "none"
+
+CODECS = {
+    PARQUET: ("zstd", "snappy", "gzip", "lz4", "brotli", NO_CODEC),
+    JSONL: (NO_CODEC, "gzip", "zstd"),
+    CSV: (NO_CODEC, "gzip", "zstd"),
+}
+"""The codecs of each format, the one that is taken where nothing is said first."""
+
+DEFAULT_COLUMNS = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestamp_type",
+    "key",
+    "value",
+    "headers",
+)
+
+_SUFFIXES = {NO_CODEC: "", "gzip": ".gz", "zstd": ".zst"}
+
+
+class ExportOptionError(KdumpError):
+    """Options of an export that do not go together."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What is written and how.
+
+    `by` are the levels of directories (of LEVELS), the outermost first. `columns` are of kdump.columns.RECORD_FIELDS;
+    those that the directories tell are not in the files. `selection` bounds offsets and times. With `control` the
+    markers of Kafka's own are records too; with `skips_damage` an export without what cannot be read counts as whole.
+    `limit` bounds the bytes that a batch may decompress to.
+    """
+
+    format: str = PARQUET
+    by: tuple[str, ...] = (TOPIC, PARTITION)
+    codec: str = ""
+    columns: tuple[str, ...] = DEFAULT_COLUMNS
+    selection: Selection = field(default_factory=Selection)
+    control: bool = False
+    skips_damage: bool = False
+    use_indexes: bool = True
+    limit: int = DEFAULT_LIMIT
+
+    def __post_init__(self) -> None:
+        """Raises ExportOptionError."""
+        _check_words("level", self.by, LEVELS)
+        if len(set(self.columns)) < len(self.columns):
+            raise ExportOptionError("a column is named twice")
+        if self.codec and self.codec not in CODECS[self.format]:
+            raise ExportOptionError(f"{self.format} has the codecs {', '.join(CODECS[self.format])}, not {self.codec}")
+        if not self.file_columns:
+            raise ExportOptionError("no column is left for the files: the directories tell all that is asked for")
+
+    @property
+    def effective_codec(self) -> str:
+        """The codec in use."""
+        return self.codec or CODECS[self.format][0]
+
+    @property
+    def file_columns(self) -> tuple[str, ...]:
+        """The columns of the files."""
+        return tuple(name for name in self.columns if name not in self.by)
+
+    @property
+    def suffix(self) -> str:
+        """How the names of the files end."""
+        return ".parquet" if self.format == PARQUET else f".{self.format}{_SUFFIXES[self.effective_codec]}"
+
+    def as_json(self) -> dict[str, Any]:
+        """All that the rows and the files depend on."""
+        chosen = self.selection
+        return {
+            "format": self.format,
+            "by": list(self.by),
+            "codec": self.effective_codec,
+            "columns": list(self.columns),
+            "startOffset": chosen.start_offset,
+            "stopOffset": chosen.stop_offset,
+            "since": chosen.since,
+            "until": chosen.until,
+            "control": self.control,
+            "maxDecompressedSize": self.limit,
+        }
+
+
+def _check_words(kind: str, words: tuple[str, ...], known: tuple[str, ...]) -> None:
+    for word in words:
+        if word not in known:
+            raise ExportOptionError(f"{word!r} is no {kind}: there are {', '.join(known)}")
+    if len(set(words)) < len(words):
+        raise ExportOptionError(f"a {kind} is named twice")

@@ -1,0 +1,116 @@
+"""Do what is left of an export on this machine, unit by unit on all its cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Protocol
+
+from kdump.errors import KdumpError
+from kdump.export.journal import Journal, Result
+from kdump.export.options import ExportOptions
+from kdump.export.plan import Unit
+
+Failure = KdumpError | OSError
+Outcome = tuple[Unit, Result | Failure]
+
+
+class Engine(Protocol):
+    """What exports units, in any order, into a directory whose journal is open."""
+
+    def __call__(self, units: Sequence[Unit], folder: str, options: ExportOptions) -> Iterator[Outcome]:
+        """The results as they come, or why there is none."""
+
+
+class Summary:
+    """What an export came to: units and rows, those of earlier runs included, and whether it is whole."""
+
+    def __init__(self) -> None:
+        self.units = self.resumed = self.rows = self.files = self.bytes = self.damage = self.failures = 0
+        self.is_whole = False
+
+    def add(self, result: Result) -> None:
+        """Count a unit."""
+        self.units += 1
+        self.rows += result.rows
+        self.files += len(result.files)
+        self.bytes += sum(each.size for each in result.files)
+        self.damage += len(result.damage)
+
+
+def export(
+    units: Sequence[Unit],
+    folder: str,
+    options: ExportOptions,
+    engine: Engine,
+    report: Callable[[Unit, Result | Failure], None],
+) -> Summary:
+    """Export units into a directory, without those that are there already; `_SUCCESS` says that all are.
+
+    `report` hears of each, of those that are there already too. Raises OSError, KdumpError for what concerns the
+    directory as a whole.
+    """
+    journal = Journal(folder)
+    done = journal.open(options, units)
+    summary = Summary()
+    for unit in units:
+        if unit.name in done:
+            summary.resumed += 1
+            summary.add(done[unit.name])
+            report(unit, done[unit.name])
+    left = [unit for unit in units if unit.name not in done]
+    if left:
+        journal.not_whole()
+    for unit, outcome in engine(left, folder, options) if left else ():
+        if isinstance(outcome, Result):
+            summary.add(outcome)
+        else:
+            summary.failures += 1
+        report(unit, outcome)
+    summary.is_whole = summary.failures == 0 and (options.skips_damage or summary.damage == 0)
+    if summary.is_whole:
+        journal.succeed()
+    else:
+        journal.not_whole()
+    return summary
+
+
+class LocalEngine:
+    """Threads of this process: decoding and writing leave the interpreter alone most of the time."""
+
+    def __init__(self, threads: int | None = None, progress: Callable[[str, int], None] = lambda _, __: None) -> None:
+        """`progress` hears of bytes read of a log's segment, from any thread."""
+        self._threads = threads or os.cpu_count() or 1
+        self._progress = progress
+        self._stops = False
+
+    def __call__(self, units: Sequence[Unit], folder: str, options: ExportOptions) -> Iterator[Outcome]:
+        """The results as they come."""
+        largest_first = sorted(units, key=lambda unit: -unit.size)
+        with ThreadPoolExecutor(self._threads) as pool:
+            futures: dict[Future[Result | Failure], Unit] = {
+                pool.submit(self._unit, unit, folder, options): unit for unit in largest_first
+            }
+            try:
+                left = set(futures)
+                while left:
+                    finished, left = wait(left, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        yield futures[future], future.result()
+            finally:
+                self._stops = True
+                pool.shutdown(cancel_futures=True)
+
+    def _unit(self, unit: Unit, folder: str, options: ExportOptions) -> Result | Failure:
+        from kdump.export.work import StoppedError, export_unit
+
+        def progress(path: str, size: int) -> None:
+            if self._stops:
+                raise StoppedError("the export was stopped")
+            self._progress(path, size)
+
+        try:
+            return export_unit(unit, folder, options, progress)
+        except (KdumpError, OSError) as error:
+            return error

@@ -1,0 +1,100 @@
+"""Arrow record batches as lines of JSON or CSV: bytes as text, with a twin in base64 where they are not UTF-8."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+_SAFER = {code: f"\\u{code:04x}" for code in (0x7F, *range(0x80, 0xA0), 0x2028, 0x2029)}
+
+
+def json_lines(batch: pa.RecordBatch) -> str:
+    """An object for each row. Timestamps are numbers in the unit of their column; `X_base64` is there where needed."""
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    names = batch.schema.names
+    lines = [encode(_object(zip(names, row, strict=True))) for row in _rows(batch)]
+    return "".join(f"{line}\n" for line in lines).translate(_SAFER)
+
+
+def csv_columns(schema: pa.Schema) -> list[str]:
+    """The columns of CSV: those of a schema, binary ones with their twin."""
+    return [name for field in schema for name in _csv_names(field)]
+
+
+def csv_lines(rows: pa.RecordBatch | pa.Schema) -> str:
+    """A row for each of a record batch, or the heading for a schema.
+
+    A null is an empty field; an empty text is quoted. Headers are JSON.
+    """
+    if isinstance(rows, pa.Schema):
+        return f"{','.join(csv_columns(rows))}\n"
+    kinds = [field.type for field in rows.schema]
+    return "".join(
+        f"{','.join(cell for value, kind in zip(row, kinds, strict=True) for cell in _cells(value, kind))}\n"
+        for row in _rows(rows)
+    )
+
+
+def _csv_names(field: pa.Field) -> Iterable[str]:
+    return (field.name, f"{field.name}_base64") if pa.types.is_binary(field.type) else (field.name,)
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    return zip(*(_plain(column).to_pylist() for column in batch.columns), strict=True)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """A column whose values Python has a type for: every timestamp fits a number, not every one a date."""
+    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
+def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if isinstance(value, bytes):
+            _put_bytes(found, name, value)
+        elif isinstance(value, list):
+            found[name] = [_object(header.items()) for header in value]
+        else:
+            found[name] = value
+    return found
+
+
+def _put_bytes(found: dict[str, Any], name: str, value: bytes) -> None:
+    try:
+        found[name] = value.decode()
+    except UnicodeDecodeError:
+        found[name] = None
+        found[f"{name}_base64"] = b64encode(value).decode()
+
+
+def _cells(value: Any, kind: pa.DataType) -> Iterator[str]:
+    if pa.types.is_binary(kind):
+        yield from _byte_cells(value)
+    elif value is None:
+        yield ""
+    elif isinstance(value, list):
+        yield _quoted(json.dumps([_object(header.items()) for header in value], separators=(",", ":")))
+    elif isinstance(value, bool):
+        yield "true" if value else "false"
+    else:
+        yield str(value) if isinstance(value, int) else _quoted(value)
+
+
+def _byte_cells(value: bytes | None) -> tuple[str, str]:
+    if value is None:
+        return "", ""
+    try:
+        return _quoted(value.decode()), ""
+    except UnicodeDecodeError:
+        return "", b64encode(value).decode()
+
+
+def _quoted(text: str) -> str:
+    if text.isalnum():
+        return text
+    return f'"{text.replace(chr(34), chr(34) * 2)}"'

@@ -1,0 +1,195 @@
+"""Export one unit: read its records, spread them over files, publish these, and note that it is done."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kdump.columns import Labels, RecordTables, read_records
+from kdump.errors import KdumpError
+from kdump.export.files import RowFile, create
+from kdump.export.journal import Journal, Lost, Result, Written
+from kdump.export.options import DATE, PARTITION, TOPIC, ExportOptions
+from kdump.export.plan import Unit
+from kdump.storage.log_file import LogFile
+from kdump.storage.scan import Damage, only_zeros
+from kdump.storage.segment import Segment
+
+MOST_OPEN = 32
+MOST_HELD = 96 << 20
+NO_DATE = "__HIVE_DEFAULT_PARTITION__"
+"""The name that Hive, Spark and others give to the directory of what has no value; no timestamp is no date."""
+
+_TIME = "timestamp"
+_DAY_MS = 86_400_000
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 to 9999, as days since 1970
+
+Progress = Callable[[str, int], None]
+
+
+class StoppedError(KdumpError):
+    """The export was asked to stop."""
+
+
+def export_unit(unit: Unit, folder: str, options: ExportOptions, progress: Progress = lambda _, __: None) -> Result:
+    """Export a segment into a directory whose journal is open. Raises OSError, KdumpError."""
+    journal = Journal(folder)
+    output = _Output(unit, journal, options)
+    damage: list[Lost] = []
+    rows = 0
+    try:
+        for part in _parts(unit, options, output.names, progress):
+            if isinstance(part, Damage):
+                damage.append(Lost(part.position, part.resumed, part.text))
+                continue
+            rows += part.num_rows
+            output.add(part)
+        result = Result(rows, output.publish(), tuple(damage))
+    except BaseException:
+        output.abandon()
+        raise
+    journal.complete(unit, result)
+    return result
+
+
+def _parts(
+    unit: Unit, options: ExportOptions, names: tuple[str, ...], progress: Progress
+) -> Iterator[pa.RecordBatch | Damage]:
+    """The wanted records of a segment as columns, and what cannot be read."""
+    segment = Segment(unit.path)
+    labels = Labels(_text(unit.topic), unit.partition, _text(unit.path))
+    tables = RecordTables(names, labels, control=options.control)
+    chosen = options.selection
+    with segment.open_log() as log:
+        start = chosen.start(segment, log) if options.use_indexes else 0
+        reported = 0
+        for part in read_records(segment, log, tables, chosen, start, unit.size, limit=options.limit):
+            if not (isinstance(part, Damage) and _is_preallocated(part, log, unit)):
+                yield part
+            progress(unit.path, log.bytes_read - reported)
+            reported = log.bytes_read
+    yield from tables.rest()
+
+
+def _text(name: str) -> str:
+    """A name of the file system's as text, in which bytes that are not UTF-8 are replaced."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _is_preallocated(damage: Damage, log: LogFile, unit: Unit) -> bool:
+    """Whether it is no loss but the zeros that a preallocated last segment ends with."""
+    return unit.is_last and damage.resumed >= unit.size and only_zeros(log, damage.position, unit.size)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A file that is being written."""
+
+    path: str
+    temporary: str
+    file: RowFile
+    rows: int = 0
+
+
+class _Output:
+    """The files of a unit: one, or one for each date and as often as too many were open."""
+
+    def __init__(self, unit: Unit, journal: Journal, options: ExportOptions) -> None:
+        self._unit = unit
+        self._journal = journal
+        self._options = options
+        self._open: dict[str, _Open] = {}
+        self._closed: list[_Open] = []
+        self._numbers: dict[str, int] = {}
+        self._by_date = DATE in options.by
+        hidden = (_TIME,) if self._by_date and _TIME not in options.file_columns else ()
+        self.names = (*options.file_columns, *hidden)
+        """The columns to read: those of the files and, last, what else decides where a row goes."""
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Put rows into their files. Raises OSError."""
+        if not self._by_date:
+            self._put("", rows)
+            return
+        columns = [rows.column(number) for number in range(len(self._options.file_columns))]
+        kept = pa.RecordBatch.from_arrays(columns, names=list(self._options.file_columns))
+        for date, picked in by_date(rows.column(self.names.index(_TIME))):
+            self._put(date, kept if picked is None else kept.filter(picked))
+
+    def _put(self, date: str, rows: pa.RecordBatch) -> None:
+        target = self._open.pop(date, None)
+        if target is None:
+            if len(self._open) >= MOST_OPEN:
+                self._close(next(iter(self._open)))
+            target = self._create(date, rows.schema)
+        self._open[date] = target  # the one that was used last stands last
+        target.rows += rows.num_rows
+        target.file.add(rows)
+        if sum(each.file.held for each in self._open.values()) > MOST_HELD:
+            max(self._open.values(), key=lambda each: each.file.held).file.flush()
+
+    def _create(self, date: str, schema: pa.Schema) -> _Open:
+        number = self._numbers[date] = self._numbers.get(date, -1) + 1
+        name = f"{self._unit.name}.{number:04d}{self._options.suffix}"
+        temporary = self._journal.temporary(f"{name}.{quote(date, safe='')}" if date else name)
+        return _Open(os.path.join(self._folder(date), name), temporary, create(temporary, schema, self._options))
+
+    def _folder(self, date: str) -> str:
+        values = {TOPIC: self._unit.topic, PARTITION: str(self._unit.partition), DATE: date}
+        return os.path.join("", *(f"{level}={quote(values[level], safe='')}" for level in self._options.by))
+
+    def _close(self, date: str) -> None:
+        target = self._open.pop(date)
+        self._closed.append(target)
+        target.file.close()
+
+    def publish(self) -> tuple[Written, ...]:
+        """End the files, and give them their names. Raises OSError."""
+        for date in list(self._open):
+            self._close(date)
+        written = []
+        for each in self._closed:
+            size = os.path.getsize(each.temporary)
+            self._journal.publish(each.temporary, each.path)
+            written.append(Written(each.path, each.rows, size))
+        return tuple(sorted(written))
+
+    def abandon(self) -> None:
+        """Close the files; what is left of them is removed when the export goes on."""
+        for each in self._open.values():
+            try:
+                each.file.close()
+            except OSError:
+                continue
+
+
+def by_date(times: pa.Array) -> Iterator[tuple[str, pa.Array | None]]:
+    """The dates (UTC) of timestamps in ms, each with a mask of its rows, which is None where it is that of all.
+
+    What has no timestamp (-1), or one beyond the years 1 to 9999, has no date.
+    """
+    numbers = times.cast(pa.int64())
+    days = _floor_divide(numbers, _DAY_MS)
+    has_date = pc.and_(
+        pc.not_equal(numbers, -1), pc.and_(pc.greater_equal(days, _FIRST_DAY), pc.less_equal(days, _LAST_DAY))
+    )
+    days = pc.if_else(has_date, days, pa.scalar(None, pa.int64()))
+    different = pc.unique(days)
+    for day in different:
+        name = NO_DATE if not day.is_valid else pc.strftime(day.cast(pa.int32()).cast(pa.date32()), "%Y-%m-%d").as_py()
+        if len(different) == 1:
+            yield name, None
+        else:
+            yield name, pc.equal(days, day) if day.is_valid else pc.is_null(days)
+
+
+def _floor_divide(numbers: pa.Array, divisor: int) -> pa.Array:
+    """Division that rounds down; Arrow's own rounds towards zero."""
+    quotients = pc.divide(numbers, divisor)
+    remains = pc.subtract(numbers, pc.multiply(quotients, divisor))
+    return pc.if_else(pc.less(remains, 0), pc.subtract(quotients, 1), quotients)

@@ -1,0 +1,212 @@
+"""What compaction does with every record: note its key's offset, look that up again, encode what stays.
+
+The sources of records are as for `decode`: `payloads[row - first]`, or the block's data where that is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import md5
+from struct import Struct
+
+from kdump.blocks import BatchBlock, RecordBlock
+from kdump.formats.batch import DELETE_HORIZON, HEADER_SIZE
+from kdump.formats.encode import NewRecord, encode_record
+from kdump.kernels.fates import EXPIRED, KEPT, KEPT_TOMBSTONE, KEYLESS, SUPERSEDED
+from kdump.kernels.portable.records import Payloads, Source, headers, source_of
+
+ENTRY_SIZE = 24
+FIRST_SLOTS = 1 << 14
+_HASH_SIZE = 16
+_OFFSET = Struct(">q")
+_LAST_WORD = _HASH_SIZE - 4
+_EMPTY = bytes(ENTRY_SIZE)
+
+
+class KeyOffsets:
+    """The latest offset (absolute) of each key. A subclass says how they are kept."""
+
+    size = 0
+    """The number of different keys."""
+
+    def put(self, key: bytes, offset: int) -> bool:
+        """Note that `key` has `offset`; False where there is no room for more keys, be it that this one is known."""
+        raise NotImplementedError
+
+    def get(self, key: bytes) -> int:
+        """The offset noted for `key`; -1 where there is none."""
+        raise NotImplementedError
+
+    def take(
+        self,
+        block: BatchBlock,
+        records: RecordBlock,
+        first: int,
+        payloads: Payloads,
+        wanted: bytes | bytearray,
+        start_offset: int,
+    ) -> int:
+        """Note the keys of decoded records from `start_offset` (absolute) on, of the rows with `wanted[row - first]`.
+
+        The number of the first record that there is no room for, or `records.length`.
+        """
+        for at in range(records.length):
+            row = records.row[at]
+            if not wanted[row - first] or records.key_length[at] < 0 or records.offset[at] < start_offset:
+                continue
+            if not self.put(_key(block, records, at, payloads[row - first]), records.offset[at]):
+                return at
+        return records.length
+
+    def sift(
+        self,
+        block: BatchBlock,
+        records: RecordBlock,
+        first: int,
+        payloads: Payloads,
+        latest_offset: int,
+        now: int,
+        keeps_legacy_tombstones: bool,
+    ) -> bytearray:
+        """What becomes of each decoded record: a number of kdump.kernels.fates.
+
+        Records beyond `latest_offset` (absolute) stay whatever they are. A tombstone goes when `now` (ms) has reached
+        its batch's delete horizon; those of format v0 and v1 do unless `keeps_legacy_tombstones`.
+        """
+        fates = bytearray(records.length)
+        for at in range(records.length):
+            row = records.row[at]
+            is_tombstone = records.value_length[at] < 0
+            fate = KEPT_TOMBSTONE if is_tombstone else KEPT
+            if records.offset[at] <= latest_offset:
+                if records.key_length[at] < 0:
+                    fate = KEYLESS
+                elif records.offset[at] < self.get(_key(block, records, at, payloads[row - first])):
+                    fate = SUPERSEDED
+                elif is_tombstone and not _is_retained(block, row, now, keeps_legacy_tombstones):
+                    fate = EXPIRED
+            fates[at] = fate
+        return fates
+
+
+class OffsetMap(KeyOffsets):
+    """Kafka's SkimpyOffsetMap: keys are known by their MD5 sums alone, and two of the same sum are one.
+
+    A table of entries of 24 bytes, the sum and the offset, probed first by the words of the sum. `slots` of them are
+    all that the memory has room for; the table begins smaller and is doubled while more than half of it is taken,
+    which nothing but time depends on.
+    """
+
+    def __init__(self, memory: int, limit: int) -> None:
+        """A map of `memory` bytes that takes at most `limit` different keys."""
+        self.slots = memory // ENTRY_SIZE
+        if not 0 <= limit <= self.slots or not self.slots:
+            raise ValueError(f"{memory} bytes have no room for {limit} keys")
+        self.limit = limit
+        self.size = 0
+        self._slots = min(self.slots, FIRST_SLOTS)
+        self._table = bytearray(self._slots * ENTRY_SIZE)
+
+    def put(self, key: bytes, offset: int) -> bool:
+        """Note that `key` has `offset`; False when the map has reached its limit, be it that the key is known."""
+        if self.size >= self.limit:
+            return False
+        if 2 * self.size >= self._slots < self.slots:
+            self._grow()
+        self._note(md5(key, usedforsecurity=False).digest(), offset)
+        return True
+
+    def _note(self, digest: bytes, offset: int) -> None:
+        """There must be an empty entry, or one of this key."""
+        table, attempt = self._table, 0
+        while True:
+            at = self._slot(digest, attempt)
+            if table[at : at + ENTRY_SIZE] == _EMPTY:
+                table[at : at + _HASH_SIZE] = digest
+                self.size += 1
+                break
+            if table[at : at + _HASH_SIZE] == digest:
+                break
+            attempt += 1
+        _OFFSET.pack_into(table, at + _HASH_SIZE, offset)
+
+    def _grow(self) -> None:
+        """Double the table, up to all of the memory."""
+        old = self._table
+        self._slots = min(2 * self._slots, self.slots)
+        self._table = bytearray(self._slots * ENTRY_SIZE)
+        self.size = 0
+        for at in range(0, len(old), ENTRY_SIZE):
+            if old[at : at + ENTRY_SIZE] != _EMPTY:
+                self._note(bytes(old[at : at + _HASH_SIZE]), _OFFSET.unpack_from(old, at + _HASH_SIZE)[0])
+
+    def get(self, key: bytes) -> int:
+        """The offset noted for `key`; -1 where there is none."""
+        digest = md5(key, usedforsecurity=False).digest()
+        table = self._table
+        for attempt in range(self._slots + _LAST_WORD):
+            at = self._slot(digest, attempt)
+            if table[at : at + ENTRY_SIZE] == _EMPTY:
+                return -1
+            if table[at : at + _HASH_SIZE] == digest:
+                offset: int = _OFFSET.unpack_from(table, at + _HASH_SIZE)[0]
+                return offset
+        return -1
+
+    def _slot(self, digest: bytes, attempt: int) -> int:
+        """Where in the table to look at this attempt: words of the sum one byte apart, then one slot after another."""
+        word = min(attempt, _LAST_WORD)
+        probe = int.from_bytes(digest[word : word + 4], signed=True) + max(0, attempt - _LAST_WORD)
+        probe = (probe + (1 << 31) & 0xFFFF_FFFF) - (1 << 31)
+        return (0 if probe == -1 << 31 else abs(probe)) % self._slots * ENTRY_SIZE
+
+
+def _is_retained(block: BatchBlock, row: int, now: int, keeps_legacy_tombstones: bool) -> bool:
+    """Whether the tombstones of a batch stay."""
+    if block.magic[row] < 2:
+        return keeps_legacy_tombstones
+    return not block.attributes[row] & DELETE_HORIZON or now < block.base_timestamp[row]
+
+
+def _key(block: BatchBlock, records: RecordBlock, at: int, payload: bytes | None) -> bytes:
+    source = source_of(block, records.row[at], payload)
+    position = records.key_position[at]
+    return bytes(source[position : position + records.key_length[at]])
+
+
+def encode_kept(
+    block: BatchBlock,
+    records: RecordBlock,
+    start: int,
+    stop: int,
+    fates: Sequence[int],
+    payload: bytes | None,
+    base_offset: int,
+    base_timestamp: int | None,
+) -> tuple[bytearray, int, int]:
+    """The records that stay of number `start` to `stop` - 1, all of one batch, behind room for a v2 batch's header.
+
+    Offsets are written relative to `base_offset`, timestamps to `base_timestamp` (None: the first one's). Besides the
+    bytes their base timestamp and largest timestamp. One record must stay.
+    """
+    kept = [at for at in range(start, stop) if fates[at] & 1]
+    if not kept:
+        raise ValueError("no record stays")
+    if base_timestamp is None:
+        base_timestamp = records.timestamp[kept[0]]
+    source = source_of(block, records.row[start], payload)
+    data = bytearray(HEADER_SIZE)
+    for at in kept:
+        record = NewRecord(
+            records.offset[at],
+            records.timestamp[at],
+            _part(source, records.key_position[at], records.key_length[at]),
+            _part(source, records.value_position[at], records.value_length[at]),
+            tuple(headers(source, records.headers_position[at], records.headers_count[at])),
+        )
+        data += encode_record(record, base_offset, base_timestamp)
+    return data, base_timestamp, max(records.timestamp[at] for at in kept)
+
+
+def _part(source: Source, position: int, length: int) -> bytes | None:
+    return bytes(source[position : position + length]) if length >= 0 else None

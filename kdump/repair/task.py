@@ -1,0 +1,130 @@
+"""One partition to repair: what a request makes of it, as plain data, before anything is changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.formats import names
+from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.formats.names import parse_file_name
+from kdump.recovery.config import Startup
+from kdump.recovery.outcome import Failure, LoadOutcome
+from kdump.repair.checkpoint import within_log
+from kdump.repair.kafka import plan_recovery, reasons
+from kdump.repair.lost_markers import OPEN
+from kdump.repair.plan import KINDS, ORPHANS, Cut, Plan, make_plan, narrowed
+from kdump.storage.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from kdump.repair.rescue import Rescue
+
+KAFKA = "kafka"
+SALVAGE = "salvage"
+STRATEGIES = (KAFKA, SALVAGE)
+
+CHECKPOINTS = "checkpoints"
+ALL_KINDS = (*KINDS, CHECKPOINTS, ORPHANS)
+INDEX_KINDS = ("indexes", "timeindexes", "txnindexes")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for.
+
+    `kinds` are those of ALL_KINDS that may be changed; None: everything. `limit` bounds what one batch may decompress
+    to, in bytes. `lost_markers` is one of lost_markers.CHOICES.
+    """
+
+    strategy: str = KAFKA
+    kinds: frozenset[str] | None = None
+    limit: int = DEFAULT_LIMIT
+    lost_markers: str = OPEN
+
+
+class Task(NamedTuple):
+    """What is to be done with the partition directory `path`.
+
+    `plan` is None where nothing can be done: `failure` says what the broker's loading ends in, `problems` what else is
+    in the way. `extent` is the log's start and end offset (absolute) afterwards, None where it is not known. `outcome`
+    and `rescue` are what the plan was made from.
+    """
+
+    path: str
+    plan: Plan | None
+    extent: tuple[int, int] | None = None
+    cuts: tuple[Cut, ...] = ()
+    problems: tuple[str, ...] = ()
+    outcome: LoadOutcome | None = None
+    rescue: Rescue | None = None
+
+    @property
+    def failure(self) -> Failure | None:
+        """The exception in which the broker's log loading ends, if it does."""
+        return self.outcome.failure if self.outcome else None
+
+
+Examine = Callable[[PartitionLog, Startup], Task]
+
+
+def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
+    """What a repair would do with a partition. Raises OSError."""
+    if request.strategy == SALVAGE:
+        from kdump.repair.rescue import rescue  # with all of kdump.verify, which the other strategy does not need
+
+        found = rescue(log, startup, request.limit, request.lost_markers)
+        outcome, cuts = found.outcome, found.cuts
+        plan = None if outcome.files is None else make_plan(log.path, outcome.files, reasons(outcome))
+    else:
+        found, cuts = None, ()
+        outcome, plan = plan_recovery(log, startup)
+    extent = (outcome.log_start_offset, outcome.log_end_offset) if outcome.ok else None
+    task = Task(log.path, plan, extent, cuts, (), outcome, found)
+    if request.kinds is not None:
+        task = _narrowed(task, log, request.kinds)
+    if task.plan is None or log.name is None or (request.kinds is not None and CHECKPOINTS not in request.kinds):
+        return task
+    operations = (*task.plan.operations, *within_log(log.path, outcome.log_end_offset))
+    return task._replace(plan=task.plan._replace(operations=operations))
+
+
+def examine_indexes(log: PartitionLog, startup: Startup, kinds: frozenset[str], bases: frozenset[int] | None) -> Task:
+    """What it takes to build the indexes anew; of the segments with these base offsets only, unless None.
+
+    Raises OSError.
+    """
+    task = examine(log, replace(startup, clean=False, recovery_point=0), Request(kinds=kinds))
+    if task.plan is None or bases is None:
+        return task
+    wanted = (each for each in task.plan.operations if parse_file_name(each.name).offset in bases)
+    return task._replace(plan=task.plan._replace(operations=tuple(wanted)))
+
+
+def examine_trim(log: PartitionLog, bases: frozenset[int] | None) -> Task:
+    """What it takes to trim a partition; the segments with these base offsets only, unless None. Raises OSError."""
+    from kdump.repair.trim import plan_trim
+
+    plan, problems = plan_trim(log, bases)
+    return Task(log.path, plan, problems=tuple(problems))
+
+
+def _narrowed(task: Task, log: PartitionLog, kinds: frozenset[str]) -> Task:
+    """The part of a task that changes files of these kinds; none where the rest of it must not be left out."""
+    if task.plan is None:
+        return task
+    touched = "" if "log" in kinds else _changed_log(task.plan)
+    if touched:
+        text = f"{os.path.join(task.path, touched)}: the log itself needs repair, and other files follow from it"
+        return task._replace(plan=None, extent=None, problems=(text,))
+    return task._replace(plan=narrowed(task.plan, kinds, log.files))
+
+
+def _changed_log(plan: Plan) -> str:
+    """The first live .log that a plan changes."""
+    for operation in plan.operations:
+        says = parse_file_name(operation.name)
+        if says.kind == names.LOG and says.state == names.LIVE:
+            return operation.name
+    return ""

@@ -1,0 +1,107 @@
+"""Trim a partition: each .log to its last good batch, each index to its valid entries. Nothing is written anew.
+
+Only what no reader could use is cut: a .log with good batches behind the damage is left to `kdump repair`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from kdump.formats import names
+from kdump.formats.index_entries import (
+    ABORTED_TXN_SIZE,
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_SIZE,
+    decode_offset_entries,
+    decode_time_entries,
+)
+from kdump.formats.names import FileName
+from kdump.recovery.outcome import Recipe, SourceBytes
+from kdump.repair.plan import Plan, make_plan
+from kdump.storage.files import ReadOnlyFile
+from kdump.storage.partition_log import PartitionLog
+from kdump.storage.scan import Damage, Run, scan
+from kdump.storage.segment import Segment
+
+MOST_INDEX_BYTES = 1 << 31
+
+
+def plan_trim(log: PartitionLog, bases: Iterable[int] | None = None) -> tuple[Plan, list[str]]:
+    """The plan that trims the segments with these base offsets (None: all), and what has to be left alone, in words.
+
+    Raises OSError.
+    """
+    chosen = None if bases is None else set(bases)
+    wanted: dict[str, Recipe] = {
+        name: SourceBytes(name, 0, os.lstat(os.path.join(log.path, name)).st_size) for name in log.files
+    }
+    reasons: dict[str, str] = {}
+    problems = []
+    for segment in log.segments:
+        if chosen is not None and segment.base_offset not in chosen:
+            continue
+        name = os.path.basename(segment.log_path)
+        size, why = _valid_log(segment)
+        if size < 0:
+            problems.append(f"{segment.log_path}: {why}")
+            size = wanted[name].size
+        for file, valid, reason in ((name, size, why), *_valid_indexes(log, segment.base_offset, size)):
+            if valid < wanted[file].size:
+                wanted[file] = SourceBytes(file, 0, valid)
+                reasons[file] = reason
+    plan = make_plan(log.path, wanted, reasons)
+    return plan._replace(operations=tuple(each for each in plan.operations if each.name in reasons)), problems
+
+
+def _valid_log(segment: Segment) -> tuple[int, str]:
+    """The size of a .log up to the end of its last good batch, and what follows; -1 where good batches follow that."""
+    damage: Damage | None = None
+    with segment.open_log() as log:
+        for part in scan(log, segment.base_offset, whole=False):
+            if isinstance(part, Run) and damage is not None:
+                return -1, (
+                    f"good batches follow the damage at byte {damage.position} ({damage.text}): kdump repair shows what"
+                    " would be lost, and --strategy salvage keeps them"
+                )
+            if isinstance(part, Damage):
+                damage = part
+        return (log.size, "") if damage is None else (damage.position, damage.text)
+
+
+def _valid_indexes(log: PartitionLog, base_offset: int, log_size: int) -> Iterator[tuple[str, int, str]]:
+    """The indexes of a segment, the size of each up to its last valid entry, and what is wrong with what follows."""
+    for kind, valid in _VALID:
+        name = names.segment_file_name(base_offset, f".{kind}")
+        if log.files.get(name) == FileName(base_offset, kind, names.LIVE):
+            with ReadOnlyFile(os.path.join(log.path, name)) as file:
+                data = file.read(0, min(file.size, MOST_INDEX_BYTES))
+            yield name, valid(data, base_offset, log_size), "what follows the last valid entry"
+
+
+def _offset_entries(data: bytes, base_offset: int, log_size: int) -> int:
+    """The bytes of the entries that increase and lie inside the .log."""
+    last_offset, last_position, count = base_offset - 1, -1, 0
+    for offset, position in decode_offset_entries(data, base_offset):
+        if offset <= last_offset or not last_position < position < log_size:
+            break
+        last_offset, last_position, count = offset, position, count + 1
+    return count * OFFSET_ENTRY_SIZE
+
+
+def _time_entries(data: bytes, base_offset: int, _: int) -> int:
+    """The bytes of the entries whose timestamps increase and whose offsets do not decrease."""
+    last_timestamp, last_offset, count = -1, base_offset - 1, 0
+    for timestamp, offset in decode_time_entries(data, base_offset):
+        if timestamp <= last_timestamp or offset < last_offset:
+            break
+        last_timestamp, last_offset, count = timestamp, offset, count + 1
+    return count * TIME_ENTRY_SIZE
+
+
+def _txns(data: bytes, _: int, __: int) -> int:
+    """The bytes of the whole entries."""
+    return len(data) // ABORTED_TXN_SIZE * ABORTED_TXN_SIZE
+
+
+_VALID = ((names.OFFSET_INDEX, _offset_entries), (names.TIME_INDEX, _time_entries), (names.TXN_INDEX, _txns))

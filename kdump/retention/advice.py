@@ -1,0 +1,139 @@
+"""What an operator can do about segments that retention does not delete. Timestamps are never rewritten."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kdump.retention.config import AFTER_MAX_MS, TIMESTAMP_TYPE
+from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention
+from kdump.retention.segments import MTIME
+
+BROKER = "HOST:9092"
+
+
+class Advice(NamedTuple):
+    """One thing to do: why and with what effect, and the commands for it, line by line."""
+
+    text: str
+    commands: tuple[str, ...] = ()
+
+
+def advice_on(found: PartitionRetention) -> Iterator[Advice]:
+    """What can be done about the segments that block others in this partition; nothing where none does."""
+    block = found.block
+    if block is None:
+        return
+    if block.reason == HIGH_WATERMARK:
+        yield from _on_high_watermark(found, block)
+        return
+    yield from _on_time_index(block)
+    yield from _on_records(found, block)
+    yield from _on_size(found, block)
+    yield from _on_cause(found, block)
+
+
+def _on_high_watermark(found: PartitionRetention, block: Block) -> Iterator[Advice]:
+    text = (
+        f"Nothing at or behind the high watermark ({found.high_watermark}) is deleted. It follows the slowest replica"
+        " in sync: see which replicas are behind, and let them catch up."
+    )
+    yield Advice(text, (f"kafka-topics.sh --bootstrap-server {BROKER} --describe --under-replicated-partitions",))
+    if not found.is_watermark_known:
+        return
+    yield Advice(
+        "If this is a copy without its broker, or the checkpoint is out of date, reckon with the log's end.",
+        (f"kdump retain {shlex.quote(found.log.path)} --high-watermark {found.end_offset}",),
+    )
+
+
+def _on_time_index(block: Block) -> Iterator[Advice]:
+    """Where the time that counts is not that of the records."""
+    state, holder = block.blocker, block.holder
+    path = shlex.quote(state.segment.log_path)
+    if state.source == MTIME and holder is not None:
+        yield Advice(
+            f"The records have timestamps (up to {holder.timestamp}), but the segment's time index is empty or missing,"
+            " so the file's time counts. With the broker stopped, rebuild the index.",
+            (f"kdump rebuild-index {path} --apply",),
+        )
+    elif state.source == MTIME:
+        yield Advice(
+            "The records have no timestamps, so the file's time counts: it is that of the last write, or that of a copy"
+            " which did not keep it (cp -p and rsync -t do)."
+        )
+    elif holder is None or holder.timestamp != state.largest_timestamp:
+        yield Advice(
+            f"No record has the timestamp {state.largest_timestamp} that the time index ends with. With the broker"
+            " stopped, rebuild the index.",
+            (f"kdump rebuild-index {path} --apply",),
+        )
+
+
+def _on_records(found: PartitionRetention, block: Block) -> Iterator[Advice]:
+    """Moving the log start offset, online or offline."""
+    if found.log.name is None:
+        return
+    offset = block.free_offset
+    topic, partition = found.log.name.topic, found.log.name.partition
+    request = json.dumps({"partitions": [{"topic": topic, "partition": partition, "offset": offset}], "version": 1})
+    is_active = offset == found.end_offset
+    waits = " The last segment goes once it has been rolled, by size or by segment.ms." if is_active else ""
+    yield Advice(
+        f"Delete the records before offset {offset} on all replicas, whatever their timestamps. Segments that end"
+        f" before it go within log.retention.check.interval.ms ({found.config.check_interval_ms}) then.{waits}",
+        (
+            f"echo {shlex.quote(request)} > delete.json",
+            f"kafka-delete-records.sh --bootstrap-server {BROKER} --offset-json-file delete.json",
+        ),
+    )
+    if not found.config.remote_storage:
+        yield Advice(
+            "The same with the broker stopped, on this replica.",
+            (f"kdump retain {shlex.quote(found.log.path)} --log-start-offset {offset} --apply",),
+        )
+
+
+def _on_size(found: PartitionRetention, block: Block) -> Iterator[Advice]:
+    """A size that happens to leave exactly what is young."""
+    staying = sum(state.size for state in found.staying if state.base_offset >= block.free_offset)
+    if found.log.name is None or not staying or found.config.remote_storage:
+        return
+    topic = shlex.quote(found.log.name.topic)
+    alter = f"kafka-configs.sh --bootstrap-server {BROKER} --alter --entity-type topics --entity-name {topic}"
+    limit = found.config.size_limit
+    back = f"--add-config retention.bytes={limit}" if limit >= 0 else "--delete-config retention.bytes"
+    yield Advice(
+        f"Or lower retention.bytes for a while: {staying} bytes are what follows offset {block.free_offset} in this"
+        " partition. It counts for every partition of the topic, so mind the largest one; set it back when the segments"
+        " are gone.",
+        (f"{alter} --add-config retention.bytes={staying}", f"{alter} {back}"),
+    )
+
+
+def _on_cause(found: PartitionRetention, block: Block) -> Iterator[Advice]:
+    """Not letting such timestamps in again."""
+    holder = block.holder
+    if holder is None or holder.timestamp <= found.now:
+        return
+    if holder.is_append_time:
+        yield Advice("The timestamps are those of a broker (LogAppendTime): its clock was wrong, so see to its clock.")
+        return
+    who = f"producer {holder.producer_id}" if holder.producer_id >= 0 else "the producer"
+    wants = (
+        f"{who} sends timestamps in {holder.unit} where Kafka wants milliseconds"
+        if holder.unit
+        else (f"the clock of {who} was ahead, or it sets timestamps of its own")
+    )
+    prefix = f"kafka-configs.sh --bootstrap-server {BROKER} --alter --entity-type topics --entity-name"
+    topic = shlex.quote(found.log.name.topic) if found.log.name else "TOPIC"
+    yield Advice(
+        f"Mend the cause: {wants}. Brokers from 3.6 on can refuse timestamps of the future (from 4.0 on they refuse"
+        " more than an hour), or give records the time at which they arrive; what is in the log stays as it is.",
+        (
+            f"{prefix} {topic} --add-config {AFTER_MAX_MS}=3600000",
+            f"{prefix} {topic} --add-config {TIMESTAMP_TYPE}=LogAppendTime",
+        ),
+    )

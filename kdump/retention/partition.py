@@ -1,0 +1,294 @@
+"""What retention does to one partition: what goes, what stays and why, when the next goes, what blocks the rest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.inventory import Checkpoints
+from kdump.retention.config import RetentionConfig
+from kdump.retention.holder import Holder, find_holder
+from kdump.retention.policy import POLICIES, Bounds, Next, deletions, is_empty_last, is_old, next_to_go
+from kdump.retention.segments import SegmentState, Shutdown, segment_states
+from kdump.retention.settings import TopicSettings
+from kdump.retention.tombstones import Tombstones, tombstones_of
+from kdump.storage.partition_log import PartitionLog
+from kdump.verify.timestamps import unit_of
+
+TIMESTAMP, HIGH_WATERMARK = "timestamp", "highWatermark"
+"""What blocks a segment."""
+
+
+class Share(NamedTuple):
+    """What a policy deletes: segments, and the bytes of all their files."""
+
+    segments: int = 0
+    space: int = 0
+
+
+class CheckpointChange(NamedTuple):
+    """What a checkpoint file of the log directory has for the partition, and shall have: absolute offsets, or None."""
+
+    file: str
+    old: int | None
+    new: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Segments that are old enough to go and do not.
+
+    `blocker` is the oldest segment that stays: for its `reason` (TIMESTAMP or HIGH_WATERMARK) all later ones do.
+    `held` are the old ones (with the blocker itself, where the high watermark is the reason). `holder` is the batch
+    that makes the blocker too young. `free_offset` (absolute) is where the log would have to start for everything to
+    go that is old, or only held by timestamps of the future.
+    """
+
+    blocker: SegmentState
+    reason: str
+    held: tuple[SegmentState, ...]
+    holder: Holder | None
+    free_offset: int
+
+    @property
+    def space(self) -> int:
+        """The bytes of the files of all held segments."""
+        return sum(state.space for state in self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRetention:
+    """What becomes of a partition; offsets are absolute, times in ms.
+
+    `log_start_offset` and `high_watermark` are those before anything is deleted; `previous_start` is the former without
+    what the operator asks for. `is_watermark_known` where a checkpoint or the operator says the latter, else it is the
+    log's end. `reasons` has a policy for each segment that goes, from the oldest on; `alone` is what each policy would
+    delete without the others. `future` are the segments that stay with timestamps later than a broker lets pass now.
+    `shutdown` is how the broker stopped, `checkpoints` what the files say of the partition, `problems` what a broker
+    would do first when it starts.
+    """
+
+    log: PartitionLog
+    shutdown: Shutdown
+    checkpoints: Checkpoints
+    settings: TopicSettings
+    now: int
+    previous_start: int
+    log_start_offset: int
+    high_watermark: int
+    is_watermark_known: bool
+    end_offset: int
+    segments: tuple[SegmentState, ...]
+    reasons: tuple[str, ...]
+    alone: dict[str, Share]
+    next: Next | None
+    block: Block | None
+    future: tuple[SegmentState, ...]
+    tombstones: Tombstones | None
+    problems: tuple[str, ...]
+
+    @property
+    def config(self) -> RetentionConfig:
+        """The topic's settings."""
+        return self.settings.config
+
+    @property
+    def going(self) -> tuple[SegmentState, ...]:
+        """The segments that go."""
+        return self.segments[: len(self.reasons)]
+
+    @property
+    def staying(self) -> tuple[SegmentState, ...]:
+        """The segments that stay."""
+        return self.segments[len(self.reasons) :]
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the directory is named as one that a broker serves."""
+        return self.log.name is not None and self.log.name.state == names.LIVE
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything changes."""
+        return bool(self.reasons) or self.moves_start or bool(self.checkpoint_changes())
+
+    @property
+    def moves_start(self) -> bool:
+        """Whether the log starts later than the files say, because an operator asks for it."""
+        return self.log_start_offset > self.previous_start
+
+    @property
+    def rolls(self) -> bool:
+        """Whether a new segment has to be begun, because none stays."""
+        return bool(self.segments) and not self.staying
+
+    @property
+    def new_log_start_offset(self) -> int:
+        """Where the log starts afterwards."""
+        first = self.staying[0].base_offset if self.staying else self.end_offset
+        return max(self.log_start_offset, first) if self.reasons else self.log_start_offset
+
+    @property
+    def space(self) -> int:
+        """The bytes of the files that go."""
+        return sum(state.space for state in self.going)
+
+    def checkpoint_changes(self) -> tuple[CheckpointChange, ...]:
+        """What changes in the log directory's checkpoints, as a broker writes them.
+
+        A log start offset is only told where it lies behind the first segment's base offset, and neither the recovery
+        point nor the high watermark lies before it.
+        """
+        if not self.is_live or not self.segments or self.config.remote_storage:
+            return ()
+        start, said = self.new_log_start_offset, self.checkpoints
+        first = self.staying[0].base_offset if self.staying else self.end_offset
+        wanted = (
+            (names.LOG_START_CHECKPOINT, said.log_start, start if start > first else None),
+            *(
+                (name, offset, None if offset is None else max(offset, start))
+                for name, offset in (
+                    (names.RECOVERY_POINT_CHECKPOINT, said.recovery_point),
+                    (names.REPLICATION_CHECKPOINT, said.high_watermark),
+                )
+            ),
+        )
+        return tuple(CheckpointChange(*each) for each in wanted if each[1] != each[2])
+
+    def shares(self) -> dict[str, Share]:
+        """What each policy deletes, in the broker's order."""
+        return {
+            policy: _share(state for state, reason in zip(self.going, self.reasons, strict=True) if reason == policy)
+            for policy in POLICIES
+        }
+
+    def wrong_unit(self, state: SegmentState) -> str | None:
+        """The unit that a segment's largest timestamp seems to be in, where that is not ms."""
+        return unit_of(state.largest_timestamp, self.now)
+
+
+class Circumstances(NamedTuple):
+    """How the broker stopped, what the checkpoints say of the partition, and the clock (ms).
+
+    `wanted_start` is the log start offset that an operator asks for, `high_watermark` the one that counts in place of
+    the checkpoint's. Without either the log's end counts.
+    """
+
+    shutdown: Shutdown
+    checkpoints: Checkpoints
+    now: int
+    wanted_start: int | None = None
+    high_watermark: int | None = None
+
+
+def examine(
+    log: PartitionLog, circumstances: Circumstances, settings: TopicSettings, *, tombstones: bool = True
+) -> PartitionRetention:
+    """What a broker's retention does to a partition. With `tombstones` a compacted log is read as a whole.
+
+    Raises OSError, and KdumpError where the log would start behind its end or behind the high watermark.
+    """
+    shutdown, checkpoints, now, wanted, watermark = circumstances
+    states = segment_states(log, shutdown)
+    end = states[-1].upper_bound if states else 0
+    previous = max(checkpoints.log_start or 0, states[0].base_offset if states else 0)
+    if states and previous > end:
+        raise KdumpError(
+            f"{log.path}: the log start offset {previous} lies behind the log's end {end}: a broker that starts removes"
+            " all segments and begins anew (kdump startup shows how)"
+        )
+    known = checkpoints.high_watermark if watermark is None else watermark
+    high_watermark = end if known is None else min(max(known, previous), end)
+    start = max(previous, wanted or 0)
+    if start > high_watermark:
+        raise KdumpError(
+            f"{log.path}: the log cannot start at {start}, for its high watermark is {high_watermark}: a broker answers"
+            " with OffsetOutOfRange"
+        )
+    bounds = Bounds(now, start, high_watermark)
+    config = settings.config
+    candidates = [state.candidate for state in states]
+    reasons = tuple(deletions(candidates, bounds, config))
+    alone = {policy: _share(states[: len(deletions(candidates, bounds, config, (policy,)))]) for policy in POLICIES}
+    left = states[len(reasons) :]
+    latest = now + config.timestamp_after_max_ms
+    return PartitionRetention(
+        log=log,
+        shutdown=shutdown,
+        checkpoints=checkpoints,
+        settings=settings,
+        now=now,
+        previous_start=previous,
+        log_start_offset=start,
+        high_watermark=high_watermark,
+        is_watermark_known=known is not None,
+        end_offset=end,
+        segments=states,
+        reasons=reasons,
+        alone=alone,
+        next=next_to_go(candidates[len(reasons) :], config),
+        block=_block(left, bounds, config),
+        future=tuple(
+            state for state in left if state.largest_timestamp > latest and not is_empty_last(state.candidate)
+        ),
+        tombstones=tombstones_of(log, now) if tombstones and config.compacts else None,
+        problems=tuple(_problems(log, states)),
+    )
+
+
+def _share(states: Sequence[SegmentState] | Iterator[SegmentState]) -> Share:
+    spaces = [state.space for state in states]
+    return Share(len(spaces), sum(spaces))
+
+
+def _problems(log: PartitionLog, states: Sequence[SegmentState]) -> Iterator[str]:
+    for name in (*log.in_state(names.SWAP), *log.in_state(names.CLEANED)):
+        yield (
+            f"{os.path.join(log.path, name)}: segments were being replaced: a broker that starts finishes or undoes"
+            " that first (kdump startup shows how)"
+        )
+    for state in states:
+        if state.damage:
+            yield (
+                f"{state.segment.log_path} at byte {state.damage.position}: {state.damage.text}: a broker that starts"
+                " cuts the log there and drops what follows (kdump startup shows what is lost)"
+            )
+
+
+def _block(left: Sequence[SegmentState], bounds: Bounds, config: RetentionConfig) -> Block | None:
+    """What keeps old segments from going; None where none is kept, or the oldest that stays is where it should be."""
+    if not left or is_empty_last(left[0].candidate):
+        return None
+    blocker = left[0]
+    if bounds.high_watermark < blocker.upper_bound:
+        unbounded = bounds._replace(high_watermark=left[-1].upper_bound)
+        held = left[: len(deletions([state.candidate for state in left], unbounded, config))]
+        return Block(blocker, HIGH_WATERMARK, tuple(held), None, bounds.high_watermark) if held else None
+    if not config.deletes or config.time_limit_ms < 0:
+        return None
+    old = tuple(
+        state
+        for state in left[1:]
+        if bounds.high_watermark >= state.upper_bound and is_old(state.candidate, bounds, config)
+    )
+    if not old and blocker.largest_timestamp <= bounds.now + config.timestamp_after_max_ms:
+        return None
+    holder = find_holder(blocker, bounds.now, config.time_limit_ms)
+    return Block(blocker, TIMESTAMP, old, holder, _free_offset(left, bounds, config))
+
+
+def _free_offset(left: Sequence[SegmentState], bounds: Bounds, config: RetentionConfig) -> int:
+    """Behind the last old segment that only segments with timestamps of the future separate from the blocker."""
+    free = left[0].upper_bound
+    for state in left[1:]:
+        if bounds.high_watermark < state.upper_bound or is_empty_last(state.candidate):
+            break
+        if is_old(state.candidate, bounds, config):
+            free = state.upper_bound
+        elif state.largest_timestamp <= bounds.now:
+            break
+    return free

@@ -1,0 +1,113 @@
+"""From what retention does to partitions to plans that the executor carries out.
+
+A partition's plan begins the new segment where one is needed, then removes segments from the oldest on, the .log before
+its indexes, then cuts the leader epochs, and changes the log directory's checkpoints last: interrupted anywhere, the
+log is one that starts a little earlier.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.formats.checkpoints import parse_leader_epochs
+from kdump.formats.names import parse_file_name, segment_file_name
+from kdump.recovery.config import Startup
+from kdump.recovery.epoch_cache import EpochCache
+from kdump.recovery.loader import load_log
+from kdump.recovery.outcome import NewContent, Recipe, SourceBytes
+from kdump.repair.plan import CHECKPOINT, REMOVE, Operation, Plan, make_plan
+from kdump.retention.partition import PartitionRetention
+from kdump.storage.files import read_small
+
+_WHY = {
+    "logStart": "all of it lies before the log start offset",
+    "size": "the log is larger than {size} without it",
+    "time": "its newest record is older than {time}",
+}
+_KIND_ORDER = (names.LOG, *names.INDEX_KINDS, names.PRODUCER_SNAPSHOT)
+
+
+def partition_plan(found: PartitionRetention) -> Plan:
+    """The plan that does to a partition directory what retention does.
+
+    Raises OSError, and KdumpError where a new segment is needed and the log would not load without loss.
+    """
+    log = found.log
+    gone = {file.name for state in found.going for file in state.files}
+    wanted: dict[str, Recipe] = {
+        name: SourceBytes(name, 0, os.lstat(os.path.join(log.path, name)).st_size)
+        for name in log.files
+        if name not in gone
+    }
+    reasons = {
+        file.name: _WHY[reason].format(size=found.config.size_name, time=found.config.time_name)
+        for state, reason in zip(found.going, found.reasons, strict=True)
+        for file in state.files
+    }
+    if found.rolls:
+        for name, recipe in _new_segment(found).items():
+            wanted[name] = recipe
+            reasons[name] = "no segment stays, so a new one is begun at the log end offset"
+    epochs = _epochs(found)
+    if epochs is not None:
+        wanted[names.LEADER_EPOCH_CHECKPOINT] = NewContent(epochs, len(epochs))
+        reasons[names.LEADER_EPOCH_CHECKPOINT] = f"the log starts at {found.new_log_start_offset}"
+    plan = make_plan(os.path.abspath(log.path), wanted, reasons)
+    # what has come into the directory since it was listed is nobody's to remove
+    changes = (each for each in plan.operations if each.action != REMOVE or each.name in gone)
+    return plan._replace(operations=(*sorted(changes, key=_order), *_checkpoints(found)))
+
+
+def _checkpoints(found: PartitionRetention) -> Iterator[Operation]:
+    for file, old, new in found.checkpoint_changes():
+        if new is None:
+            why = "the log starts where its first segment does, which needs no entry"
+        else:
+            why = f"the log starts at {found.new_log_start_offset}"
+        yield Operation(CHECKPOINT, file, _offset(new), old_size=_offset(old), why=why)
+
+
+def _offset(offset: int | None) -> int:
+    return -1 if offset is None else offset
+
+
+def _new_segment(found: PartitionRetention) -> Mapping[str, Recipe]:
+    """The files of an empty segment at the log's end, with the state of the producers before it."""
+    end = found.end_offset
+    files: dict[str, Recipe] = {
+        segment_file_name(end, f".{kind}"): NewContent(b"", 0)
+        for kind in (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX)
+    }
+    snapshot = segment_file_name(end, f".{names.PRODUCER_SNAPSHOT}")
+    if snapshot in found.log.files:
+        return files
+    startup = Startup(found.now, *found.shutdown, found.previous_start, found.settings.loading)
+    outcome = load_log(found.log, startup)
+    recipe = (outcome.files or {}).get(snapshot)
+    if outcome.failure or outcome.loss.has_data or recipe is None:
+        why = outcome.failure.text if outcome.failure else "a broker that starts would cut it"
+        raise KdumpError(
+            f"{found.log.path}: what producers did before offset {end} cannot be told: {why}: repair it first"
+        )
+    return files | {snapshot: recipe}
+
+
+def _epochs(found: PartitionRetention) -> bytes | None:
+    """The content of the leader epochs' checkpoint, cut at the new log start offset; None where it stays as it is."""
+    if names.LEADER_EPOCH_CHECKPOINT not in found.log.files or not (found.reasons or found.moves_start):
+        return None
+    path = os.path.join(found.log.path, names.LEADER_EPOCH_CHECKPOINT)
+    cache = EpochCache(parse_leader_epochs(read_small(path), path))
+    cache.truncate_from_start(found.new_log_start_offset)
+    return cache.content() if cache.is_written else None
+
+
+def _order(operation: Operation) -> tuple[int, int, int]:
+    """The new segment, the old ones from the oldest on, what else there is."""
+    says = parse_file_name(operation.name)
+    if says.kind not in _KIND_ORDER or says.offset is None:
+        return 2, 0, 0
+    return int(operation.action == REMOVE), says.offset, _KIND_ORDER.index(says.kind)

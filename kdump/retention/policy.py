@@ -1,0 +1,121 @@
+"""Which segments a broker's retention deletes, decided on plain numbers.
+
+A broker looks three times, each time from the oldest segment on, and stops at the first one that stays:
+
+1. log start offset   the next segment begins at or before it
+2. size               as long as what is left does not get smaller than retention.bytes
+3. time               the largest timestamp is more than retention.ms ago
+
+Without `delete` in cleanup.policy only the first look counts. Nothing at or behind the high watermark goes, and an
+empty last segment stays; where all go, a new one is begun at the log end offset first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kdump.retention.config import RetentionConfig
+
+LOG_START, SIZE, TIME = "logStart", "size", "time"
+POLICIES = (LOG_START, SIZE, TIME)
+
+
+class Candidate(NamedTuple):
+    """A segment: its offsets from `base_offset` up to `upper_bound` (absolute), the next one's base or the log's end.
+
+    `size` is that of its .log in bytes, `largest_timestamp` (ms) what the broker takes for it.
+    """
+
+    base_offset: int
+    upper_bound: int
+    size: int
+    largest_timestamp: int
+    is_last: bool
+
+
+class Bounds(NamedTuple):
+    """The clock (ms), and the offsets (absolute) that bound what may go."""
+
+    now: int
+    log_start_offset: int
+    high_watermark: int
+
+
+class Next(NamedTuple):
+    """When the oldest segment that stays will go.
+
+    `due` (ms) is when it is old enough, `more_bytes` how many more have to be appended for it to be over the size,
+    `log_start_offset` from which one on the log would have to start; None where that cannot be.
+    """
+
+    base_offset: int
+    due: int | None
+    more_bytes: int | None
+    log_start_offset: int | None
+
+
+def deletions(
+    segments: Sequence[Candidate], bounds: Bounds, config: RetentionConfig, policies: Sequence[str] = POLICIES
+) -> list[str]:
+    """For each segment that goes, from the oldest on, the policy that deletes it. Of `policies` only."""
+    gone: list[str] = []
+    for policy in policies:
+        if policy == LOG_START or config.deletes:
+            left = segments[len(gone) :]
+            gone += [policy] * _count(left, bounds, config, _test(policy, left, bounds, config))
+    return gone
+
+
+def next_to_go(left: Sequence[Candidate], config: RetentionConfig) -> Next | None:
+    """When the oldest of the segments that stay will go; None where it is an empty last one."""
+    if not left or is_empty_last(left[0]):
+        return None
+    oldest = left[0]
+    due = more = None
+    if config.deletes and config.time_limit_ms >= 0:
+        due = oldest.largest_timestamp + config.time_limit_ms + 1
+    if config.deletes and config.size_limit >= 0:
+        more = max(0, config.size_limit + oldest.size - sum(segment.size for segment in left))
+    return Next(oldest.base_offset, due, more, None if oldest.is_last else oldest.upper_bound)
+
+
+def is_old(segment: Candidate, bounds: Bounds, config: RetentionConfig) -> bool:
+    """Whether a segment is old enough to go by time, whatever comes before it and wherever the high watermark is."""
+    if not config.deletes or config.time_limit_ms < 0 or is_empty_last(segment):
+        return False
+    return bounds.now - segment.largest_timestamp > config.time_limit_ms
+
+
+def is_empty_last(segment: Candidate) -> bool:
+    """Whether it is the segment that is written to and has nothing in it, which always stays."""
+    return segment.is_last and segment.size == 0
+
+
+def _test(
+    policy: str, left: Sequence[Candidate], bounds: Bounds, config: RetentionConfig
+) -> Callable[[Candidate], bool]:
+    if policy == LOG_START:
+        return lambda segment: not segment.is_last and segment.upper_bound <= bounds.log_start_offset
+    if policy == TIME:
+        return lambda segment: is_old(segment, bounds, config)
+    limit = config.size_limit
+    surplus = sum(segment.size for segment in left) - limit
+
+    def is_surplus(segment: Candidate) -> bool:
+        nonlocal surplus
+        surplus -= segment.size
+        return limit >= 0 and surplus >= 0
+
+    return is_surplus
+
+
+def _count(
+    left: Sequence[Candidate], bounds: Bounds, config: RetentionConfig, goes: Callable[[Candidate], bool]
+) -> int:
+    """How many of the oldest go, one after the other."""
+    for count, segment in enumerate(left):
+        stays = is_empty_last(segment) or (config.remote_storage and segment.is_last)
+        if stays or bounds.high_watermark < segment.upper_bound or not goes(segment):
+            return count
+    return len(left)

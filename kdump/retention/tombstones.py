@@ -1,0 +1,110 @@
+"""Tombstones and transaction markers of a compacted log that wait for their delete horizon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kdump import kernels
+from kdump.blocks import BatchBlock, RecordBlock
+from kdump.formats.batch import CONTROL, DELETE_HORIZON
+from kdump.payloads import inflate
+from kdump.storage.partition_log import PartitionLog
+from kdump.storage.scan import Damage, Run, scan
+
+
+@dataclass(slots=True)
+class Waiting:
+    """How many of a kind there are: whose horizon is over (`due`), is to come (`waiting`), is not set yet (`unset`).
+
+    `next_horizon` and `last_horizon` (ms) are the earliest and the latest of those to come.
+    """
+
+    due: int = 0
+    waiting: int = 0
+    unset: int = 0
+    next_horizon: int | None = None
+    last_horizon: int | None = None
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.due + self.waiting + self.unset
+
+    def add(self, count: int, horizon: int | None, now: int) -> None:
+        """Count some that have this horizon (ms; None: not set)."""
+        if horizon is None:
+            self.unset += count
+        elif horizon <= now:
+            self.due += count
+        else:
+            self.waiting += count
+            self.next_horizon = horizon if self.next_horizon is None else min(horizon, self.next_horizon)
+            self.last_horizon = horizon if self.last_horizon is None else max(horizon, self.last_horizon)
+
+
+@dataclass(slots=True)
+class Tombstones:
+    """Records without a value, and markers that end transactions. `unreadable` batches could not be looked into."""
+
+    records: Waiting
+    markers: Waiting
+    unreadable: int = 0
+
+
+def tombstones_of(log: PartitionLog, now: int) -> Tombstones:
+    """Read a whole log and count; `now` is the clock (ms). Raises OSError."""
+    found = Tombstones(Waiting(), Waiting())
+    records = RecordBlock()
+    for segment in log.segments:
+        with segment.open_log() as file:
+            for part in scan(file, segment.base_offset):
+                if isinstance(part, Damage):
+                    found.unreadable += 1
+                else:
+                    _count(found, records, part, now)
+    return found
+
+
+def _count(found: Tombstones, records: RecordBlock, run: Run, now: int) -> None:
+    block, row, _ = run
+    while row < run.stop:
+        stretch = inflate(block, row, run.stop)
+        is_broken = stretch.error is not None or stretch.fault is not None
+        stop = stretch.stop - is_broken
+        found.unreadable += is_broken
+        records.seek(row)
+        while records.next_row < stop:
+            kernels.decode(block, records, row, stop, stretch.payloads)
+            for at in _nulls(records):
+                if not _is_control(block, at):
+                    found.records.add(1, _horizon(block, at), now)
+            if records.fault:
+                found.unreadable += 1
+                records.seek(records.next_row + 1)
+        for at in range(row, stop):
+            if _is_control(block, at) and block.count[at] > 0:
+                found.markers.add(block.count[at], _horizon(block, at), now)
+        row = stretch.stop
+
+
+def _nulls(records: RecordBlock) -> Iterator[int]:
+    """For each record that has a key and no value, the row of its batch."""
+    at = -1
+    while True:
+        try:
+            at = records.value_length.index(-1, at + 1, records.length)
+        except ValueError:
+            return
+        if records.key_length[at] >= 0:
+            yield records.row[at]
+
+
+def _is_control(block: BatchBlock, row: int) -> bool:
+    return block.magic[row] >= 2 and bool(block.attributes[row] & CONTROL)
+
+
+def _horizon(block: BatchBlock, row: int) -> int | None:
+    if block.magic[row] >= 2 and block.attributes[row] & DELETE_HORIZON:
+        return block.base_timestamp[row]
+    return None

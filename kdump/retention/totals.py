@@ -1,0 +1,58 @@
+"""What retention frees in a log directory, policy by policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kdump.retention.partition import PartitionRetention, Share
+from kdump.retention.policy import POLICIES
+
+
+def _nothing() -> dict[str, Share]:
+    return {policy: Share() for policy in POLICIES}
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over partitions; bytes are those of all files of the segments.
+
+    `shares` is what each policy deletes when they are applied one after the other, `alone` what it would delete without
+    the others. `blocked` partitions have segments that others hold back, `held_space` bytes of them.
+    """
+
+    partitions: int = 0
+    working: int = 0
+    blocked: int = 0
+    segments: int = 0
+    space: int = 0
+    held_space: int = 0
+    shares: dict[str, Share] = field(default_factory=_nothing)
+    alone: dict[str, Share] = field(default_factory=_nothing)
+
+    @classmethod
+    def of(cls, partitions: Iterable[PartitionRetention]) -> Totals:
+        """The sums over these partitions."""
+        totals = cls()
+        for found in partitions:
+            totals._add(found)
+        return totals
+
+    @property
+    def freed(self) -> Share:
+        """What all policies delete together."""
+        shares = self.shares.values()
+        return Share(sum(share.segments for share in shares), sum(share.space for share in shares))
+
+    def _add(self, found: PartitionRetention) -> None:
+        self.partitions += 1
+        self.working += found.has_work
+        self.segments += len(found.segments)
+        self.space += sum(state.space for state in found.segments)
+        if found.block and found.block.held:
+            self.blocked += 1
+            self.held_space += found.block.space
+        for sums, shares in ((self.shares, found.shares()), (self.alone, found.alone)):
+            for policy, share in shares.items():
+                before = sums[policy]
+                sums[policy] = Share(before.segments + share.segments, before.space + share.space)

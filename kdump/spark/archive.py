@@ -1,0 +1,62 @@
+"""Pack kdump with its compiled kernel and its codecs for a cluster's executors: `python -m kdump.spark.archive FILE`.
+
+The archive is for spark.archives, unpacked on every executor; these need the same Python and platform as this one, and
+pyarrow. An environment packed as a whole (with venv-pack or conda-pack) holds all of it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import tarfile
+from collections.abc import Iterable
+from importlib import metadata
+
+import kdump
+
+MODULES = ("fastcrc", "crcmod", "lz4", "python-snappy", "cramjam", "zstandard", "isal")
+"""The distributions that the storage core uses; one that is not installed is left out, as the core does without it."""
+
+
+def make_archive(path: str) -> None:
+    """Write the archive, a .tar.gz, of what is installed here. Raises OSError."""
+    with tarfile.open(path, "w:gz") as archive:
+        _add_tree(archive, os.path.dirname(os.path.abspath(kdump.__file__)), "kdump")
+        _add_source(archive)
+        for name in MODULES:
+            try:
+                files = metadata.files(name) or []
+            except metadata.PackageNotFoundError:
+                continue
+            _add_files(archive, files)
+
+
+def _add_tree(archive: tarfile.TarFile, folder: str, name: str) -> None:
+    def kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        return None if "__pycache__" in member.name or member.name.endswith((".c", ".pyc")) else member
+
+    archive.add(folder, name, filter=kept)
+
+
+def _add_source(archive: tarfile.TarFile) -> None:
+    import pyspark_kdump
+
+    with open(pyspark_kdump.__file__, "rb") as file:
+        content = file.read()
+    member = tarfile.TarInfo("pyspark_kdump.py")
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))
+
+
+def _add_files(archive: tarfile.TarFile, files: Iterable[metadata.PackagePath]) -> None:
+    for file in files:
+        located = str(file.locate())
+        if ".." not in file.parts and file.suffix != ".pyc" and os.path.isfile(located):
+            archive.add(located, str(file))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m kdump.spark.archive FILE.tar.gz")
+    make_archive(sys.argv[1])

@@ -1,0 +1,62 @@
+"""From the bounds of a read to offsets: for each partition the first one that is wanted, and the first that is not."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kdump.selection import Selection
+from kdump.spark.options import EARLIEST_OFFSET, LATEST_OFFSET, Bound, ReadOptions
+from kdump.spark.places import Partition, end_offset
+from kdump.storage.partition_log import PartitionLog
+from kdump.storage.scan import Damage
+from kdump.sweep import Sweep
+
+
+class Interval(NamedTuple):
+    """Absolute offsets: from `start` on, before `stop`; None is unbounded."""
+
+    start: int | None = None
+    stop: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no offset is in it."""
+        return self.start is not None and self.stop is not None and self.start >= self.stop
+
+
+def interval_of(partition: Partition, options: ReadOptions) -> Interval:
+    """What is wanted of a partition. Raises OSError."""
+    log = partition.log
+    if options.start.timestamp is not None:
+        start = first_offset_since(log, options.start.timestamp)
+        start = end_offset(log) if start is None else start
+    else:
+        start = _given(partition, options.start)
+        if start == LATEST_OFFSET:
+            start = end_offset(log)
+    if options.stop.timestamp is not None:
+        stop = first_offset_since(log, options.stop.timestamp)
+    else:
+        stop = _given(partition, options.stop)
+    return Interval(None if start == EARLIEST_OFFSET else start, None if stop == LATEST_OFFSET else stop)
+
+
+def _given(partition: Partition, bound: Bound) -> int:
+    """The offset that a bound has for a partition."""
+    if partition.topic is None or partition.number is None:
+        return bound.default
+    return bound.offsets.get((partition.topic, partition.number), bound.default)
+
+
+def first_offset_since(log: PartitionLog, timestamp: int) -> int | None:
+    """The absolute offset of the first record at or after `timestamp` (ms); None without one. Raises OSError.
+
+    Indexes are a shortcut where they can be trusted, as everywhere; what is damaged is passed over.
+    """
+    selection = Selection(since=timestamp)
+    for segment in selection.segments(log):
+        with segment.open_log() as file:
+            for part in Sweep(segment, file, selection, selection.start(segment, file)):
+                if not isinstance(part, Damage) and len(part.picks):
+                    return part.records.offset[part.picks[0]]
+    return None

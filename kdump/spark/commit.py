@@ -1,0 +1,164 @@
+"""The end of a write, on the driver: staged batches become logs, and each log takes its place at once.
+
+A partition's new log is made beside the log directory's own ones, as a copy of the one that is there where rows are
+appended to it. Whenever this is interrupted, each partition is as it was before or as it was to be.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from uuid import uuid4
+
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.formats.names import partition_dir_name
+from kdump.recovery.log_manager import DirectoryState, directory_state
+from kdump.repair.locks import check_not_growing, holding
+from kdump.spark.staging import Counts, Staged
+from kdump.spark.swap import copy_log, put_in_place
+from kdump.spark.write_options import WriteOptions
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.log_file import LogFile
+from kdump.storage.partition_log import PartitionLog
+from kdump.write.log_dir import (
+    LogDirWriter,
+    note_offsets,
+    put_clean_mark,
+    read_offsets,
+    take_clean_mark,
+    write_offsets,
+)
+from kdump.write.log_writer import LogWriter
+from kdump.write.opening import open_log
+
+Key = tuple[str, int]
+
+MOST_PARTITIONS = 1 << 16
+"""How many empty partitions are made at most, should a row name a partition far out."""
+
+_CHECKPOINTS = names.OFFSET_CHECKPOINTS
+
+
+class Commit:
+    """One write's end."""
+
+    def __init__(self, options: WriteOptions, staging: str, counts: Counts, *, anew: bool) -> None:
+        """`anew`: the topics that are written to are replaced as a whole."""
+        self._options = options
+        self._root = options.to.path
+        self._staging = staging
+        self._counts = counts
+        self._anew = anew
+        self._topic_ids: dict[str, bytes] = {}
+
+    def run(self, files: Iterable[Staged]) -> None:
+        """Make the logs. Raises KdumpError, OSError."""
+        staged: dict[Key, list[Staged]] = {}
+        for file in files:
+            staged.setdefault((file.topic, file.number), []).append(file)
+        self._add_empty(staged)
+        is_new = not os.path.isdir(self._root) or not _is_used(self._root, self._staging)
+        os.makedirs(self._staging, exist_ok=True)
+        if is_new:
+            with LogDirWriter(self._root):
+                pass
+        with holding(self._root):
+            state = directory_state(LogDirectory(self._root))
+            check_not_growing(self._active_logs(staged))
+            mark = take_clean_mark(self._root)
+            for key in sorted(staged):
+                self._partition(key, staged[key], state)
+            if self._anew:
+                self._remove_others(staged)
+            if mark is not None:
+                put_clean_mark(self._root, mark)
+
+    def _add_empty(self, staged: dict[Key, list[Staged]]) -> None:
+        """The partitions of the topics that get no rows but have to be there."""
+        counts: dict[str, int] = {}
+        if self._options.to.topic is not None:
+            counts[self._options.to.topic] = self._counts.of(self._options.to.topic)
+        for topic, number in staged:
+            counts[topic] = max(counts.get(topic, self._counts.of(topic)), number + 1)
+        for topic, count in counts.items():
+            for number in range(min(count, MOST_PARTITIONS)):
+                if self._anew or not os.path.isdir(self._final((topic, number))):
+                    staged.setdefault((topic, number), [])
+
+    def _final(self, key: Key) -> str:
+        return os.path.join(self._root, partition_dir_name(*key))
+
+    def _active_logs(self, keys: Iterable[Key]) -> Iterator[str]:
+        for key in keys:
+            with suppress(FileNotFoundError):
+                yield from (segment.log_path for segment in PartitionLog(self._final(key)).segments[-1:])
+
+    def _partition(self, key: Key, files: list[Staged], state: DirectoryState) -> None:
+        final, new = self._final(key), os.path.join(self._staging, partition_dir_name(*key))
+        with self._opened(final, new, state) as log:
+            for file in files:
+                self._append(log, file)
+        log.path = new
+        aside = os.path.join(self._staging, f"old-{partition_dir_name(*key)}")
+        put_in_place(new, final, aside)
+        log.path = final
+        note_offsets(self._root, {key: log})
+
+    def _opened(self, final: str, new: str, state: DirectoryState) -> LogWriter:
+        """The log to append to: a copy of what is there, or a new one."""
+        config = self._options.config
+        log = PartitionLog(final) if os.path.isdir(final) else None
+        if log is None or self._anew or not log.segments:
+            return LogWriter.create(new, config, topic_id=self._topic_id(new))
+        clean, point, start = state.shutdown_of(log)
+        copy_log(final, new)
+        return open_log(new, config, clean=clean, recovery_point=point, log_start_offset=start, backup=False)
+
+    def _topic_id(self, new: str) -> bytes:
+        """The topic's id: that of its other partitions, or a new one."""
+        topic = names.parse_partition_dir(os.path.basename(new)).topic
+        if topic not in self._topic_ids:
+            self._topic_ids[topic] = next(self._known_ids(topic), None) or uuid4().bytes
+        return self._topic_ids[topic]
+
+    def _known_ids(self, topic: str) -> Iterator[bytes]:
+        for name in LogDirectory(self._root).partition_names:
+            says = names.parse_partition_dir(name)
+            if says.topic == topic and says.state == names.LIVE:
+                with suppress(KdumpError):
+                    metadata = PartitionLog(os.path.join(self._root, name)).metadata
+                    if metadata is not None:
+                        yield metadata.topic_id
+
+    def _append(self, log: LogWriter, file: Staged) -> None:
+        with LogFile(file.path) as batches:
+            position = 0
+            for block in batches.blocks():
+                for row in range(block.length):
+                    at = block.position[row] - block.data_position
+                    data = bytes(memoryview(block.data)[at : at + block.size[row]])
+                    log.append_as_leader(data, self._options.leader_epoch)
+                position = block.next_position
+            if position != batches.size:
+                raise KdumpError(f"{file.path}: cut short at byte {position} of {batches.size}: was the disk full?")
+
+    def _remove_others(self, staged: dict[Key, list[Staged]]) -> None:
+        """Take away the partitions of the topics written to that are not among the new ones."""
+        topics = {topic for topic, _ in staged}
+        gone: set[Key] = set()
+        for name in LogDirectory(self._root).partition_names:
+            says = names.parse_partition_dir(name)
+            key = says.topic, says.partition
+            if says.state == names.LIVE and says.topic in topics and key not in staged:
+                os.rename(os.path.join(self._root, name), os.path.join(self._staging, f"old-{name}"))
+                gone.add(key)
+        for checkpoint in _CHECKPOINTS if gone else ():
+            lines = read_offsets(self._root, checkpoint)
+            if not gone.isdisjoint(lines):
+                write_offsets(self._root, checkpoint, {key: lines[key] for key in lines if key not in gone})
+
+
+def _is_used(root: str, staging: str) -> bool:
+    return any(name != os.path.basename(staging) for name in os.listdir(root))

@@ -1,0 +1,305 @@
+"""The options of the data source: their names, as Spark's own Kafka source has them where it has them, and values."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
+
+from kdump.errors import KdumpError
+from kdump.formats.codecs import DEFAULT_LIMIT
+
+RECORDS, BATCHES, SEGMENTS, FINDINGS = KINDS = ("records", "batches", "segments", "findings")
+ONE, ALL = REPLICAS = ("one", "all")
+EARLIEST, LATEST = "earliest", "latest"
+EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
+"""What stands for the ends of a partition in offsets as JSON."""
+
+READ_OPTIONS = (
+    "path", "paths", "kind", "columns", "includeHeaders", "includeControlRecords",
+    "topics", "subscribe", "subscribePattern", "assign", "partitions", "replicas",
+    "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
+    "minPartitions", "failOnDataLoss", "maxOffsetsPerTrigger", "maxDecompressedBytes",
+    "deep", "now", "retentionMs", "select", "ignore", "severities",
+)  # fmt: skip
+
+PartitionOffsets = dict[tuple[str, int], int]
+Value = TypeVar("Value")
+
+
+class OptionError(KdumpError):
+    """An option of the data source that does not exist, or a value that makes no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of what is wanted: an offset for each partition, or a time (ms), or `default` (earliest or latest).
+
+    Of a partition that `offsets` does not name, everything is wanted.
+    """
+
+    default: int
+    offsets: PartitionOffsets = field(default_factory=dict)
+    timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What is to be read, and how; docs/spark.md explains each."""
+
+    paths: tuple[str, ...]
+    kind: str = RECORDS
+    columns: tuple[str, ...] = ()
+    headers: bool = False
+    control: bool = False
+    topics: tuple[str, ...] = ()
+    topic_pattern: str | None = None
+    assigned: frozenset[tuple[str, int]] | None = None
+    partitions: tuple[tuple[int, int], ...] = ()
+    replicas: str = ONE
+    start: Bound = field(default_factory=lambda: Bound(EARLIEST_OFFSET))
+    stop: Bound = field(default_factory=lambda: Bound(LATEST_OFFSET))
+    min_partitions: int | None = None
+    fails: bool = True
+    most_offsets: int | None = None
+    limit: int = DEFAULT_LIMIT
+    deep: bool = False
+    now: int | None = None
+    retention_ms: int | None = None
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    severities: tuple[tuple[str, str], ...] = ()
+
+    def wants(self, topic: str, partition: int) -> bool:
+        """Whether a partition is one of those asked for."""
+        if self.assigned is not None and (topic, partition) not in self.assigned:
+            return False
+        if self.topics and not any(fnmatchcase(topic, pattern) for pattern in self.topics):
+            return False
+        if self.topic_pattern is not None and not re.fullmatch(self.topic_pattern, topic):
+            return False
+        return not self.partitions or any(first <= partition <= last for first, last in self.partitions)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether not all partitions are asked for."""
+        return bool(self.topics or self.topic_pattern or self.partitions) or self.assigned is not None
+
+
+def read_options(options: Mapping[str, str]) -> ReadOptions:
+    """The options of a read. Raises OptionError."""
+    given = Given(options, READ_OPTIONS)
+    kind = given.choice("kind", KINDS, RECORDS)
+    topics = (*given.names("topics"), *given.names("subscribe"))
+    pattern = given.value("subscribePattern", _pattern)
+    assigned = given.value("assign", _assignment)
+    if sum(map(bool, (topics, pattern, assigned))) > 1:
+        raise OptionError("topics (or subscribe), subscribePattern and assign exclude each other: give one of them")
+    return ReadOptions(
+        paths=given.paths(),
+        kind=kind,
+        columns=given.names("columns"),
+        headers=given.truth("includeHeaders", False),
+        control=given.truth("includeControlRecords", False),
+        topics=topics,
+        topic_pattern=pattern,
+        assigned=assigned,
+        partitions=given.value("partitions", _ranges) or (),
+        replicas=given.choice("replicas", REPLICAS, ONE),
+        start=_bound(given, "starting", EARLIEST_OFFSET),
+        stop=_bound(given, "ending", LATEST_OFFSET),
+        min_partitions=given.number("minPartitions", 1),
+        fails=given.truth("failOnDataLoss", True),
+        most_offsets=given.number("maxOffsetsPerTrigger", 1),
+        limit=given.number("maxDecompressedBytes", 1) or DEFAULT_LIMIT,
+        deep=given.truth("deep", False),
+        now=given.number("now", 0),
+        retention_ms=given.number("retentionMs", -1),
+        select=given.names("select"),
+        ignore=given.names("ignore"),
+        severities=tuple(_severity(text) for text in given.names("severities")),
+    )
+
+
+class Given:
+    """The options that were given, each asked for by name and kind of value."""
+
+    def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
+        """`known` are the names that there are; case does not matter. Raises OptionError for another."""
+        self._values = {name.lower(): value for name, value in options.items()}
+        names = {name.lower(): name for name in known}
+        for name in options:
+            if name.lower() not in names:
+                raise OptionError(_unknown("option", name, known))
+
+    def text(self, name: str) -> str | None:
+        """The value as it was given; None without one."""
+        return self._values.get(name.lower())
+
+    def value(self, name: str, parse: Callable[[str], Value]) -> Value | None:
+        """The value as `parse` reads it, which raises ValueError with what it expects. Raises OptionError."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise OptionError(f"option {name} is {text!r}: expected {error}") from None
+
+    def truth(self, name: str, default: bool) -> bool:
+        """true or false."""
+        found = self.value(name, _truth)
+        return default if found is None else found
+
+    def number(self, name: str, least: int) -> int | None:
+        """A whole number."""
+
+        def parse(text: str) -> int:
+            if not re.fullmatch(r"-?\d{1,19}", text.strip()) or int(text) < least:
+                raise ValueError(f"a number from {least} on")
+            return int(text)
+
+        return self.value(name, parse)
+
+    def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
+        """One of several words."""
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in choices:
+            raise OptionError(_unknown(f"{name}", text, choices))
+        return text.lower()
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Words with commas between them."""
+        text = self.text(name) or ""
+        return tuple(word.strip() for word in text.split(",") if word.strip())
+
+    def paths(self) -> tuple[str, ...]:
+        """What load() was given: one path, or several as Spark hands them on. Raises OptionError without any."""
+        paths = self.value("paths", _path_list) or []
+        one = self.text("path")
+        found = tuple(local_path(path) for path in [*([one] if one is not None else []), *paths])
+        if not found:
+            raise OptionError("no path: give load() a log directory, a partition directory or a pattern of them")
+        return found
+
+
+def local_path(path: str) -> str:
+    """A path, which may be a file: URL, as an absolute one of this machine. Raises OptionError for another URL."""
+    scheme = re.match(r"([a-zA-Z][a-zA-Z0-9+.-]+):(?=/)", path)
+    if scheme and scheme[1].lower() != "file":
+        raise OptionError(
+            f"{path}: {scheme[1]}: cannot be read from here: mount it at the same place on the driver and all executors"
+        )
+    if scheme:
+        from urllib.parse import unquote
+
+        path = "/" + unquote(path[len("file:") :]).lstrip("/")
+    if not path:
+        raise OptionError("the path is empty")
+    return os.path.abspath(path)
+
+
+def _unknown(what: str, name: str, known: tuple[str, ...]) -> str:
+    from difflib import get_close_matches
+
+    by_case = {each.lower(): each for each in known}
+    close = get_close_matches(name.lower(), by_case, 1)
+    hint = f"did you mean {by_case[close[0]]}?" if close else f"expected one of {', '.join(known)}"
+    return f"there is no {what} {name!r}: {hint}"
+
+
+def _truth(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return text.strip().lower() == "true"
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"a regular expression ({error})") from None
+    return text
+
+
+def _json(text: str, expected: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(expected) from None
+
+
+def _path_list(text: str) -> list[str]:
+    expected = "a JSON list of paths"
+    found = _json(text, expected)
+    if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
+        raise ValueError(expected)
+    return found
+
+
+def _assignment(text: str) -> frozenset[tuple[str, int]]:
+    expected = 'topics with their partitions as JSON, like {"orders":[0,1]}'
+    found = _json(text, expected)
+    if not isinstance(found, dict) or not all(isinstance(numbers, list) for numbers in found.values()):
+        raise ValueError(expected)
+    if not all(type(number) is int for numbers in found.values() for number in numbers):
+        raise ValueError(expected)
+    return frozenset((topic, number) for topic, numbers in found.items() for number in numbers)
+
+
+def _ranges(text: str) -> tuple[tuple[int, int], ...]:
+    ranges = []
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(\d{1,10})(?:\s*-\s*(\d{1,10}))?\s*", part)
+        if not found:
+            raise ValueError("numbers of partitions and ranges of them, like 0,3,8-15")
+        ranges.append((int(found[1]), int(found[2] or found[1])))
+    return tuple(ranges)
+
+
+def partition_offsets(text: str) -> PartitionOffsets:
+    """Offsets as JSON, {"topic": {"partition": offset}}. Raises ValueError with what is expected."""
+    expected = f'{EARLIEST}, {LATEST}, or offsets by topic and partition as JSON, like {{"orders":{{"0":23,"1":-2}}}}'
+    found = _json(text, expected)
+    if not isinstance(found, dict):
+        raise ValueError(expected)
+    offsets: PartitionOffsets = {}
+    for topic, partitions in found.items():
+        if not isinstance(partitions, dict):
+            raise ValueError(expected)
+        for number, offset in partitions.items():
+            if not re.fullmatch(r"\d{1,10}", number) or type(offset) is not int or offset < EARLIEST_OFFSET:
+                raise ValueError(expected)
+            offsets[topic, int(number)] = offset
+    return offsets
+
+
+def _bound(given: Given, end: str, default: int) -> Bound:
+    """One end of a read, from its two options."""
+    timestamp = given.number(f"{end}Timestamp", 0)
+    name = f"{end}Offsets"
+    text = (given.text(name) or "").strip().lower()
+    if timestamp is not None:
+        if text:
+            raise OptionError(f"{name} and {end}Timestamp exclude each other: give one of them")
+        return Bound(default, timestamp=timestamp)
+    if text in ("", EARLIEST, LATEST):
+        bound = Bound({"": default, EARLIEST: EARLIEST_OFFSET, LATEST: LATEST_OFFSET}[text])
+    else:
+        bound = Bound(default, given.value(name, partition_offsets) or {})
+    if default == LATEST_OFFSET and EARLIEST_OFFSET in (bound.default, *bound.offsets.values()):
+        raise OptionError(f"{name} cannot be {EARLIEST} (-2): that would be nothing")
+    return bound
+
+
+def _severity(text: str) -> tuple[str, str]:
+    code, equals, severity = text.partition("=")
+    if not equals:
+        raise OptionError(f"option severities has {text!r}: expected CODE=level")
+    return code, severity

@@ -1,0 +1,147 @@
+"""The columns of the data source: for each kind of rows their names, Spark types and order, as DDL and as plain names.
+
+Nothing of Spark or Arrow is imported here: the driver asks for the schema alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kdump.spark.options import BATCHES, FINDINGS, RECORDS, SEGMENTS, OptionError, ReadOptions
+
+DAMAGE = "damage"
+HEADERS = "headers"
+
+
+class Column(NamedTuple):
+    """A column: its type in DDL, which field of kdump.columns it is, whether it is there without being asked for."""
+
+    ddl: str
+    field: str = ""
+    is_default: bool = True
+
+
+_HEADERS_DDL = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+_DAMAGE_DDL = "STRUCT<position: BIGINT, resumed: BIGINT, message: STRING>"
+
+_RECORDS = {
+    "key": Column("BINARY", "key"),
+    "value": Column("BINARY", "value"),
+    "topic": Column("STRING", "topic"),
+    "partition": Column("INT", "partition"),
+    "offset": Column("BIGINT", "offset"),
+    "timestamp": Column("TIMESTAMP", "timestamp_us"),
+    "timestampType": Column("INT", "timestamp_type"),
+    HEADERS: Column(_HEADERS_DDL, "headers", False),
+    "keySize": Column("BIGINT", "key_size", False),
+    "valueSize": Column("BIGINT", "value_size", False),
+    "headerCount": Column("INT", "header_count", False),
+    "sequence": Column("INT", "sequence", False),
+    "producerId": Column("BIGINT", "producer_id", False),
+    "producerEpoch": Column("INT", "producer_epoch", False),
+    "leaderEpoch": Column("INT", "leader_epoch", False),
+    "isTransactional": Column("BOOLEAN", "is_transactional", False),
+    "isControl": Column("BOOLEAN", "is_control", False),
+    "magic": Column("INT", "magic", False),
+    "codec": Column("STRING", "codec", False),
+    "position": Column("BIGINT", "position", False),
+    "path": Column("STRING", "path", False),
+    DAMAGE: Column(_DAMAGE_DDL, "", False),
+}
+
+_BATCHES = {
+    "topic": Column("STRING", "topic"),
+    "partition": Column("INT", "partition"),
+    "baseOffset": Column("BIGINT", "base_offset"),
+    "lastOffset": Column("BIGINT", "last_offset"),
+    "recordCount": Column("INT", "record_count"),
+    "position": Column("BIGINT", "position"),
+    "size": Column("BIGINT", "size"),
+    "magic": Column("INT", "magic"),
+    "codec": Column("STRING", "codec"),
+    "isTransactional": Column("BOOLEAN", "is_transactional"),
+    "isControl": Column("BOOLEAN", "is_control"),
+    "timestampType": Column("INT", "timestamp_type"),
+    "baseTimestamp": Column("TIMESTAMP", "base_timestamp_us"),
+    "maxTimestamp": Column("TIMESTAMP", "max_timestamp_us"),
+    "producerId": Column("BIGINT", "producer_id"),
+    "producerEpoch": Column("INT", "producer_epoch"),
+    "baseSequence": Column("INT", "base_sequence"),
+    "leaderEpoch": Column("INT", "leader_epoch"),
+    "attributes": Column("INT", "attributes", False),
+    "crc": Column("BIGINT", "crc", False),
+    "path": Column("STRING", "path"),
+    DAMAGE: Column(_DAMAGE_DDL, "", False),
+}
+
+_SEGMENTS = {
+    "topic": Column("STRING"),
+    "partition": Column("INT"),
+    "baseOffset": Column("BIGINT"),
+    "endOffset": Column("BIGINT"),
+    "size": Column("BIGINT"),
+    "usedSize": Column("BIGINT"),
+    "sizeOnDisk": Column("BIGINT"),
+    "batches": Column("BIGINT"),
+    "records": Column("BIGINT"),
+    "firstTimestamp": Column("TIMESTAMP"),
+    "largestTimestamp": Column("TIMESTAMP"),
+    "codecs": Column("ARRAY<STRING>"),
+    "magics": Column("ARRAY<INT>"),
+    "isCounted": Column("BOOLEAN"),
+    "offsetIndexEntries": Column("BIGINT"),
+    "timeIndexEntries": Column("BIGINT"),
+    "txnIndexEntries": Column("BIGINT"),
+    "damaged": Column("INT"),
+    "path": Column("STRING"),
+}
+
+_FINDINGS = {
+    "code": Column("STRING"),
+    "severity": Column("STRING"),
+    "path": Column("STRING"),
+    "position": Column("BIGINT"),
+    "offset": Column("BIGINT"),
+    "message": Column("STRING"),
+    "broker": Column("STRING"),
+    "repair": Column("STRING"),
+    "number": Column("BIGINT"),
+}
+
+COLUMNS: Mapping[str, Mapping[str, Column]] = {
+    RECORDS: _RECORDS,
+    BATCHES: _BATCHES,
+    SEGMENTS: _SEGMENTS,
+    FINDINGS: _FINDINGS,
+}
+"""The columns of each kind of rows. `number` puts findings in the order of `kdump verify`; sizes are bytes."""
+
+
+def column_names(options: ReadOptions) -> tuple[str, ...]:
+    """The columns of a read. Raises OptionError for one that there is not."""
+    known = COLUMNS[options.kind]
+    if not options.columns:
+        wanted = [name for name, column in known.items() if column.is_default]
+        return (*wanted, HEADERS) if options.headers and options.kind == RECORDS else tuple(wanted)
+    names = {name.lower(): name for name in known}
+    chosen = []
+    for name in options.columns:
+        if name.lower() not in names:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name.lower(), names, 1)
+            hint = f"did you mean {names[close[0]]}?" if close else f"there are {', '.join(known)}"
+            raise OptionError(f"option columns: there is no column {name!r} of {options.kind}: {hint}")
+        chosen.append(names[name.lower()])
+    if len(set(chosen)) < len(chosen):
+        raise OptionError("option columns names a column twice")
+    if options.headers and options.kind == RECORDS and HEADERS not in chosen:
+        chosen.append(HEADERS)
+    return tuple(chosen)
+
+
+def ddl(options: ReadOptions) -> str:
+    """The schema of a read. Raises OptionError."""
+    known = COLUMNS[options.kind]
+    return ", ".join(f"`{name}` {known[name].ddl}" for name in column_names(options))

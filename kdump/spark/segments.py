@@ -1,0 +1,107 @@
+"""Rows of kind=segments: one for each segment, with what a look at its ends and its indexes tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from kdump.columns.arrays import MICROSECONDS, timestamps
+from kdump.segment_inventory import IndexInfo, SegmentInfo, segment_info
+from kdump.selection import Selection
+from kdump.spark.bounds import interval_of
+from kdump.spark.options import ReadOptions
+from kdump.spark.places import find_partitions
+from kdump.spark.schema import column_names
+from kdump.spark.tables import DataLossError
+from kdump.storage.segment import Segment
+
+SEGMENTS_PER_TASK = 256
+PIECE = 1024
+
+Job = tuple[str, str | None, int | None, bool]
+"""A segment to look into: its .log, topic and partition, and whether it is the partition's last one."""
+
+TYPES = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "baseOffset": pa.int64(),
+    "endOffset": pa.int64(),
+    "size": pa.int64(),
+    "usedSize": pa.int64(),
+    "sizeOnDisk": pa.int64(),
+    "batches": pa.int64(),
+    "records": pa.int64(),
+    "firstTimestamp": MICROSECONDS,
+    "largestTimestamp": MICROSECONDS,
+    "codecs": pa.list_(pa.field("element", pa.string())),
+    "magics": pa.list_(pa.field("element", pa.int32())),
+    "isCounted": pa.bool_(),
+    "offsetIndexEntries": pa.int64(),
+    "timeIndexEntries": pa.int64(),
+    "txnIndexEntries": pa.int64(),
+    "damaged": pa.int32(),
+    "path": pa.string(),
+}
+
+
+def segment_tasks(options: ReadOptions, cores: int) -> list[list[Job]]:
+    """The segments that may hold what is wanted, in groups. Raises KdumpError, OSError."""
+    jobs: list[Job] = []
+    for partition in find_partitions(options):
+        interval = interval_of(partition, options)
+        log = partition.log
+        if interval.is_empty or not log.segments:
+            continue
+        for segment in Selection(start_offset=interval.start, stop_offset=interval.stop).segments(log):
+            jobs.append((segment.log_path, partition.topic, partition.number, segment is log.segments[-1]))
+    size = max(1, min(SEGMENTS_PER_TASK, -(-len(jobs) // max(cores, options.min_partitions or 1))))
+    return [jobs[at : at + size] for at in range(0, len(jobs), size)] or [[]]
+
+
+def read_segments(jobs: Sequence[Job], options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """A row for each segment. Raises DataLossError for one that cannot be read, unless the options say to go on."""
+    names = column_names(options)
+    for at in range(0, len(jobs), PIECE):
+        rows = [_row(job, options) for job in jobs[at : at + PIECE]]
+        yield pa.RecordBatch.from_arrays([_column(name, rows) for name in names], names=list(names))
+
+
+def _column(name: str, rows: list[dict[str, object]]) -> pa.Array:
+    values = [row[name] for row in rows]
+    if TYPES[name] is MICROSECONDS:
+        return timestamps(pa.array(values, pa.int64()), MICROSECONDS)
+    return pa.array(values, TYPES[name])
+
+
+def _row(job: Job, options: ReadOptions) -> dict[str, object]:
+    path, topic, number, is_last = job
+    info = segment_info(Segment(path), count=options.deep, is_last=is_last)
+    if info.error is not None and options.fails:
+        raise DataLossError(f"{path}: {info.error.strerror} (failOnDataLoss=false gives the row without its facts)")
+    return {"topic": topic, "partition": number, "path": path, **_facts(info)}
+
+
+def _facts(info: SegmentInfo) -> dict[str, object]:
+    return {
+        "baseOffset": info.base_offset,
+        "endOffset": info.end_offset,
+        "size": info.size,
+        "usedSize": info.used_size,
+        "sizeOnDisk": info.on_disk,
+        "batches": info.batches,
+        "records": info.records,
+        "firstTimestamp": info.first_timestamp,
+        "largestTimestamp": info.largest_timestamp,
+        "codecs": list(info.codecs),
+        "magics": list(info.magics),
+        "isCounted": info.is_counted,
+        "offsetIndexEntries": _entries(info.offset_index),
+        "timeIndexEntries": _entries(info.time_index),
+        "txnIndexEntries": _entries(info.txn_index),
+        "damaged": len(info.damage),
+    }
+
+
+def _entries(index: IndexInfo | None) -> int | None:
+    return None if index is None else index.entries

@@ -1,0 +1,59 @@
+"""What the class that Spark finds (pyspark_kdump.DefaultSource) is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kdump.spark.options import RECORDS, OptionError, ReadOptions, read_options
+from kdump.spark.schema import column_names, ddl
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, DataSourceWriter
+    from pyspark.sql.types import StructType
+
+
+def schema(options: Mapping[str, str]) -> str:
+    """The columns of a read, as DDL. Raises OptionError."""
+    return ddl(read_options(options))
+
+
+def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
+    """A reader of everything that is there when the query is planned. Raises OptionError."""
+    from kdump.spark.reader import LogReader
+
+    return LogReader(checked(options, schema))
+
+
+def checked(options: Mapping[str, str], schema: StructType) -> ReadOptions:
+    """The options of a read whose schema is what they say. Raises OptionError."""
+    found = read_options(options)
+    names = column_names(found)
+    if tuple(schema.fieldNames()) != names:
+        raise OptionError(
+            f"the schema has {', '.join(schema.fieldNames())}: leave it out, and choose with the option columns"
+            f" (now {', '.join(names)})"
+        )
+    return found
+
+
+def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
+    """A reader of what is there and what will be. Raises OptionError."""
+    from kdump.spark.stream import LogStreamReader
+
+    found = checked(options, schema)
+    if found.kind != RECORDS:
+        raise OptionError(f"kind={found.kind} cannot be streamed: only records can")
+    if found.stop.offsets or found.stop.timestamp is not None:
+        raise OptionError("a stream has no end: leave endingOffsets and endingTimestamp out")
+    return LogStreamReader(found)
+
+
+def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
+    """A writer of partition directories. Raises OptionError, PathError."""
+    from kdump.spark.write_options import check_columns, write_options
+    from kdump.spark.writer import LogWriterOfRows
+
+    found = write_options(options)
+    check_columns({field.name: field.dataType.simpleString() for field in schema.fields}, found.to.topic)
+    return LogWriterOfRows(found, overwrite)

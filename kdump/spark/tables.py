@@ -1,0 +1,147 @@
+"""What a task gives to Spark: Arrow record batches of the read's columns, large enough to be worth handing over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from kdump.columns import BatchTables, Labels, RecordTables, read_batches, read_records
+from kdump.errors import KdumpError
+from kdump.selection import Selection
+from kdump.spark.options import RECORDS, ReadOptions
+from kdump.spark.schema import COLUMNS, DAMAGE, column_names
+from kdump.spark.splits import Range
+from kdump.storage.log_file import LogFile
+from kdump.storage.scan import Damage, only_zeros
+from kdump.storage.segment import Segment
+
+ENOUGH_BYTES = 4 << 20
+ENOUGH_ROWS = 1 << 16
+
+DAMAGE_TYPE = pa.struct(
+    [pa.field("position", pa.int64()), pa.field("resumed", pa.int64()), pa.field("message", pa.string())]
+)
+
+
+class DataLossError(KdumpError):
+    """Records that were asked for cannot be read."""
+
+
+def read_ranges(ranges: Iterable[Range], options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """The rows of some ranges, records or batches.
+
+    Raises DataLossError where something cannot be read, unless the options say to go on.
+    """
+    names = column_names(options)
+    tables = _Tables(names, options)
+    for each in ranges:
+        yield from tables.read(each)
+    yield from tables.merge(last=True)
+
+
+class _Tables:
+    """Puts the columns in the order of the read, and small record batches together."""
+
+    def __init__(self, names: tuple[str, ...], options: ReadOptions) -> None:
+        self._names = names
+        self._options = options
+        self._known = COLUMNS[options.kind]
+        self._small: list[pa.RecordBatch] = []
+        self._bytes = self._rows = 0
+
+    def read(self, each: Range) -> Iterator[pa.RecordBatch]:
+        segment = Segment(each.path)
+        labels = Labels(each.topic, each.number, each.path)
+        try:
+            with segment.open_log() as log:
+                for part in self._parts(segment, log, each, labels):
+                    if isinstance(part, pa.RecordBatch):
+                        yield from self._add(self._ordered(part))
+                    elif not _is_preallocated(part, log, each):
+                        yield from self._damage(part, labels)
+        except OSError as error:
+            damage = Damage(each.start, each.start if each.stop is None else each.stop, error.strerror or str(error))
+            yield from self._damage(damage, labels)
+
+    def _parts(
+        self, segment: Segment, log: LogFile, each: Range, labels: Labels
+    ) -> Iterator[pa.RecordBatch | Damage]:
+        selection = Selection(start_offset=each.interval.start, stop_offset=each.interval.stop)
+        fields = [self._known[name].field for name in self._names if name != DAMAGE]
+        if self._options.kind == RECORDS:
+            records = RecordTables(fields, labels, control=self._options.control)
+            yield from read_records(
+                segment, log, records, selection, each.start, each.stop, limit=self._options.limit
+            )
+            yield from records.rest()
+        else:
+            batches = BatchTables(fields, labels)
+            yield from read_batches(segment, log, batches, selection, each.start, each.stop)
+            yield from batches.rest()
+
+    def _ordered(self, part: pa.RecordBatch) -> pa.RecordBatch:
+        """A record batch under Spark's names, with a column for damage where one is asked for."""
+        columns = list(part.columns)
+        if DAMAGE in self._names:
+            columns.insert(self._names.index(DAMAGE), pa.nulls(part.num_rows, DAMAGE_TYPE))
+        return pa.RecordBatch.from_arrays(columns, names=list(self._names))
+
+    def _damage(self, damage: Damage, labels: Labels) -> Iterator[pa.RecordBatch]:
+        if self._options.fails:
+            raise DataLossError(
+                f"{labels.path} at byte {damage.position}: {damage.text}"
+                " (failOnDataLoss=false goes on behind it; kdump verify tells more)"
+            )
+        if DAMAGE in self._names:
+            yield from self._add(_damage_row(damage, labels, self._names, self._schema()))
+
+    def _schema(self) -> pa.Schema:
+        return schema_of(self._names, self._options)
+
+    def _add(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Hand over what is large; keep what is small until it is enough, in order."""
+        is_large = part.num_rows >= ENOUGH_ROWS or part.nbytes >= ENOUGH_BYTES
+        if is_large:
+            yield from self.merge(last=True)
+            yield part
+            return
+        self._small.append(part)
+        self._rows += part.num_rows
+        self._bytes += part.nbytes
+        yield from self.merge()
+
+    def merge(self, *, last: bool = False) -> Iterator[pa.RecordBatch]:
+        """What was kept, as one record batch, if it is enough or the last."""
+        if self._small and (last or self._rows >= ENOUGH_ROWS or self._bytes >= ENOUGH_BYTES):
+            if len(self._small) == 1:
+                yield self._small[0]
+            else:
+                yield from pa.Table.from_batches(self._small).combine_chunks().to_batches()
+            self._small = []
+            self._rows = self._bytes = 0
+
+
+def schema_of(names: tuple[str, ...], options: ReadOptions) -> pa.Schema:
+    """The Arrow schema of records or batches with these columns."""
+    from kdump.columns import BATCH_FIELDS, RECORD_FIELDS
+
+    fields = RECORD_FIELDS if options.kind == RECORDS else BATCH_FIELDS
+    known = COLUMNS[options.kind]
+    return pa.schema(
+        [pa.field(name, DAMAGE_TYPE if name == DAMAGE else fields[known[name].field].kind) for name in names]
+    )
+
+
+def _damage_row(damage: Damage, labels: Labels, names: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
+    row: dict[str, object] = dict.fromkeys(names)
+    row[DAMAGE] = {"position": damage.position, "resumed": damage.resumed, "message": damage.text}
+    for name, value in zip(("topic", "partition", "path"), labels, strict=True):
+        if name in row:
+            row[name] = value
+    return pa.RecordBatch.from_pylist([row], schema=schema)
+
+
+def _is_preallocated(damage: Damage, log: LogFile, each: Range) -> bool:
+    """Whether it is no loss but the zeros that a preallocated last segment ends with."""
+    return each.is_last and damage.resumed >= log.size and only_zeros(log, damage.position, log.size)

@@ -1,0 +1,219 @@
+"""The figures of one partition, and of several together."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.stats.batches import BatchStats
+from kdump.stats.records import KEY_MEMORY, KeyCensus, RecordStats, decoded_in
+from kdump.stats.samples import CodecSample
+from kdump.storage.log_file import LogFile
+from kdump.storage.partition_log import PartitionLog
+from kdump.storage.scan import Damage, only_zeros, scan
+from kdump.storage.segment import Segment
+
+SAMPLE_BATCHES = 8
+MOST_DAMAGE = 1000
+"""Places of damage that are kept; all are counted."""
+
+Progress = Callable[[str, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StatsOptions:
+    """`sample` batches of each partition are compressed by every codec; `records` are read if asked for.
+
+    `key_memory` bounds the bytes for the different keys of a partition, `limit` those that a batch may decompress to.
+    """
+
+    sample: int = SAMPLE_BATCHES
+    records: bool = False
+    key_memory: int = KEY_MEMORY
+    limit: int = DEFAULT_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTimes:
+    """What retention goes by: a segment's size in bytes, the largest timestamp of its batches, the file's time (ms)."""
+
+    base_offset: int
+    size: int
+    latest: int | None
+    modified: int
+
+    @property
+    def time(self) -> int:
+        """The time (ms) from which a broker reckons the segment's age: the file's where no batch has a timestamp."""
+        return self.modified if self.latest is None or self.latest < 0 else self.latest
+
+
+@dataclass(slots=True)
+class Stats:
+    """The figures of a partition, or of several: `partitions` with `segments` and `size` bytes of .log files.
+
+    `damage_count` places, `damaged` bytes in all, cannot be trusted; of the first of them `damage` has path, position
+    and text. `preallocated` bytes are zeros at the end. `records` is None where they were not read.
+    """
+
+    partitions: int = 1
+    segments: list[SegmentTimes] = field(default_factory=list)
+    size: int = 0
+    preallocated: int = 0
+    batches: BatchStats = field(default_factory=BatchStats)
+    sample: CodecSample = field(default_factory=CodecSample)
+    records: RecordStats | None = None
+    damage_count: int = 0
+    damaged: int = 0
+    damage: list[Damage] = field(default_factory=list)
+
+    def merge(self, other: Stats) -> None:
+        """Add the figures of another partition; the damage stays with its own."""
+        self.partitions += other.partitions
+        self.segments += other.segments
+        self.size += other.size
+        self.preallocated += other.preallocated
+        self.batches.merge(other.batches)
+        self.sample.merge(other.sample)
+        self.damage_count += other.damage_count
+        self.damaged += other.damaged
+        if other.records is not None:
+            self.records = self.records or RecordStats()
+            self.records.merge(other.records)
+
+    def note(self, damage: Damage) -> None:
+        """Count a place of damage."""
+        self.damage_count += 1
+        self.damaged += damage.resumed - damage.position
+        if len(self.damage) < MOST_DAMAGE:
+            self.damage.append(damage)
+
+
+def partition_stats(log: PartitionLog, options: StatsOptions, progress: Progress = lambda _, __: None) -> Stats:
+    """Read a partition. `progress` hears of bytes read of a .log. Raises OSError."""
+    stats = Stats()
+    sizes = [os.stat(segment.log_path).st_size for segment in log.segments]
+    picker = _Picker(sum(sizes), options.sample)
+    for number, segment in enumerate(log.segments, 1):
+        _walk(segment, stats, picker, progress, is_last=number == len(log.segments))
+    if options.records:
+        stats.records = RecordStats()
+        _read(log, stats, stats.records, options, progress)
+    return stats
+
+
+@dataclass(frozen=True, slots=True)
+class Dirtiness:
+    """How the cleaner sees a partition: up to `checkpoint` (absolute) it is clean; bytes of whole segments.
+
+    The segment that is written to is in neither figure.
+    """
+
+    checkpoint: int
+    clean: int
+    dirty: int
+
+    @property
+    def ratio(self) -> float:
+        """The dirty bytes' share, which the cleaner compares with min.cleanable.dirty.ratio."""
+        return self.dirty / (self.clean + self.dirty) if self.clean + self.dirty else 0.0
+
+
+def dirtiness(segments: Sequence[SegmentTimes], checkpoint: int) -> Dirtiness:
+    """What the cleaner's checkpoint makes of a partition's segments."""
+    closed = segments[:-1]
+    bases = [each.base_offset for each in closed]
+    first_dirty = max(0, bisect_right(bases, checkpoint) - 1) if closed else 0
+    if len(segments) > 1 and checkpoint >= segments[-1].base_offset:
+        first_dirty = len(closed)
+    sizes = [each.size for each in closed]
+    return Dirtiness(checkpoint, sum(sizes[:first_dirty]), sum(sizes[first_dirty:]))
+
+
+def total(parts: list[Stats]) -> Stats:
+    """The figures of several partitions together."""
+    found = Stats(partitions=0)
+    for part in parts:
+        found.merge(part)
+    return found
+
+
+class _Picker:
+    """Chooses batches of a sample: one every so many bytes, whatever the segments are."""
+
+    def __init__(self, total_bytes: int, wanted: int) -> None:
+        self._every = max(1, total_bytes // wanted) if wanted else 0
+        self._next = self._every // 2
+        self._before = 0
+
+    def rows(self, positions: list[int]) -> list[int]:
+        """The numbers among ascending byte positions in the segment that are to be taken."""
+        found = []
+        while self._every and positions and self._before + positions[-1] >= self._next:
+            at = next(number for number, each in enumerate(positions) if self._before + each >= self._next)
+            found.append(at)
+            self._next = max(self._next, self._before + positions[at]) + self._every
+        return found
+
+    def end(self, size: int) -> None:
+        """A segment of `size` bytes is done."""
+        self._before += size
+
+
+def _walk(segment: Segment, stats: Stats, picker: _Picker, progress: Progress, *, is_last: bool) -> None:
+    batches = stats.batches
+    latest = None
+    with segment.open_log() as log:
+        stats.size += log.size
+        for part in scan(log, segment.base_offset, whole=False):
+            if isinstance(part, Damage):
+                if is_last and _is_preallocated(part, log):
+                    stats.preallocated += part.resumed - part.position
+                else:
+                    stats.note(part)
+                continue
+            block, first, stop = part
+            batches.add(block, first, stop)
+            largest = max(block.max_timestamp[first:stop])
+            latest = largest if latest is None else max(latest, largest)
+            for at in picker.rows(list(block.position[first:stop])):
+                if block.holds(first + at):
+                    stats.sample.add(block, first + at)
+            progress(segment.log_path, block.position[stop - 1] + block.size[stop - 1] - block.position[first])
+        modified = os.stat(segment.log_path).st_mtime_ns // 1_000_000
+        stats.segments.append(SegmentTimes(segment.base_offset, log.size, latest, modified))
+        picker.end(log.size)
+
+
+def _is_preallocated(damage: Damage, log: LogFile) -> bool:
+    return damage.resumed >= log.size and only_zeros(log, damage.position, log.size)
+
+
+def _read(log: PartitionLog, stats: Stats, records: RecordStats, options: StatsOptions, progress: Progress) -> None:
+    """Two passes over the records: sizes and keys, then what compaction would keep of them."""
+    census = KeyCensus(options.key_memory)
+    for segment in log.segments:
+        for part in decoded_in(segment, options.limit):
+            if isinstance(part, int):
+                progress(segment.log_path, part)
+            elif isinstance(part, Damage):
+                stats.note(part._replace(path=segment.log_path))
+            else:
+                records.add(part)
+                census.add(part)
+    records.distinct_keys = census.distinct
+    if records.distinct_keys is None:
+        records.kept = records.kept_bytes = records.kept_tombstones = None
+        return
+    if not records.keyed:
+        return
+    for segment in log.segments:
+        for part in decoded_in(segment, options.limit):
+            if isinstance(part, int):
+                progress(segment.log_path, part)
+            elif not isinstance(part, Damage):
+                census.keep(part, records)
+

@@ -1,0 +1,214 @@
+"""Figures that only the records themselves give: sizes, tombstones, keys, and what compaction would keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kdump import kernels
+from kdump.blocks import BatchBlock, RecordBlock
+from kdump.formats.batch import CONTROL
+from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.formats.faults import fault_error
+from kdump.kernels.portable.records import Payloads
+from kdump.payloads import inflate
+from kdump.stats.sizes import Sizes
+from kdump.storage.scan import Damage, scan
+from kdump.storage.segment import Segment
+from kdump.sweep import bad_messages, undecodable
+
+KEY_MEMORY = 64 << 20
+_ENTRY_SIZE = 24
+_LOAD = 0.9
+
+
+class Decoded(NamedTuple):
+    """Records of some batches, `first` being the row of `block` that `payloads` begin with; no markers' rows count."""
+
+    block: BatchBlock
+    first: int
+    records: RecordBlock
+    payloads: Payloads
+    wanted: bytearray
+
+
+@dataclass(slots=True)
+class RecordStats:
+    """What the records come to, markers left out.
+
+    Sizes are bytes of keys and values that are not null, of both together (`sizes`), and numbers of headers. Timestamps
+    are ms, without -1. `distinct_keys` is None where there are more than memory has room for; `kept` are the records
+    that compaction of everything would leave, tombstones among them, and `kept_bytes` what their keys and values take.
+    """
+
+    records: int = 0
+    sizes: Sizes = field(default_factory=Sizes)
+    keys: Sizes = field(default_factory=Sizes)
+    values: Sizes = field(default_factory=Sizes)
+    headers: int = 0
+    with_headers: int = 0
+    null_keys: int = 0
+    null_values: int = 0
+    tombstones: int = 0
+    no_timestamp: int = 0
+    earliest: int | None = None
+    latest: int | None = None
+    distinct_keys: int | None = 0
+    kept: int | None = 0
+    kept_bytes: int | None = 0
+    kept_tombstones: int | None = 0
+
+    @property
+    def keyed(self) -> int:
+        """Records with a key."""
+        return self.records - self.null_keys
+
+    @property
+    def superseded_ratio(self) -> float | None:
+        """The share of the records with a key that a later one with the same key supersedes."""
+        if self.distinct_keys is None or not self.keyed:
+            return None
+        return 1 - self.distinct_keys / self.keyed
+
+    def add(self, decoded: Decoded) -> None:
+        """Count decoded records."""
+        records = decoded.records
+        keep = _picked(decoded)
+        if not keep:
+            return
+        length = len(keep)
+        keys = _taken(records.key_length, keep)
+        values = _taken(records.value_length, keep)
+        self.records += length
+        self.sizes.add([max(0, key) + max(0, value) for key, value in zip(keys, values, strict=True)])
+        self.null_keys += _negative(keys)
+        self.null_values += _negative(values)
+        self.tombstones += sum(value < 0 <= key for key, value in zip(keys, values, strict=True))
+        self.keys.add([size for size in keys if size >= 0] if min(keys) < 0 else keys)
+        self.values.add([size for size in values if size >= 0] if min(values) < 0 else values)
+        counts = _taken(records.headers_count, keep)
+        self.headers += sum(counts)
+        self.with_headers += length - _zeros(counts)
+        times = _taken(records.timestamp, keep)
+        known = [time for time in times if time != -1] if min(times) < 0 else times
+        self.no_timestamp += length - len(known)
+        if known:
+            least, most = min(known), max(known)
+            self.earliest = least if self.earliest is None else min(self.earliest, least)
+            self.latest = most if self.latest is None else max(self.latest, most)
+
+    def note_kept(self, key_length: int, value_length: int) -> None:
+        """Count a record that compaction would keep; a value of length -1 is null."""
+        assert self.kept is not None
+        assert self.kept_bytes is not None
+        assert self.kept_tombstones is not None
+        self.kept += 1
+        self.kept_bytes += key_length + max(0, value_length)
+        self.kept_tombstones += value_length < 0
+
+    def merge(self, other: RecordStats) -> None:
+        """Add the figures of another partition, whose keys are taken for others than the ones here."""
+        for name in ("records", "headers", "with_headers", "null_keys", "null_values", "tombstones", "no_timestamp"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("distinct_keys", "kept", "kept_bytes", "kept_tombstones"):
+            own, more = getattr(self, name), getattr(other, name)
+            setattr(self, name, None if own is None or more is None else own + more)
+        self.sizes.merge(other.sizes)
+        self.keys.merge(other.keys)
+        self.values.merge(other.values)
+        if other.earliest is not None and other.latest is not None:
+            self.earliest = other.earliest if self.earliest is None else min(self.earliest, other.earliest)
+            self.latest = other.latest if self.latest is None else max(self.latest, other.latest)
+
+
+class KeyCensus:
+    """The different keys of a partition and the latest record of each, by their MD5 sums as in Kafka's cleaner."""
+
+    def __init__(self, memory: int = KEY_MEMORY) -> None:
+        """`memory` bytes are the most that is taken: 24 a key."""
+        self._map = kernels.OffsetMap(memory, int(memory // _ENTRY_SIZE * _LOAD))
+        self.is_full = False
+
+    def add(self, decoded: Decoded) -> None:
+        """Note keys, as long as there is room."""
+        if not self.is_full:
+            block, first, records, payloads, wanted = decoded
+            self.is_full = self._map.take(block, records, first, payloads, wanted, 0) < records.length
+
+    @property
+    def distinct(self) -> int | None:
+        """The number of different keys; None where there was no room for all."""
+        return None if self.is_full else self._map.size
+
+    def keep(self, decoded: Decoded, stats: RecordStats) -> None:
+        """In a second pass: count what compaction would keep."""
+        block, first, records, payloads, _ = decoded
+        fates = self._map.sift(block, records, first, payloads, (1 << 63) - 1, 0, True)
+        for at in _picked(decoded):
+            if fates[at] & 1:
+                stats.note_kept(max(0, records.key_length[at]), records.value_length[at])
+
+
+def decoded_in(segment: Segment, limit: int = DEFAULT_LIMIT) -> Iterator[Decoded | Damage | int]:
+    """The records of a segment in blocks, batches that cannot be decoded, and how many bytes a run of batches took.
+
+    What headers and CRCs tell to be damage is passed over in silence: the pass over the batches tells of it.
+
+    `limit` bounds what a batch may decompress to. Raises OSError.
+    """
+    records = RecordBlock()
+    with segment.open_log() as log:
+        for part in scan(log, segment.base_offset):
+            if isinstance(part, Damage):
+                continue
+            block, row, stop = part
+            while row < stop:
+                stretch = inflate(block, row, stop, limit)
+                is_broken = stretch.error is not None or stretch.fault is not None
+                yield from _decoded(block, stretch.first, stretch.stop - is_broken, stretch.payloads, records)
+                if is_broken:
+                    error = stretch.error or fault_error(stretch.fault or (0, 0, 0))
+                    yield undecodable(block, stretch.stop - 1, error)
+                row = stretch.stop
+            yield block.position[stop - 1] + block.size[stop - 1] - block.position[part.first]
+
+
+def _decoded(
+    block: BatchBlock, first: int, stop: int, payloads: Payloads, records: RecordBlock
+) -> Iterator[Decoded | Damage]:
+    wanted = bytearray(
+        magic < 2 or not attributes & CONTROL
+        for magic, attributes in zip(block.magic[first:stop], block.attributes[first:stop], strict=True)
+    )
+    records.seek(first)
+    while records.next_row < stop:
+        kernels.decode(block, records, first, stop, payloads)
+        if records.length:
+            yield Decoded(block, first, records, payloads, wanted)
+        if min(block.magic[first:stop]) < 2:
+            yield from bad_messages(block, records)
+        if records.fault:
+            row = records.next_row
+            yield undecodable(block, row, fault_error(records.fault))
+            records.seek(row + 1)
+
+
+def _picked(decoded: Decoded) -> Sequence[int]:
+    """The numbers of the records that count."""
+    records, wanted = decoded.records, decoded.wanted
+    if all(wanted):
+        return range(records.length)
+    return [at for at in range(records.length) if wanted[records.row[at] - decoded.first]]
+
+
+def _taken(column: Sequence[int], picks: Sequence[int]) -> Sequence[int]:
+    return column[picks.start : picks.stop] if isinstance(picks, range) else [column[at] for at in picks]
+
+
+def _negative(numbers: Sequence[int]) -> int:
+    return sum(number < 0 for number in numbers) if min(numbers) < 0 else 0
+
+
+def _zeros(numbers: Sequence[int]) -> int:
+    return sum(number == 0 for number in numbers)

@@ -1,0 +1,91 @@
+"""What the cluster's metadata says of the partition directories beside it: topics by their ids, and who is stray."""
+
+from __future__ import annotations
+
+import os
+
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.formats.names import PartitionDirName
+from kdump.formats.uuids import format_uuid
+from kdump.inventory import Placement
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.partition_log import PartitionLog
+from kdump.topics.cluster_image import ClusterImage, Fields
+from kdump.topics.metadata_log import state_of_directory
+from kdump.topics.reading import Report, Trouble, unreadable
+
+
+class Cluster:
+    """A cluster's state as one of its brokers knows it. `broker_id` is None where nothing says which one."""
+
+    def __init__(self, image: ClusterImage, broker_id: int | None) -> None:
+        self.broker_id = broker_id
+        self._topics = image.topics
+        self._ids = {topic.name: topic.topic_id for topic in image.topics.values()}
+
+    def placement(self, name: PartitionDirName | None, topic_id: bytes | None) -> Placement | None:
+        """What is said of a partition directory with that name and that topic id in its partition.metadata.
+
+        None for the metadata's own partition and for directories that wait for deletion.
+        """
+        if name is None or name.topic == names.CLUSTER_METADATA_TOPIC or name.state == names.DELETE:
+            return None
+        topic = None if topic_id is None else self._topics.get(topic_id)
+        partition = topic.partitions.get(name.partition) if topic else None
+        by_name = self._ids.get(name.topic)
+        stray = None if name.state == names.STRAY else self._stray(topic_id, topic is not None, partition)
+        return Placement(
+            topic.name if topic else None,
+            format_uuid(by_name) if by_name else None,
+            tuple(partition["replicas"]) if partition else None,
+            tuple(partition["isr"]) if partition else None,
+            partition["leader"] if partition and partition["leader"] >= 0 else None,
+            stray,
+        )
+
+    def _stray(self, topic_id: bytes | None, has_topic: bool, partition: Fields | None) -> str | None:
+        """Why a broker takes a replica for a stray one at start; None where it does not, or that cannot be told."""
+        if topic_id is None:
+            return "it has no topic id (partition.metadata)"
+        if not has_topic:
+            return f"the cluster has no topic with the id {format_uuid(topic_id)}"
+        if partition is None:
+            return "the topic has no such partition in the cluster"
+        if self.broker_id is None or self.broker_id in partition["replicas"]:
+            return None
+        replicas = ", ".join(map(str, partition["replicas"]))
+        return f"the cluster has it on the brokers {replicas}, not on {self.broker_id}"
+
+
+def cluster_beside(directory: LogDirectory, report: Report) -> Cluster | None:
+    """The cluster that the metadata log in a log directory describes; None where there is none that can be trusted.
+
+    What is wrong with it is reported, and then nothing is said of partitions: none must be called stray because a
+    record of it could not be read. `directory` is that of a broker or controller, whose meta.properties tell its id.
+    """
+    if names.CLUSTER_METADATA_DIR not in directory.directories:
+        return None
+    path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
+    troubles: list[Trouble] = []
+    try:
+        state = state_of_directory(PartitionLog(path), troubles.append)
+    except KdumpError as error:
+        troubles.append(Trouble(path, None, str(error)))
+    except OSError as error:
+        troubles.append(unreadable(path, error))
+    if troubles:
+        for trouble in troubles:
+            report(trouble)
+        return None
+    if not state.image.brokers:  # not filled yet, and a broker waits until it is
+        return None
+    return Cluster(state.image, _broker_id(directory))
+
+
+def _broker_id(directory: LogDirectory) -> int | None:
+    try:
+        meta = directory.meta_properties()
+    except (KdumpError, OSError):
+        return None
+    return meta.node_id if meta else None

@@ -1,0 +1,25 @@
+"""Questions about whole columns, answered at the speed of C."""
+
+from __future__ import annotations
+
+from array import array
+
+from kdump import kernels
+
+
+def is_uniform(column: array[int], value: int) -> bool:
+    """Whether all of a column is `value`."""
+    return column == array("q", (value,)) * len(column)
+
+
+def increases(column: array[int]) -> bool:
+    """Whether each number is larger than the one before."""
+    if len(column) < 2:
+        return True
+    _, _, falls, _, repeats = kernels.survey(column)
+    return not (falls or repeats)
+
+
+def is_sorted(column: array[int]) -> bool:
+    """Whether no number is smaller than the one before."""
+    return len(column) < 2 or not kernels.survey(column)[2]

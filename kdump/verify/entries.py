@@ -1,0 +1,108 @@
+"""What the checks of .index and .timeindex share: entries as columns, those out of order left out."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Iterator
+
+from kdump.formats import names
+from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from kdump.storage.files import ReadOnlyFile
+from kdump.storage.segment import Segment
+from kdump.verify.column import increases
+
+CHUNK_ENTRIES = 4096
+
+Pair = tuple[int, int]
+
+_LITTLE = sys.byteorder == "little"
+
+
+def columns_of(data: bytes, typecode: str) -> array[int]:
+    """Big-endian numbers of four bytes; what is left at the end is no number."""
+    column = array(typecode, data[: len(data) // 4 * 4])
+    if _LITTLE:
+        column.byteswap()
+    return column
+
+
+class Entries:
+    """Entries that are still to be looked at: numbers in the file, and two columns that both increase."""
+
+    __slots__ = ("_before", "first", "numbers", "second")
+
+    def __init__(self, lowest: Pair) -> None:
+        """Both columns start above `lowest`."""
+        self.first: array[int] = array("q")
+        self.second: array[int] = array("q")
+        self.numbers: list[int] | range = range(0)
+        self._before = [lowest]  # the last two that were in order
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def fill(self, start: int, first: array[int], second: array[int]) -> list[tuple[int, int, int]]:
+        """Go on with entries from number `start` on, and give those back that break the order."""
+        self.first, self.second = first, second
+        self.numbers = range(start, start + len(first))
+        if not first:
+            return []
+        before = self._before[-1]
+        if before[0] < first[0] and before[1] < second[0] and increases(first) and increases(second):
+            self._before = [*self._before, *zip(first[-2:], second[-2:], strict=True)][-2:]
+            return []
+        return list(self._sort_out())
+
+    def drop(self, count: int) -> None:
+        """The first `count` are done with."""
+        del self.first[:count], self.second[:count]
+        self.numbers = self.numbers[count:]
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        """Number, first and second of each."""
+        return zip(self.numbers, self.first, self.second, strict=True)
+
+    def _sort_out(self) -> Iterable[tuple[int, int, int]]:
+        """Leave out the entries that break the order: of two, the one that its neighbours are against."""
+        kept: list[tuple[int, int, int]] = []
+        older = self._before[-1]
+        if not _is_above((self.first[0], self.second[0]), older):
+            older = self._before[0]  # the last entry of the stretch before may be the wrong one, which the log told
+        for number, first, second in self:
+            last = kept[-1][1:] if kept else older
+            if _is_above((first, second), last):
+                kept.append((number, first, second))
+                continue
+            before = kept[-2][1:] if len(kept) > 1 else older
+            if kept and _is_above((first, second), before):
+                yield kept.pop()
+                kept.append((number, first, second))
+            else:
+                yield number, first, second
+        self.numbers = [entry[0] for entry in kept]
+        self.first = array("q", [entry[1] for entry in kept])
+        self.second = array("q", [entry[2] for entry in kept])
+        self._before = [older, *(entry[1:] for entry in kept[-2:])][-2:]
+
+
+def _is_above(pair: Pair, other: Pair) -> bool:
+    return pair[0] > other[0] and pair[1] > other[1]
+
+
+def fits_preallocation(segment: Segment) -> bool:
+    """Whether both indexes may be as preallocation left them: zeros at the end, and sizes that one segment.index.bytes
+    gives them, which is cut to whole entries of each.
+    """
+    kinds = ((names.OFFSET_INDEX, OFFSET_ENTRY_SIZE), (names.TIME_INDEX, TIME_ENTRY_SIZE))
+    sizes = []
+    for kind, entry_size in kinds:
+        try:
+            with ReadOnlyFile(segment.path(kind)) as file:
+                sizes.append(file.size)
+                if file.size < entry_size or any(file.read(file.size - entry_size, entry_size)):
+                    return False
+        except OSError:
+            return True  # there is nothing to compare with
+    offset_size, time_size = sizes
+    return max(offset_size, time_size) < min(offset_size + OFFSET_ENTRY_SIZE, time_size + TIME_ENTRY_SIZE)

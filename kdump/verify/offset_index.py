@@ -1,0 +1,207 @@
+"""The .index of a segment, held against its log entry by entry while the log is walked.
+
+Entries are read in stretches and looked up in the sheet that they lead to: nothing grows with the length of a file.
+An entry may name the last offset of a later batch than the one whose position it has, up to the next entry's position:
+followers, and the cleaner, wrote one entry an append of many batches before Kafka 4.1.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from operator import sub
+
+from kdump.formats import names
+from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
+from kdump.storage.index_files import OffsetIndex
+from kdump.storage.segment import Segment
+from kdump.verify.entries import CHUNK_ENTRIES, Entries, columns_of
+from kdump.verify.findings import Finding, found
+from kdump.verify.sheets import BadBytes, Sheet
+
+SPARSE_BYTES = (1 << 20) + (1 << 16)
+"""Bytes of a log without an index entry from which on it is worth a word: more than a follower fetches at once."""
+
+
+def _may_end_at(sheet: Sheet, row: int, offset: int) -> bool:
+    """Whether an entry may name `offset` for a batch: its last one or, where the cleaner took records out of the
+    batch and so wrote the offset of the last record left, one inside.
+    """
+    last, base = sheet.last_offset[row], sheet.base_offset[row]
+    return offset == last or (base <= offset < last and 0 < sheet.count[row] <= last - base)
+
+
+class OffsetIndexCheck:
+    """The .index of one segment."""
+
+    def __init__(self, segment: Segment, *, excused: bool) -> None:
+        """A zero tail is `excused` where preallocation may have left it."""
+        self._segment = segment
+        self.path = segment.path(names.OFFSET_INDEX)
+        self._excused = excused
+        self._index: OffsetIndex | None = None
+        self._next = 0  # number of the first entry that has not been read
+        self._entries = Entries((segment.base_offset - 1, -1))  # offsets and positions
+        self._waiting: tuple[int, int, int] | None = None  # an entry that names a later batch's last offset
+        self._last_position = -1
+        self._gap_from = 0
+        self._gap = (0, 0)
+        self._end = 0
+
+    def open(self) -> Iterator[Finding]:
+        """Look at what the file says without its log. Raises OSError, CorruptIndexError."""
+        if not self._segment.has(names.OFFSET_INDEX):
+            yield found("KD-IDX-MISSING", self.path, "the segment has no .index", offset=self._segment.base_offset)
+            return
+        self._index = index = self._segment.offset_index()
+        if index.size % OFFSET_ENTRY_SIZE:
+            text = f"{index.size} bytes, {index.size % OFFSET_ENTRY_SIZE} more than whole entries"
+            yield found("KD-IDX-LENGTH", self.path, text, index.size // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE)
+        total = index.entries
+        index.drop_zero_tail()
+        if zeros := total - index.entries:
+            code = "KD-IDX-PREALLOCATED" if self._excused else "KD-IDX-ZEROS"
+            text = f"{zeros} entries of zeros behind {index.entries} entries"
+            yield found(code, self.path, text, index.entries * OFFSET_ENTRY_SIZE)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    def _load(self, index: OffsetIndex) -> Iterator[Finding]:
+        """The next entries, those out of order left out."""
+        count = min(CHUNK_ENTRIES, index.entries - self._next)
+        data = index.read(self._next * OFFSET_ENTRY_SIZE, count * OFFSET_ENTRY_SIZE)
+        columns = columns_of(data[: len(data) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE], "i")
+        base = self._segment.base_offset
+        relative = columns[0::2]
+        offsets = array("q", map(base.__add__, relative) if base else relative)
+        for number, offset, position in self._entries.fill(self._next, offsets, array("q", columns[1::2])):
+            text = f"entry {number} (offset {offset}, position {position}) is not between its neighbours"
+            yield found("KD-IDX-ORDER", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
+        self._next += max(count, 1)
+
+    def sheet(self, sheet: Sheet) -> Iterator[Finding]:
+        """Good batches. Raises OSError."""
+        if self._index is None:
+            return
+        self._end = sheet.end
+        entries = self._entries
+        while True:
+            if not entries:
+                if self._next >= self._index.entries:
+                    break
+                yield from self._load(self._index)
+                continue
+            stop = bisect_left(entries.second, sheet.end)
+            if not stop:
+                break
+            offsets, positions = entries.first[:stop], entries.second[:stop]
+            if self._waiting or not _agree(sheet, offsets, positions):
+                yield from self._one_by_one(sheet, stop)
+            self._last_position = positions[-1]
+            self._measure(positions)
+            entries.drop(stop)
+        if self._waiting and sheet.last_offset[-1] >= self._waiting[1]:
+            yield from self._settle(sheet, entries.second[0] if entries else None)
+
+    def covered(self, sheet: Sheet) -> int:
+        """Rows of the sheet up to the batch that the last entry leads to: the time index has been told of them."""
+        return bisect_left(sheet.position, self._last_position + 1)
+
+    def bad_bytes(self, bad: BadBytes) -> Iterator[Finding]:
+        """Bytes that are no batches: entries that lead there cannot be judged, and are not the index's fault."""
+        self._waiting = None
+        while self._index is not None:
+            if not self._entries:
+                if self._next >= self._index.entries:
+                    break
+                yield from self._load(self._index)
+                continue
+            stop = bisect_left(self._entries.second, bad.resumed)
+            if not stop:
+                break
+            self._entries.drop(stop)
+
+    def _measure(self, positions: array[int]) -> None:
+        """Keep the longest stretch without an entry."""
+        if positions[-1] - self._gap_from > SPARSE_BYTES:
+            gaps = list(map(sub, positions, [self._gap_from, *positions[:-1]]))
+            longest = max(gaps)
+            if longest > self._gap[1] - self._gap[0]:
+                end = positions[gaps.index(longest)]
+                self._gap = end - longest, end
+        self._gap_from = positions[-1]
+
+    def _one_by_one(self, sheet: Sheet, stop: int) -> Iterator[Finding]:
+        """The next `stop` entries, all of which lead into the sheet or before it."""
+        for at in range(stop):
+            number = self._entries.numbers[at]
+            offset, position = self._entries.first[at], self._entries.second[at]
+            if self._waiting:
+                yield from self._settle(sheet, position)
+            row = bisect_left(sheet.position, position)
+            if row == len(sheet.position) or sheet.position[row] != position:
+                text = f"entry {number} (offset {offset}) leads to byte {position}, where no good batch starts"
+                yield found("KD-IDX-POSITION", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
+            elif offset > sheet.last_offset[row]:
+                self._waiting = number, offset, position
+            elif not _may_end_at(sheet, row, offset):
+                yield self._misnamed(number, offset, position)
+
+    def _settle(self, sheet: Sheet, upto: int | None) -> Iterator[Finding]:
+        """Whether the waiting entry's offset is the last one of a batch before byte `upto`, the next entry's."""
+        if self._waiting is None:
+            return
+        number, offset, position = self._waiting
+        row = bisect_left(sheet.last_offset, offset)
+        if row < len(sheet.last_offset) and _may_end_at(sheet, row, offset):
+            if upto is None or sheet.position[row] < upto:
+                self._waiting = None
+                return
+        elif row == len(sheet.last_offset) and (upto is None or upto >= sheet.end):
+            return
+        self._waiting = None
+        yield self._misnamed(number, offset, position)
+
+    def _misnamed(self, number: int, offset: int, position: int) -> Finding:
+        text = f"entry {number} (position {position}) names offset {offset}, which is not the last one of a batch there"
+        return found("KD-IDX-OFFSET", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
+
+    def finish(self) -> Iterator[Finding]:
+        """The log is over: what is left leads beyond it. Raises OSError."""
+        if self._index is None:
+            return
+        if self._waiting:
+            yield self._misnamed(*self._waiting)
+        while True:
+            for number, offset, position in self._entries:
+                text = f"entry {number} (offset {offset}) leads to byte {position}, the last good batch ends at"
+                yield found("KD-IDX-POSITION", self.path, f"{text} {self._end}", number * OFFSET_ENTRY_SIZE, offset)
+            self._entries.drop(len(self._entries))
+            if self._next >= self._index.entries:
+                break
+            yield from self._load(self._index)
+        if self._end - self._gap_from > max(SPARSE_BYTES, self._gap[1] - self._gap[0]):
+            self._gap = self._gap_from, self._end
+        if self._gap[1] - self._gap[0] > SPARSE_BYTES:
+            start, stop = self._gap
+            text = f"{self._index.entries} entries; the longest stretch without one has {stop - start} bytes, from byte"
+            yield found("KD-IDX-SPARSE", self.path, f"{text} {start} on")
+
+
+def _agree(sheet: Sheet, offsets: array[int], positions: array[int]) -> bool:
+    """Whether all entries lead to batches of the sheet and name their last offsets."""
+    at = sheet.position
+    count, first = len(positions), bisect_left(at, positions[0])
+    if at[first : first + count] == positions:  # as where every batch has an entry
+        return sheet.last_offset[first : first + count] == offsets
+    rows = [bisect_left(at, position) for position in positions]
+    if rows[-1] == len(at):
+        return False
+    return [at[row] for row in rows] == positions.tolist() and [
+        sheet.last_offset[row] for row in rows
+    ] == offsets.tolist()

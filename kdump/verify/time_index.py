@@ -1,0 +1,193 @@
+"""The .timeindex of a segment, held against its log entry by entry while the log is walked."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from operator import add
+
+from kdump.formats import names
+from kdump.formats.index_entries import TIME_ENTRY_SIZE
+from kdump.storage.index_files import TimeIndex
+from kdump.storage.segment import Segment
+from kdump.verify.column import is_sorted
+from kdump.verify.entries import CHUNK_ENTRIES, Entries, columns_of
+from kdump.verify.findings import Finding, found
+from kdump.verify.sheets import Sheet
+
+
+class TimeIndexCheck:
+    """The .timeindex of one segment."""
+
+    def __init__(self, segment: Segment, *, excused: bool, is_open: bool) -> None:
+        """A zero tail is `excused` where preallocation may have left it; of a segment that `is_open`, neither rolled
+        nor closed, the last entry is not written yet.
+        """
+        self._segment = segment
+        self.path = segment.path(names.TIME_INDEX)
+        self._excused = excused
+        self._is_open = is_open
+        self._index: TimeIndex | None = None
+        self._next = 0  # number of the first entry that has not been read
+        self._entries = Entries((-1, segment.base_offset - 1))  # timestamps and offsets
+        self._covered = -1  # the largest timestamp that the index has been told of
+        self._largest = -1
+        self._last_time = -1
+        self._end_offset = segment.base_offset
+        self._hole = False
+
+    def open(self) -> Iterator[Finding]:
+        """Look at what the file says without its log. Raises OSError, CorruptIndexError."""
+        if not self._segment.has(names.TIME_INDEX):
+            text = "the segment has no .timeindex"
+            yield found("KD-TIDX-MISSING", self.path, text, offset=self._segment.base_offset)
+            return
+        self._index = index = self._segment.time_index()
+        if index.size % TIME_ENTRY_SIZE:
+            text = f"{index.size} bytes, {index.size % TIME_ENTRY_SIZE} more than whole entries"
+            yield found("KD-TIDX-LENGTH", self.path, text, index.size // TIME_ENTRY_SIZE * TIME_ENTRY_SIZE)
+        total = index.entries
+        index.drop_zero_tail()
+        if total == 1:
+            index.entries = 1  # a single entry of zeros may be meant: timestamp 0 at the base offset
+        if zeros := total - index.entries:
+            code = "KD-TIDX-PREALLOCATED" if self._excused else "KD-TIDX-ZEROS"
+            text = f"{zeros} entries of zeros behind {index.entries} entries"
+            yield found(code, self.path, text, index.entries * TIME_ENTRY_SIZE)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    def _load(self, index: TimeIndex) -> Iterator[Finding]:
+        """The next entries, those out of order left out."""
+        count = min(CHUNK_ENTRIES, index.entries - self._next)
+        data = index.read(self._next * TIME_ENTRY_SIZE, count * TIME_ENTRY_SIZE)
+        data = data[: len(data) // TIME_ENTRY_SIZE * TIME_ENTRY_SIZE]
+        signed, unsigned = columns_of(data, "i"), columns_of(data, "I")
+        times = array("q", map(add, map((1 << 32).__mul__, signed[0::3]), unsigned[1::3]))
+        base = self._segment.base_offset
+        relative = signed[2::3]
+        offsets = array("q", map(base.__add__, relative) if base else relative)
+        for number, timestamp, offset in self._entries.fill(self._next, times, offsets):
+            text = f"entry {number} (timestamp {timestamp}, offset {offset}) is not between its neighbours"
+            yield found("KD-TIDX-ORDER", self.path, text, number * TIME_ENTRY_SIZE, offset)
+        self._next += max(count, 1)
+
+    def sheet(self, sheet: Sheet, covered: int, largest: int) -> Iterator[Finding]:
+        """Good batches, after which the log's largest timestamp is `largest`; those before row `covered` were there
+        when the offset index got its last entry. Raises OSError.
+        """
+        if self._index is None:
+            return
+        before, self._largest = self._largest, largest
+        if self._is_open and covered:
+            self._covered = max(before, max(sheet.max_timestamp[:covered]))
+        self._end_offset = max(self._end_offset, sheet.last_offset[-1] + 1)
+        entries = self._entries
+        while True:
+            if not entries:
+                if self._next >= self._index.entries:
+                    return
+                yield from self._load(self._index)
+                continue
+            stop = bisect_left(entries.second, sheet.last_offset[-1] + 1)
+            if not stop:
+                return
+            if self._hole:
+                self._hole = False
+                base = sheet.base_offset[0]
+                gone = bisect_left(entries.second, base if base >= 0 else sheet.last_offset[0])
+                if gone:
+                    self._last_time = entries.first[gone - 1]
+                    entries.drop(gone)
+                    continue
+            if not _agree(sheet, entries.first[:stop], entries.second[:stop], before):
+                yield from self._one_by_one(sheet, stop, before)
+            self._last_time = entries.first[stop - 1]
+            entries.drop(stop)
+
+    def bad_bytes(self) -> None:
+        """Bytes that are no batches: entries that name offsets of the gap cannot be judged."""
+        self._hole = True
+
+    def _one_by_one(self, sheet: Sheet, stop: int, before: int) -> Iterator[Finding]:
+        """The next `stop` entries, all of which name offsets of the sheet or before it."""
+        done, running = 0, before
+        length = len(sheet.last_offset)
+        rows = dict(zip(reversed(sheet.last_offset), range(length - 1, -1, -1), strict=True))
+        for at in range(stop):
+            number = self._entries.numbers[at]
+            timestamp, offset = self._entries.first[at], self._entries.second[at]
+            row = rows.get(offset, -1)
+            if row < 0:  # of a cleaned batch the last record may be gone
+                row = bisect_left(sheet.last_offset, offset)
+            if row == length or sheet.base_offset[row] > offset:
+                text = f"entry {number} (timestamp {timestamp}) names offset {offset}, where there is no batch"
+                yield found("KD-TIDX-OFFSET", self.path, text, number * TIME_ENTRY_SIZE, offset)
+                continue
+            if row >= done:
+                running = max(running, max(sheet.max_timestamp[done : row + 1]))
+                done = row + 1
+            text = ""
+            if sheet.max_timestamp[row] != timestamp:
+                text = f"its batch has {sheet.max_timestamp[row]}"
+            elif running > timestamp:
+                text = f"a batch before it {running}"
+            if text:
+                text = f"entry {number} (offset {offset}) has timestamp {timestamp}, {text}"
+                yield found("KD-TIDX-TIMESTAMP", self.path, text, number * TIME_ENTRY_SIZE, offset)
+
+    def finish(self, *, has_batches: bool, is_damaged: bool) -> Iterator[Finding]:
+        """The log is over. Raises OSError."""
+        if self._index is None:
+            return
+        beyond = 0
+        while True:
+            for number, timestamp, offset in self._entries:
+                beyond += 1
+                if self._hole:
+                    continue
+                text = f"entry {number} (timestamp {timestamp}) names offset {offset}, the log ends before"
+                text += f" {self._end_offset}"
+                yield found("KD-TIDX-OFFSET", self.path, text, number * TIME_ENTRY_SIZE, offset)
+            self._entries.drop(len(self._entries))
+            if self._next >= self._index.entries:
+                break
+            yield from self._load(self._index)
+        wanted = self._covered if self._is_open else self._largest
+        if has_batches and not beyond and wanted >= 0 and wanted != self._last_time:
+            if (is_damaged or self._is_open) and self._last_time > wanted:
+                return  # the batch that has it may be among the damaged ones, or have come after the last entry
+            says = f"the last entry has timestamp {self._last_time}" if self._index.entries else "the file is empty"
+            yield found("KD-TIDX-LAST", self.path, f"{says}, the largest in the log up to there is {wanted}")
+
+
+def _agree(sheet: Sheet, times: array[int], offsets: array[int], before: int) -> bool:
+    """Whether all entries name last offsets of batches that have their timestamps, and no batch before a larger one;
+    `before` is the largest timestamp before the sheet.
+    """
+    last, own = sheet.last_offset, sheet.max_timestamp
+    count, first = len(offsets), bisect_left(last, offsets[0])
+    if last[first : first + count] == offsets:  # as where every batch has an entry
+        rows: range | list[int] = range(first, first + count)
+        agrees = own[first : first + count] == times
+    else:
+        rows = [bisect_left(last, offset) for offset in offsets]
+        if rows[-1] == len(last) or [last[row] for row in rows] != offsets.tolist():
+            return False
+        agrees = [own[row] for row in rows] == times.tolist()
+    if not agrees or before > times[0]:
+        return False
+    until = rows[-1] + 1
+    if is_sorted(own[:until]):
+        return True
+    start = 0
+    for row, timestamp in zip(rows, times, strict=True):
+        if max(own[start : row + 1]) > timestamp:
+            return False
+        start = row
+    return True

@@ -1,0 +1,32 @@
+"""What a log goes by besides its configuration: the time, and by how much a segment is rolled earlier."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from kdump.write.config import LogConfig
+
+Clock = Callable[[], int]
+"""Tells the time in ms."""
+
+Jitter = Callable[[int], int]
+"""A number of ms from 0 up to, but without, the one that it gets."""
+
+
+def wall_clock() -> int:
+    """The time in ms."""
+    return time.time_ns() // 1_000_000
+
+
+def random_jitter(limit: int) -> int:
+    """A number of ms from 0 up to, but without, `limit`."""
+    import random
+
+    return random.randrange(limit)
+
+
+def draw_jitter(config: LogConfig, jitter: Jitter) -> int:
+    """How much earlier (ms) than segment.ms a new segment is rolled."""
+    limit = min(config.segment_jitter_ms, config.segment_ms)
+    return jitter(limit) if limit else 0

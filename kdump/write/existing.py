@@ -1,0 +1,158 @@
+"""Open a partition of a log directory that is there already for appending, with the rails that keep others' data safe.
+
+    with opened("/var/lib/kafka/data/orders-3", LogConfig()) as log:
+        log.append(...)
+
+While it is open the log directory is locked as by a broker, and is not marked as cleanly shut down: whatever ends the
+program, the next start of a broker checks what was being written and cuts what was not completed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.recovery.log_manager import directory_state
+from kdump.repair.journal import unfinished
+from kdump.repair.locks import RefusedError, check_not_growing, holding, is_log_directory
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.partition_log import PartitionLog
+from kdump.write.clocks import Clock, wall_clock
+from kdump.write.config import LogConfig
+from kdump.write.log_dir import note_offsets, put_clean_mark, take_clean_mark
+from kdump.write.log_writer import LogWriter
+from kdump.write.opening import NotAppendableError, check_files, open_log
+
+
+class NewLog(NamedTuple):
+    """A log to be made: where it starts (absolute), and the 16 bytes of the topic's id for its partition.metadata."""
+
+    start_offset: int = 0
+    topic_id: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a log is opened.
+
+    What the last shutdown was like, and the checkpoints (absolute offsets): None where the log directory is to tell.
+    `create`: make a log where there is none yet. `force`: do not look whether somebody uses the directory. `backup`:
+    keep what is replaced after an unclean shutdown.
+    """
+
+    clean: bool | None = None
+    recovery_point: int | None = None
+    log_start_offset: int | None = None
+    clock: Clock = wall_clock
+    create: NewLog | None = None
+    force: bool = False
+    backup: bool = True
+
+
+@contextmanager
+def opened(path: str, config: LogConfig | None = None, how: Opening | None = None) -> Iterator[LogWriter]:
+    """The log in the partition directory `path`, open for appending; it is closed in order when the `with` ends.
+
+    The checkpoints beside the partition and the mark of a clean shutdown are brought up to date then. A partition
+    directory that is in no log directory is taken for one that was not closed in order, and nothing is written beside
+    it. An error of the `with` block passes on, and what was appended before it stays. After an I/O error, or anything
+    but a KdumpError, the log is left as a broker leaves it that is killed. Raises RefusedError, NotAppendableError,
+    NameFormatError, OSError.
+    """
+    how = how or Opening()
+    site = _Site(os.path.abspath(path), how.create is not None)
+    with nullcontext() if how.force else holding(site.folder, site.like):
+        if site.log and not how.force:
+            check_not_growing(segment.log_path for segment in site.log.segments)
+        start = site.startup(how)
+        mark = take_clean_mark(site.log_dir) if site.log_dir else None
+        try:
+            writer = start(config)
+        except (KdumpError, OSError):
+            if mark is not None and not any(unfinished(site.path)):
+                put_clean_mark(site.folder, mark, like=site.like)
+            raise
+        try:
+            yield writer
+        except KdumpError:
+            site.finish(writer, mark)
+            raise
+        except BaseException:
+            _abandon(writer)
+            raise
+        site.finish(writer, mark)
+
+
+class _Site:
+    """Where a partition is: `log` None where there is nothing yet, `log_dir` None where it is in no log directory.
+
+    New files get the owner and mode of `like`.
+    """
+
+    def __init__(self, path: str, may_be_new: bool) -> None:
+        """Look at it. Raises NotAppendableError, NameFormatError, RefusedError, OSError."""
+        self.path = path
+        self.name = names.parse_partition_dir(os.path.basename(path), path)
+        if self.name.state != names.LIVE:
+            raise NotAppendableError(f"{path}: the name is not that of a partition in use, <topic>-<partition>")
+        self.folder = os.path.dirname(path)
+        self.log_dir = self.folder if is_log_directory(self.folder) else None
+        self.log = PartitionLog(path) if os.path.isdir(path) or not may_be_new else None
+        self.like = None
+        if self.log and self.log.segments:
+            self.like = os.stat(self.log.segments[-1].log_path)
+        elif self.log_dir:
+            with suppress(FileNotFoundError):
+                self.like = os.stat(os.path.join(self.folder, names.META_PROPERTIES))
+        for folder in (path if self.log else self.folder, self.log_dir):
+            if folder and not os.access(folder, os.W_OK | os.X_OK):
+                raise RefusedError(f"{folder}: nothing can be written here (permissions, or a read-only file system)")
+
+    def startup(self, how: Opening) -> Callable[[LogConfig | None], LogWriter]:
+        """What opens or makes the log, by what the log directory says now. Raises NotAppendableError, OSError."""
+        if how.create and not (self.log and self.log.segments):
+            return partial(
+                LogWriter.create,
+                self.path,
+                start_offset=how.create.start_offset,
+                topic_id=how.create.topic_id,
+                clock=how.clock,
+                like=self.like,
+            )
+        log = PartitionLog(self.path)
+        check_files(self.path, log)
+        clean, point, start = directory_state(LogDirectory(self.folder)).shutdown_of(log)
+        return partial(
+            open_log,
+            self.path,
+            clean=clean if how.clean is None else how.clean,
+            recovery_point=point if how.recovery_point is None else how.recovery_point,
+            log_start_offset=start if how.log_start_offset is None else how.log_start_offset,
+            clock=how.clock,
+            backup=how.backup,
+        )
+
+    def finish(self, writer: LogWriter, mark: bytes | None) -> None:
+        """Close the log and bring what is beside it up to date. Raises OSError, KdumpError."""
+        if writer.has_failed:
+            _abandon(writer)
+            return
+        if writer.is_open:
+            writer.close()
+        if self.log_dir:
+            note_offsets(self.log_dir, {(self.name.topic, self.name.partition): writer}, like=self.like)
+            if mark is not None:
+                put_clean_mark(self.log_dir, mark, like=self.like)
+
+
+def _abandon(writer: LogWriter) -> None:
+    """Leave the log as a broker leaves it that is killed."""
+    if writer.is_open:
+        with suppress(OSError):
+            writer.close(clean=False)

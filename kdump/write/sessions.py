@@ -1,0 +1,105 @@
+"""An idempotent or transactional producer, and what it sends to the partitions of one or several log directories.
+
+    producer = Producer(7, transactional=True)
+    producer.send(orders, [Message(b"value")])      # begins a transaction
+    producer.send(payments, [Message(b"value")])
+    producer.commit()                               # or abort(): a marker in both logs
+    producer.bump_epoch()
+
+Sequence numbers go on where the log has the producer's last batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kdump.formats.sequences import NO_SEQUENCE, increment_sequence
+from kdump.write.incoming import AppendInfo
+from kdump.write.log_writer import LogWriter
+from kdump.write.packing import Packing, pack
+from kdump.write.record_source import Message, RecordSource
+
+
+class Producer:
+    """A producer of one id; `epoch` is its producer epoch, `coordinator_epoch` that of its markers, None
+    for that of the last one in the log.
+
+    `partitions` are the logs in which its transaction is open.
+    """
+
+    def __init__(
+        self,
+        producer_id: int,
+        epoch: int = 0,
+        *,
+        transactional: bool = False,
+        coordinator_epoch: int | None = None,
+        packing: Packing | None = None,
+    ) -> None:
+        """`packing` says how batches are made; what it says of the producer itself is of no importance."""
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.transactional = transactional
+        self.coordinator_epoch = coordinator_epoch
+        self.packing = packing or Packing()
+        self.partitions: list[LogWriter] = []
+
+    def send(
+        self, log: LogWriter, records: Iterable[Message] | RecordSource, *, leader_epoch: int | None = None
+    ) -> list[AppendInfo]:
+        """Append records to a log, within a transaction if the producer is transactional.
+
+        Raises AppendError and the others of LogWriter.append_as_leader; the batches before the refused one stay.
+        """
+        packing = self.packing_for(log)
+        sent = []
+        for batch in pack(records, packing):
+            sent.append(log.append_as_leader(batch, leader_epoch))
+            if self.transactional and log not in self.partitions:
+                self.partitions.append(log)
+        return sent
+
+    def packing_for(self, log: LogWriter, base_sequence: int | None = None) -> Packing:
+        """How the producer packs what it sends to a log; its first sequence number is the one due unless given."""
+        return replace(
+            self.packing,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=self.next_sequence(log) if base_sequence is None else base_sequence,
+            transactional=self.transactional,
+        )
+
+    def next_sequence(self, log: LogWriter) -> int:
+        """The sequence number that is due in a log."""
+        known = log.states.producers.get(self.producer_id)
+        if known is None or known.epoch != self.epoch or known.last_sequence == NO_SEQUENCE:
+            return 0
+        return increment_sequence(known.last_sequence, 1)
+
+    def commit(self, *, timestamp: int | None = None) -> list[AppendInfo]:
+        """End the transaction in all of its partitions; `timestamp` (ms) is now unless given. Raises as `send`."""
+        return self._end(commit=True, timestamp=timestamp)
+
+    def abort(self, *, timestamp: int | None = None) -> list[AppendInfo]:
+        """Throw the transaction away in all of its partitions. Raises as `send`."""
+        return self._end(commit=False, timestamp=timestamp)
+
+    def bump_epoch(self) -> None:
+        """Begin the next producer epoch; sequence numbers begin anew, the one before is fenced."""
+        self.epoch += 1
+
+    def _end(self, *, commit: bool, timestamp: int | None) -> list[AppendInfo]:
+        markers = []
+        while self.partitions:
+            markers.append(
+                self.partitions[0].end_transaction(
+                    self.producer_id,
+                    self.epoch,
+                    commit=commit,
+                    coordinator_epoch=self.coordinator_epoch,
+                    timestamp=timestamp,
+                )
+            )
+            del self.partitions[0]
+        return markers

@@ -1,0 +1,222 @@
+"""A cleaning in place or into a copy: what is kept, undone, left alone; and killed at every step."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import kdump
+from kdump.clean.apply import check_output, clean_into, copy_directory_files, finish_interrupted
+from kdump.clean.cleaning import Cleaning, clean
+from kdump.clean.errors import CleaningError
+from kdump.formats import names
+from kdump.recovery.config import Startup
+from kdump.repair import journal
+from kdump.repair.apply import apply_plan
+from kdump.repair.kafka import plan_recovery
+from kdump.repair.locks import RefusedError
+from kdump.repair.undo import undo
+from tests.clean.building import (
+    CONFIG,
+    NOW,
+    batch,
+    build,
+    checkpoint_of,
+    clean_once,
+    contents,
+    files_of,
+    in_txn,
+    marker,
+    name,
+    state_of,
+)
+from tests.repair.test_crash import KILLED, Saboteur
+
+SEGMENTS = {
+    0: [batch(0, (b"a", b"1"), (b"b", b"1")), in_txn(2, 7, (b"c", b"1"))],
+    10: [marker(10, 7, commit=False), batch(11, (b"a", b"2"))],
+    20: [batch(20, (b"b", None), (b"d", b"1"))],
+    30: [batch(30, (b"e", b"1"))],
+}
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    """Three segments that make two groups, and the active one."""
+    return build(tmp_path / "logs", SEGMENTS, checkpoint=5)
+
+
+GROUPED = replace(CONFIG, segment_bytes=sum(map(len, SEGMENTS[0] + SEGMENTS[10])))
+"""With these settings the first two segments become one, and the third stays for itself."""
+
+
+def test_what_was_replaced_can_be_put_back(partition: Path) -> None:
+    before = files_of(partition)
+    cleaning = clean_once(partition, GROUPED, keep_old=True)
+    assert [len(group.segments) for group in cleaning.groups] == [2, 1]
+    assert checkpoint_of(partition) == 30
+    (folder,) = (partition / journal.BACKUP_FOLDER).iterdir()
+    assert (folder / "old" / name(10, "log")).read_bytes() == before[name(10, "log")]
+    after = files_of(partition)
+    for _ in range(2):  # once more does no harm
+        undo(str(folder))
+        assert files_of(partition) == before
+        assert checkpoint_of(partition) == 5
+    assert after != before
+
+
+def test_a_checkpoint_has_the_other_partitions_still(partition: Path) -> None:
+    checkpoint = partition.parent / names.CLEANER_CHECKPOINT
+    checkpoint.write_text("0\n3\nothers 1 77\nusers 0 5\nothers 0 66\n")
+    clean_once(partition)
+    assert checkpoint.read_text() == "0\n3\nothers 1 77\nusers 0 30\nothers 0 66\n"
+    checkpoint.unlink()
+    shutil.rmtree(partition)
+    clean_once(build(partition.parent / "again", SEGMENTS))
+    assert (partition.parent / "again" / names.CLEANER_CHECKPOINT).read_text() == "0\n1\nusers 0 30\n"
+
+
+def test_files_keep_owner_mode_and_the_last_segments_time(tmp_path: Path) -> None:
+    partition = build(tmp_path, SEGMENTS, modified={0: 5000, 10: 6000, 20: 7123})
+    os.chmod(partition / name(0, "log"), 0o640)
+    clean_once(partition)
+    for kind in ("log", "index", "timeindex"):
+        info = (partition / name(0, kind)).stat()
+        assert (info.st_mode & 0o777, info.st_mtime_ns) == (0o640, 7123 * 1_000_000), kind
+
+
+def test_a_copy_leaves_the_source_alone(partition: Path, tmp_path: Path) -> None:
+    before, beside = files_of(partition), files_of(partition.parent)
+    state = state_of(partition)
+    output = tmp_path / "out"
+    check_output(str(output))
+    cleaning = clean_into(state, lambda staging: clean(state, CONFIG, NOW, staging), str(output))
+    assert cleaning is not None
+    copy_directory_files(str(partition.parent), str(output), [cleaning])
+    assert (files_of(partition), files_of(partition.parent)) == (before, beside)
+    clean_once(partition)
+    assert files_of(output / "users-0") == files_of(partition)
+    assert checkpoint_of(output / "users-0") == 30
+    for file in sorted(files_of(partition)):
+        if file.endswith((".log", ".index", ".timeindex")):
+            assert (output / "users-0" / file).stat().st_mtime_ns == (partition / file).stat().st_mtime_ns, file
+    with pytest.raises(RefusedError, match="not empty"):
+        check_output(str(output))
+
+
+def test_a_copy_that_fails_is_removed(partition: Path, tmp_path: Path) -> None:
+    def fails(_: object) -> Cleaning:
+        raise RefusedError("no")
+
+    with pytest.raises(RefusedError):
+        clean_into(state_of(partition), fails, str(tmp_path / "out"))
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_what_is_not_due_is_copied_as_it_is(partition: Path, tmp_path: Path) -> None:
+    state = state_of(partition)
+    assert clean_into(state, None, str(tmp_path / "out")) is None
+    copy_directory_files(str(partition.parent), str(tmp_path / "out"), [state])
+    assert files_of(tmp_path / "out" / "users-0") == files_of(partition)
+    assert checkpoint_of(tmp_path / "out" / "users-0") == 5
+
+
+def test_a_failure_before_the_changes_leaves_nothing(partition: Path) -> None:
+    before = files_of(partition)
+    (partition / name(20, "log")).write_bytes(b"\xff" * 200)
+    with pytest.raises(CleaningError):
+        clean_once(partition)
+    (partition / name(20, "log")).write_bytes(before[name(20, "log")])
+    assert files_of(partition) == before
+    assert not (partition / journal.BACKUP_FOLDER).exists()
+
+
+# --- killed at every step
+
+
+def run(log_dir: Path, *, keep_old: bool) -> None:
+    """What one run does: finish an interrupted one, and clean what is due."""
+    partition = log_dir / "users-0"
+    finish_interrupted(str(log_dir), str(partition), keep_old=keep_old)
+    if state_of(partition, GROUPED).is_due(GROUPED):
+        clean_once(partition, GROUPED, keep_old=keep_old)
+
+
+def killed(log_dir: Path, at: int, *, keep_old: bool) -> bool:
+    """Clean in a child that is killed at change number `at`; whether it got that far."""
+    child = os.fork()
+    if child:
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code in (0, KILLED)
+        return code == KILLED
+    status = 1
+    try:
+        saboteur = Saboteur(at, None)
+        real_fsync = os.fsync
+
+        def fsync(descriptor: int) -> None:
+            saboteur.step()
+            real_fsync(descriptor)
+
+        os.fsync = fsync
+        sys.addaudithook(saboteur.audit)
+        run(log_dir, keep_old=keep_old)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def kill_points(log_dir: Path, scratch: Path, *, keep_old: bool) -> Iterator[Path]:
+    """A copy of the directory for every change, interrupted there."""
+    at, goes_on = 0, True
+    while goes_on:
+        at += 1
+        copy = scratch / f"killed-{at}"
+        shutil.copytree(log_dir, copy)
+        goes_on = killed(copy, at, keep_old=keep_old)
+        yield copy
+        shutil.rmtree(copy)
+
+
+def loaded(log_dir: Path) -> list[tuple[int, bytes | None, bytes | None]]:
+    """The records after a broker has started on a copy of the directory."""
+    copy = log_dir.parent / f"{log_dir.name}-started"
+    shutil.copytree(log_dir, copy, ignore=shutil.ignore_patterns(journal.BACKUP_FOLDER))
+    partition = copy / "users-0"
+    startup = Startup(NOW, clean=True, recovery_point=31, config=CONFIG.loading)
+    outcome, plan = plan_recovery(kdump.open_log(str(partition)), startup)
+    assert outcome.ok
+    assert not outcome.loss.has_data
+    assert plan is not None
+    apply_plan(plan, journal.new_folder(str(partition)), keep_old=False)
+    found = contents(partition)
+    shutil.rmtree(copy)
+    return found
+
+
+@pytest.mark.parametrize("keep_old", [True, False])
+def test_killed_anywhere_a_broker_loses_nothing_and_a_rerun_finishes(
+    partition: Path, tmp_path: Path, keep_old: bool
+) -> None:
+    log_dir = partition.parent
+    before = contents(partition)
+    done = tmp_path / "done"
+    shutil.copytree(log_dir, done)
+    run(done, keep_old=keep_old)
+    after, files = contents(done / "users-0"), files_of(done / "users-0")
+    assert after != before
+    count = 0
+    for copy in kill_points(log_dir, tmp_path, keep_old=keep_old):
+        count += 1
+        assert set(after) <= set(loaded(copy)) <= set(before), count
+        run(copy, keep_old=keep_old)
+        assert files_of(copy / "users-0") == files, count
+        assert checkpoint_of(copy / "users-0") == 30, count
+        assert keep_old or not (copy / "users-0" / journal.BACKUP_FOLDER).exists(), count
+    assert count > 30

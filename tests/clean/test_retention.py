@@ -1,0 +1,376 @@
+"""Which records and batches one pass keeps: keys, tombstones, horizons, producers, the end of the round."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kdump.clean.errors import CleaningError
+from kdump.formats.batch import DELETE_HORIZON, LOG_APPEND_TIME
+from kdump.formats.codecs import ZSTD, compress
+from kdump.formats.encode import NewRecord, encode_batch, encode_message, encode_wrapper
+from tests.clean.building import (
+    CONFIG,
+    DAY,
+    NOW,
+    batch,
+    batches_in,
+    build,
+    clean_once,
+    contents,
+    dry_run,
+    files_of,
+    in_txn,
+    marker,
+    name,
+    records_in,
+)
+
+A, B, C = b"a", b"b", b"c"
+HEAD = batch(100, (b"head", b"x"))  # of the active segment, which is never cleaned
+
+
+def offsets(partition: Path) -> list[int]:
+    """The offsets of all records."""
+    return [offset for offset, _, _ in contents(partition)]
+
+
+def test_the_newest_value_of_each_key_stays_and_offsets_do_not_change(tmp_path: Path) -> None:
+    partition = build(
+        tmp_path,
+        {
+            0: [batch(0, (A, b"1"), (B, b"1"), (A, b"2")), batch(3, (C, b"1"))],
+            4: [batch(4, (B, b"2"), (C, b"2")), batch(6, (b"d", b"1"))],
+            100: [HEAD],
+        },
+    )
+    cleaning = clean_once(partition)
+    assert contents(partition) == [
+        (2, A, b"2"),
+        (4, B, b"2"),
+        (5, C, b"2"),
+        (6, b"d", b"1"),
+        (100, b"head", b"x"),
+    ]
+    assert (cleaning.counts.superseded, cleaning.keys, cleaning.end_offset) == (3, 4, 100)
+    assert sorted(files_of(partition)) == sorted(
+        [name(0, "log"), name(0, "index"), name(0, "timeindex")]
+        + [name(100, kind) for kind in ("log", "index", "timeindex", "snapshot")]
+        + [name(101, "snapshot"), "partition.metadata", "leader-epoch-checkpoint"]
+    )
+
+
+def test_a_batch_of_which_all_stays_is_the_same_bytes(tmp_path: Path) -> None:
+    whole = batch(0, (A, b"1"), (B, b"1"), attributes=ZSTD)
+    partition = build(tmp_path, {0: [whole, batch(2, (C, b"1")), batch(3, (C, b"2"))], 100: [HEAD]})
+    clean_once(partition)
+    assert (partition / name(0, "log")).read_bytes() == whole + batch(3, (C, b"2"))
+
+
+def test_a_batch_written_anew_keeps_what_its_header_says(tmp_path: Path) -> None:
+    old = batch(
+        10,
+        (A, b"1"),
+        (B, b"1"),
+        (A, b"2"),
+        producer_id=7,
+        producer_epoch=3,
+        base_sequence=5,
+        leader_epoch=4,
+        attributes=ZSTD,
+    )
+    partition = build(tmp_path, {10: [old], 100: [HEAD]})
+    clean_once(partition)
+    found = batches_in(partition)[0]
+    assert (found.base_offset, found.last_offset, found.record_count) == (10, 12, 2)
+    assert (found.producer_id, found.producer_epoch, found.base_sequence, found.leader_epoch) == (7, 3, 5, 4)
+    assert (found.attributes, found.base_timestamp, found.max_timestamp) == (ZSTD, 1001, 1002)
+    assert [(record.offset, record.sequence, record.timestamp) for record in records_in(partition)[:2]] == [
+        (11, 6, 1001),
+        (12, 7, 1002),
+    ]
+
+
+def test_headers_stay(tmp_path: Path) -> None:
+    headers = ((b"h", b"1"), (b"h", None), (b"", b""))
+    old = encode_batch([NewRecord(0, 1, A, b"1"), NewRecord(1, 5, B, b"2", headers)])
+    partition = build(tmp_path, {0: [old, batch(2, (A, b"2"))], 100: [HEAD]})
+    clean_once(partition)
+    assert records_in(partition)[0].headers == headers
+
+
+def test_of_a_log_append_time_batch_the_append_time_stays(tmp_path: Path) -> None:
+    old = batch(0, (A, b"1"), (B, b"1"), attributes=LOG_APPEND_TIME, max_timestamp=5000)
+    partition = build(tmp_path, {0: [old, batch(2, (A, b"2"))], 100: [HEAD]})
+    clean_once(partition)
+    found = batches_in(partition)[0]
+    assert (found.attributes, found.base_timestamp, found.max_timestamp) == (LOG_APPEND_TIME, 5000, 5000)
+    assert records_in(partition)[0].timestamp == 5000
+
+
+# --- tombstones
+
+
+def test_a_tombstone_gets_a_horizon_when_it_is_first_cleaned(tmp_path: Path) -> None:
+    partition = build(tmp_path, {0: [batch(0, (A, b"1"), (A, None), (B, b"1"))], 100: [HEAD]})
+    cleaning = clean_once(partition)
+    assert contents(partition)[:2] == [(1, A, None), (2, B, b"1")]
+    found = batches_in(partition)[0]
+    assert found.delete_horizon == NOW + DAY
+    assert (found.base_timestamp, found.max_timestamp) == (NOW + DAY, 1002)
+    assert [record.timestamp for record in records_in(partition)[:2]] == [1001, 1002]
+    assert (cleaning.counts.tombstones, cleaning.counts.first_horizon) == (1, NOW + DAY)
+
+
+@pytest.mark.parametrize(("now", "stays"), [(NOW - 1, True), (NOW, False), (NOW + 1, False)])
+def test_the_horizons_boundary(tmp_path: Path, now: int, stays: bool) -> None:
+    old = batch(0, (A, None), (B, b"1"), attributes=DELETE_HORIZON, base_timestamp=NOW, max_timestamp=1001)
+    partition = build(tmp_path, {0: [old], 100: [HEAD]})
+    cleaning = clean_once(partition, now=now)
+    assert offsets(partition)[:-1] == ([0, 1] if stays else [1])
+    assert cleaning.counts.expired == (0 if stays else 1)
+    assert batches_in(partition)[0].delete_horizon == NOW  # what stays keeps the horizon that it had
+
+
+def test_a_horizon_is_only_set_where_a_tombstone_stays(tmp_path: Path) -> None:
+    partition = build(tmp_path, {0: [batch(0, (A, None), (B, b"1")), batch(2, (A, b"2"))], 100: [HEAD]})
+    clean_once(partition)
+    assert [found.delete_horizon for found in batches_in(partition)] == [None, None, None]
+
+
+def test_a_batch_of_tombstones_that_are_due_is_gone(tmp_path: Path) -> None:
+    old = batch(0, (A, None), attributes=DELETE_HORIZON, base_timestamp=NOW, max_timestamp=1000)
+    partition = build(tmp_path, {0: [old, batch(1, (B, b"1"))], 100: [HEAD]})
+    clean_once(partition)
+    assert [found.base_offset for found in batches_in(partition)] == [1, 100]
+
+
+def test_tombstones_of_old_formats_go_with_the_segments_time(tmp_path: Path) -> None:
+    old = [encode_message(NewRecord(0, 1000, A, None), 1), encode_message(NewRecord(1, 1000, B, b"1"), 1)]
+    segments = {0: old, 2: [encode_message(NewRecord(2, 1000, C, b"1"), 1)], 3: [batch(3, (C, b"2"))], 100: [HEAD]}
+    config = replace(CONFIG, converts_legacy=False, delete_retention_ms=500)
+    times = {0: 4500, 2: 5000, 3: 5000}
+    partition = build(tmp_path / "same", segments, checkpoint=3, modified=times, config=config)
+    clean_once(partition, config)
+    assert offsets(partition) == [1, 3, 100]  # 4500 is not behind 5000 - 500
+    partition = build(tmp_path / "later", segments, checkpoint=3, modified=times | {0: 4501}, config=config)
+    clean_once(partition, config)
+    assert offsets(partition) == [0, 1, 3, 100]
+    partition = build(tmp_path / "never cleaned", segments, modified=times, config=config)
+    clean_once(partition, config)
+    assert offsets(partition) == [0, 1, 3, 100]
+
+
+# --- what stays although nothing is in it
+
+
+def test_the_last_batch_of_the_round_stays_without_records(tmp_path: Path) -> None:
+    nothing = batch(5, (None, b"1"), (None, b"2"), attributes=ZSTD)
+    partition = build(tmp_path, {0: [batch(0, (A, b"1")), batch(3, (None, b"1")), nothing], 7: [HEAD]})
+    cleaning = clean_once(partition)
+    assert [(found.base_offset, found.last_offset, found.record_count) for found in batches_in(partition)] == [
+        (0, 0, 1),
+        (5, 6, 0),
+        (100, 100, 1),
+    ]
+    assert (cleaning.counts.emptied, cleaning.counts.batches_after) == (1, 2)
+
+
+def test_only_if_it_reaches_the_end_of_what_can_be_cleaned(tmp_path: Path) -> None:
+    partition = build(tmp_path, {0: [batch(0, (A, b"1")), batch(5, (None, b"1"), (None, b"2"))], 8: [HEAD]})
+    clean_once(partition)
+    assert [found.base_offset for found in batches_in(partition)] == [0, 100]
+
+
+def test_an_empty_last_batch_keeps_header_and_offsets(tmp_path: Path) -> None:
+    last = batch(
+        8,
+        (A, None),
+        (B, None),
+        attributes=DELETE_HORIZON | ZSTD,
+        base_timestamp=NOW,
+        max_timestamp=1001,
+        producer_id=5,
+        producer_epoch=1,
+        base_sequence=3,
+        leader_epoch=2,
+    )
+    later = batch(10, (C, b"2"), producer_id=5, producer_epoch=1, base_sequence=5)
+    partition = build(tmp_path, {0: [batch(0, (C, b"1")), last], 10: [later]})
+    cleaning = clean_once(partition)
+    found = batches_in(partition)[1]
+    assert (found.size, found.record_count, found.base_offset, found.last_offset) == (61, 0, 8, 9)
+    assert (found.attributes, found.base_timestamp, found.max_timestamp) == (0, -1, 1001)
+    assert (found.producer_id, found.producer_epoch, found.base_sequence, found.leader_epoch) == (5, 1, 3, 2)
+    assert (cleaning.counts.emptied, cleaning.counts.expired) == (1, 2)
+    assert found.valid
+
+
+def test_in_the_next_round_it_is_no_longer_the_last_and_goes(tmp_path: Path) -> None:
+    empty = batch(8, attributes=0, base_offset=8, last_offset=9, base_timestamp=-1, max_timestamp=1001)
+    partition = build(
+        tmp_path, {0: [batch(0, (C, b"1")), empty], 10: [batch(10, (A, b"1"))], 100: [HEAD]}, checkpoint=10
+    )
+    clean_once(partition)
+    assert [found.base_offset for found in batches_in(partition)] == [0, 10, 100]
+
+
+def test_the_last_batch_of_an_active_producer_stays_without_records(tmp_path: Path) -> None:
+    first = batch(0, (A, b"1"), producer_id=7, producer_epoch=0, base_sequence=0, timestamp=NOW)
+    last = batch(1, (A, b"2"), (B, b"1"), producer_id=7, producer_epoch=0, base_sequence=1, timestamp=NOW)
+    others = batch(3, (A, b"3"), (B, b"2"))
+    partition = build(tmp_path, {0: [first, last, others], 100: [HEAD]})
+    clean_once(partition)
+    assert [(found.base_offset, found.record_count) for found in batches_in(partition)] == [(1, 0), (3, 2), (100, 1)]
+    expired = build(tmp_path / "expired", {0: [first, last, others], 100: [HEAD]})
+    clean_once(expired, now=NOW + DAY + 1000)
+    assert [found.base_offset for found in batches_in(expired)] == [3, 100]
+
+
+def test_of_old_formats_an_empty_batch_cannot_stay(tmp_path: Path) -> None:
+    config = replace(CONFIG, converts_legacy=False, delete_retention_ms=0)
+    old = [encode_message(NewRecord(0, 1000, A, b"1"), 1), encode_message(NewRecord(1, 1000, B, None), 1)]
+    segments = {0: old, 2: [batch(2, (C, b"1"))]}
+    partition = build(tmp_path, segments, checkpoint=1, modified={0: 0}, config=config)
+    before = files_of(partition)
+    with pytest.raises(CleaningError, match="Empty batches are only supported for magic v2 and above"):
+        clean_once(partition, config)
+    assert files_of(partition) == before
+    assert not (tmp_path / ".kdump-backup").exists()
+
+
+# --- key-less records, records beyond the map
+
+
+def test_records_without_a_key_go_but_an_empty_key_is_one(tmp_path: Path) -> None:
+    partition = build(tmp_path, {0: [batch(0, (None, b"1"), (b"", b"1"), (None, b"2"), (A, b"1"))], 100: [HEAD]})
+    cleaning = clean_once(partition)
+    assert offsets(partition) == [1, 3, 100]
+    assert (cleaning.counts.keyless, cleaning.counts.first_keyless) == (2, 0)
+
+
+def test_records_beyond_the_end_of_the_map_stay(tmp_path: Path) -> None:
+    config = replace(CONFIG, map_bytes=24 * 2, load_factor=1.0)
+    first = batch(0, (A, b"1"), (A, b"2"), (B, b"1"), (C, b"1"), (None, b"1"), (A, b"3"))
+    second = batch(6, (A, b"4"), (None, b"2"))
+    partition = build(tmp_path, {0: [first, second], 100: [HEAD]})
+    cleaning = clean_once(partition, config)
+    # A and B fill the map; the record with C is met then, so the pass ends before it
+    assert (cleaning.is_full, cleaning.keys, cleaning.end_offset) == (True, 2, 3)
+    assert offsets(partition) == [1, 2, 3, 4, 5, 6, 7, 100]
+    assert dry_run(partition, config).end_offset > 3
+
+
+def test_a_full_map_ends_even_at_a_key_that_it_has(tmp_path: Path) -> None:
+    config = replace(CONFIG, map_bytes=24 * 2, load_factor=1.0)
+    partition = build(tmp_path, {0: [batch(0, (A, b"1"), (B, b"1"), (A, b"2"))], 100: [HEAD]})
+    cleaning = clean_once(partition, config)
+    assert (cleaning.is_full, cleaning.end_offset) == (True, 2)
+    assert offsets(partition) == [0, 1, 2, 100]
+
+
+def test_passes_go_on_until_all_is_clean(tmp_path: Path) -> None:
+    config = replace(CONFIG, map_bytes=24 * 3, load_factor=1.0)
+    batches = [batch(at, (b"%d" % (at % 7), b"%d" % at)) for at in range(40)]
+    partition = build(tmp_path, {0: batches[:20], 20: batches[20:], 100: [HEAD]})
+    passes = 0
+    while clean_once(partition, config).is_full:
+        passes += 1
+        assert passes < 30
+    assert offsets(partition) == [33, 34, 35, 36, 37, 38, 39, 100]
+    assert passes > 3
+
+
+def test_exact_keys_give_the_same_and_need_more_memory(tmp_path: Path) -> None:
+    batches = [batch(at, (b"%d" % (at % 7), b"%d" % at)) for at in range(40)]
+    partition = build(tmp_path, {0: batches, 100: [HEAD]})
+    assert dry_run(partition, exact=True).counts == dry_run(partition).counts
+    small = replace(CONFIG, map_bytes=400)
+    assert (dry_run(partition, small, exact=True).keys, dry_run(partition, small).keys) == (2, 7)
+
+
+# --- old formats
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_wrapper_keeps_its_format(tmp_path: Path, magic: int) -> None:
+    records = [NewRecord(at, 1000 + at if magic else -1, b"%d" % (at % 2), b"v%d" % at) for at in range(4)]
+    partition = build(tmp_path, {0: [encode_wrapper(records, magic, 1)], 100: [HEAD]})
+    clean_once(partition, replace(CONFIG, converts_legacy=False))
+    assert batches_in(partition)[0].magic == magic
+    assert contents(partition)[:2] == [(2, b"0", b"v2"), (3, b"1", b"v3")]
+    assert (partition / name(0, "log")).read_bytes() == encode_wrapper(records[2:], magic, 1)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_or_becomes_a_batch_of_its_own_in_v2(tmp_path: Path, magic: int) -> None:
+    records = [NewRecord(at, 1000 + at if magic else -1, b"%d" % (at % 2), b"v%d" % at) for at in range(4)]
+    records[3] = records[3]._replace(value=None)
+    alone = encode_message(NewRecord(4, 1004 if magic else -1, A, b"1"), magic)
+    partition = build(tmp_path, {0: [encode_wrapper(records, magic, 1), alone], 100: [HEAD]})
+    cleaning = clean_once(partition)
+    first, second, _ = batches_in(partition)
+    assert (first.magic, first.base_offset, first.last_offset, first.codec) == (2, 2, 3, "gzip")
+    assert (first.leader_epoch, first.delete_horizon) == (-1, NOW + DAY)
+    assert (second.magic, second.base_offset, second.last_offset, second.codec) == (2, 4, 4, "none")
+    assert second.max_timestamp == (1004 if magic else -1)
+    assert [record.timestamp for record in records_in(partition)[:3]] == ([1002, 1003, 1004] if magic else [-1] * 3)
+    assert cleaning.counts.converted == 2
+
+
+def test_a_wrapper_of_messages_of_another_format_is_written_anew(tmp_path: Path) -> None:
+    inner = b"".join(encode_message(NewRecord(at, -1, b"%d" % at, b"v"), 0) for at in range(2))
+    wrapper = encode_message(NewRecord(1, 1000, None, compress(1, inner, magic=1)), 1, 1)
+    partition = build(tmp_path, {0: [wrapper], 100: [HEAD]})
+    clean_once(partition, replace(CONFIG, converts_legacy=False))
+    expected = [NewRecord(at, -1, b"%d" % at, b"v") for at in range(2)]
+    assert (partition / name(0, "log")).read_bytes() == encode_wrapper(expected, 1, 1)
+
+
+# --- transactions
+
+
+def test_records_of_aborted_transactions_go_and_their_markers_stay_at_first(tmp_path: Path) -> None:
+    segments = {
+        0: [in_txn(0, 7, (A, b"1")), in_txn(1, 8, (B, b"1")), marker(2, 7, commit=False), marker(3, 8)],
+        4: [batch(4, (C, b"1")), batch(5, (C, b"2"))],
+        100: [HEAD],
+    }
+    partition = build(tmp_path, segments, now=NOW + 2 * DAY)
+    cleaning = clean_once(partition, now=NOW + 2 * DAY)
+    found = [(found.base_offset, found.is_control, found.record_count) for found in batches_in(partition)]
+    assert found == [(1, False, 1), (2, True, 1), (3, True, 1), (5, False, 1), (100, False, 1)]
+    assert cleaning.counts.aborted == 1
+    assert (partition / name(0, "txnindex")).stat().st_size == 34
+
+
+def test_a_marker_of_nothing_gets_a_horizon_and_goes_when_that_is_reached(tmp_path: Path) -> None:
+    later = NOW + 2 * DAY
+    segments = {0: [marker(0, 7, commit=False), batch(1, (A, b"1"))], 2: [batch(2, (B, b"1"))], 100: [HEAD]}
+    partition = build(tmp_path, segments, now=later)
+    clean_once(partition, now=later)
+    first = batches_in(partition)[0]
+    assert (first.is_control, first.delete_horizon, first.record_count) == (True, later + DAY, 1)
+    assert records_in(partition)[0].timestamp == 1000
+    before = build(tmp_path / "before", {0: [(partition / name(0, "log")).read_bytes()], 100: [HEAD]}, now=later)
+    clean_once(before, now=later + DAY - 1)
+    assert batches_in(before)[0].is_control
+    cleaning = clean_once(
+        build(tmp_path / "at", {0: [(partition / name(0, "log")).read_bytes()], 100: [HEAD]}, now=later),
+        now=later + DAY,
+    )
+    assert cleaning.counts.markers == 1
+
+
+def test_an_aborted_value_does_not_supersede_a_committed_one(tmp_path: Path) -> None:
+    segments = {
+        0: [batch(0, (A, b"good")), in_txn(1, 7, (A, b"bad")), marker(2, 7, commit=False)],
+        3: [batch(3, (B, b"1"))],
+        100: [HEAD],
+    }
+    partition = build(tmp_path, segments)
+    clean_once(partition)
+    values = [(record.offset, record.value) for record in records_in(partition) if record.key == A]
+    assert values == [(0, b"good")]

@@ -1,0 +1,204 @@
+"""What may be cleaned, how dirty it is, what bounds the cleaner, and when it is due."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kdump.clean.config import CleanerConfig, cleaner_config, not_compacted
+from kdump.clean.errors import CleaningError
+from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit
+from kdump.recovery.config import ConfigError, TopicConfig
+from tests.clean.building import CONFIG, NOW, batch, build, clean_once, in_txn, marker, name, state_of
+
+PAIR = (b"a", b"1")
+SEGMENTS = {0: [batch(0, PAIR, timestamp=10)], 10: [batch(10, PAIR, timestamp=20)], 20: [batch(20, PAIR, timestamp=30)]}
+
+
+def test_without_a_checkpoint_all_but_the_active_segment_is_dirty(tmp_path: Path) -> None:
+    state = state_of(build(tmp_path, SEGMENTS))
+    assert (state.first_dirty_offset, state.first_uncleanable_offset) == (0, 20)
+    assert (state.log_start_offset, state.log_end_offset, state.high_watermark) == (0, 21, 21)
+    assert state.limits == (Limit(ACTIVE, 20),)
+    assert (state.clean_size, state.dirty_ratio) == (0, 1.0)
+    assert not state.is_watermark_known
+
+
+def test_the_dirty_ratio_counts_whole_segments(tmp_path: Path) -> None:
+    state = state_of(build(tmp_path, SEGMENTS, checkpoint=10))
+    size = len(batch(0, PAIR))
+    assert (state.clean_size, state.cleanable_size, state.dirty_ratio) == (size, size, 0.5)
+    within = state_of(build(tmp_path / "within", SEGMENTS, checkpoint=5))
+    assert (within.clean_size, within.cleanable_size) == (size, 2 * size)  # the first segment counts as both
+    assert [state.is_due(replace(CONFIG, min_cleanable_ratio=ratio)) for ratio in (0.49, 0.5)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "start", "words"), [(30, 0, "behind the log end"), (5, 10, "before the log st")]
+)
+def test_a_checkpoint_outside_the_log_does_not_count(tmp_path: Path, checkpoint: int, start: int, words: str) -> None:
+    partition = build(tmp_path, SEGMENTS, checkpoint=checkpoint)
+    (tmp_path / "log-start-offset-checkpoint").write_text(f"0\n1\nusers 0 {start}\n")
+    state = state_of(partition)
+    assert (state.first_dirty_offset, state.checkpoint) == (start, checkpoint)
+    assert words in state.reset
+
+
+def test_nothing_at_or_behind_the_high_watermark(tmp_path: Path) -> None:
+    state = state_of(build(tmp_path, SEGMENTS, high_watermark=15))
+    assert (state.last_stable_offset, state.first_uncleanable_offset) == (15, 10)
+    assert state.limits == (Limit(HIGH_WATERMARK, 15), Limit(ACTIVE, 20))
+    assert state.is_watermark_known
+    beyond = state_of(build(tmp_path / "beyond", SEGMENTS, high_watermark=99))
+    assert (beyond.high_watermark, beyond.first_uncleanable_offset) == (21, 20)
+
+
+def test_nothing_of_an_open_transaction(tmp_path: Path) -> None:
+    segments = {
+        0: [batch(0, PAIR)],
+        10: [in_txn(10, 7, PAIR)],
+        20: [marker(20, 7), in_txn(21, 8, PAIR)],
+        30: [batch(30, PAIR)],
+    }
+    state = state_of(build(tmp_path, segments))
+    assert (state.last_stable_offset, state.first_uncleanable_offset) == (21, 20)
+    assert state.limits == (Limit(TRANSACTION, 21, 8), Limit(ACTIVE, 30))
+
+
+def test_nothing_younger_than_the_lag(tmp_path: Path) -> None:
+    partition = build(tmp_path, SEGMENTS)
+    state = state_of(partition, replace(CONFIG, min_compaction_lag_ms=100), 120)
+    assert state.limits == (Limit(ACTIVE, 20),)  # a timestamp of 20 is just not behind 120 - 100
+    state = state_of(partition, replace(CONFIG, min_compaction_lag_ms=100), 119)
+    assert (state.first_uncleanable_offset, state.limits[0]) == (10, Limit(LAG, 10, until=120))
+
+
+def test_without_a_time_index_the_files_time_counts(tmp_path: Path) -> None:
+    partition = build(tmp_path, SEGMENTS, modified={0: 500})
+    (partition / name(0, "timeindex")).write_bytes(b"")
+    state = state_of(partition, replace(CONFIG, min_compaction_lag_ms=100), 550)
+    assert state.limits[0] == Limit(LAG, 0, until=600)
+
+
+def test_the_longest_lag_makes_it_due_whatever_the_ratio(tmp_path: Path) -> None:
+    config = replace(CONFIG, min_cleanable_ratio=1.0, max_compaction_lag_ms=1000)
+    partition = build(tmp_path, SEGMENTS)
+    assert not state_of(partition, config, 1010).is_due(config)
+    state = state_of(partition, config, 1011)
+    assert state.is_due(config)
+    assert state.overdue_since == 1010
+
+
+def test_an_empty_log_is_not_due(tmp_path: Path) -> None:
+    state = state_of(build(tmp_path, {0: []}))
+    assert (state.dirty_ratio, state.is_due(CONFIG)) == (0.0, False)
+
+
+def test_after_a_pass_it_is_no_longer_due(tmp_path: Path) -> None:
+    partition = build(tmp_path, SEGMENTS)
+    clean_once(partition)
+    assert not state_of(partition).is_due(CONFIG)
+
+
+def test_leftovers_of_a_swap_are_not_passed_over(tmp_path: Path) -> None:
+    partition = build(tmp_path, SEGMENTS)
+    os.rename(partition / name(0, "index"), partition / name(0, "index.swap"))
+    with pytest.raises(CleaningError, match=r"index\.swap: left behind"):
+        state_of(partition)
+
+
+def test_damage_is_not_written_anew(tmp_path: Path) -> None:
+    partition = build(tmp_path, SEGMENTS)
+    data = bytearray((partition / name(10, "log")).read_bytes())
+    data[-1] ^= 1
+    (partition / name(10, "log")).write_bytes(data)
+    before = (partition / name(0, "log")).read_bytes()
+    with pytest.raises(CleaningError, match=r"00010\.log at byte 0: the CRC of the batch"):
+        clean_once(partition)
+    assert (partition / name(0, "log")).read_bytes() == before
+
+
+# --- settings
+
+
+def test_settings_are_those_of_the_topic_before_the_servers() -> None:
+    config = cleaner_config(
+        {
+            "log.cleanup.policy": "delete",
+            "cleanup.policy": "compact,delete",
+            "log.cleaner.min.cleanable.ratio": "0.2",
+            "min.cleanable.dirty.ratio": "0.3",
+            "log.segment.bytes": "1000",
+            "message.max.bytes": "777",
+            "log.index.interval.bytes": "5",
+            "unknown": "x",
+        }
+    )
+    assert config.policies == {"compact", "delete"}
+    assert config.default_policies == {"delete"}
+    assert (config.min_cleanable_ratio, config.segment_bytes) == (0.3, 1000)
+    assert (config.max_message_bytes, config.broker_message_bytes) == (777, 777)
+    assert config.loading == TopicConfig(index_interval_bytes=5)
+
+
+def test_threads_share_memory_and_buffers() -> None:
+    config = cleaner_config(
+        {
+            "log.cleaner.threads": "2",
+            "log.cleaner.io.buffer.size": "4000",
+            "log.cleaner.dedupe.buffer.size": "4800",
+            "log.cleaner.io.buffer.load.factor": "0.75",
+        }
+    )
+    assert (config.buffer_bytes, config.map_bytes, config.map_slots, config.map_keys) == (1000, 2400, 100, 75)
+    default = CleanerConfig()
+    assert (default.map_slots, default.map_keys, default.buffer_bytes) == (5592405, 5033164, 262144)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("cleanup.policy", "shred"),
+        ("min.cleanable.dirty.ratio", "1.5"),
+        ("min.cleanable.dirty.ratio", "half"),
+        ("delete.retention.ms", "-1"),
+        ("segment.bytes", "13"),
+        ("log.cleaner.dedupe.buffer.size", "23"),
+        ("log.cleaner.dedupe.buffer.size", "25"),
+        ("log.cleaner.io.buffer.size", "33"),
+    ],
+)
+def test_settings_that_kafka_would_not_take(key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        cleaner_config({key: value})
+
+
+@pytest.mark.parametrize(
+    ("properties", "topic", "was_cleaned", "is_named", "why"),
+    [
+        ({}, "t", False, False, "nothing says"),
+        ({}, "t", False, True, ""),
+        ({}, "t", True, False, ""),
+        ({}, "__consumer_offsets", False, False, ""),
+        ({"cleanup.policy": "delete"}, "__consumer_offsets", False, False, ""),
+        ({"cleanup.policy": "delete"}, "t", True, True, "cleanup.policy is delete"),
+        ({"cleanup.policy": "compact"}, "t", False, False, ""),
+        ({"log.cleanup.policy": "delete"}, "t", False, True, "log.cleanup.policy is delete"),
+        ({"log.cleanup.policy": "delete"}, "t", True, False, ""),
+        ({"log.cleanup.policy": "compact"}, "t", False, False, ""),
+    ],
+)
+def test_which_partitions_are_for_the_cleaner(
+    properties: dict[str, str], topic: str, was_cleaned: bool, is_named: bool, why: str
+) -> None:
+    found = not_compacted(cleaner_config(properties), topic, was_cleaned=was_cleaned, is_named=is_named)
+    assert found.startswith(why)
+    assert bool(found) == bool(why)
+
+
+def test_the_state_depends_on_the_clock_for_nothing_else(tmp_path: Path) -> None:
+    partition = build(tmp_path, SEGMENTS)
+    assert state_of(partition, now=NOW).limits == state_of(partition, now=10 * NOW).limits

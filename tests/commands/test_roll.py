@@ -1,0 +1,80 @@
+"""`kdump roll`: a new segment at the end of a log, and nothing where there is one already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kdump.formats import names
+from kdump.write.config import LogConfig
+from kdump.write.log_dir import LogDirWriter, read_offsets
+from tests.commands.test_ls import Run
+from tests.write.building import Clock, files, messages
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setattr("kdump.repair.locks.GROWTH_WATCH_SECONDS", 0)
+    return Run(capfdbinary, monkeypatch)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A log directory with two partitions, closed in order."""
+    with LogDirWriter(str(tmp_path / "data"), clock=Clock(), durable=False) as log_dir:
+        for partition in range(2):
+            log_dir.create_log("orders", partition, LogConfig()).append(messages(3 + partition))
+    return tmp_path / "data"
+
+
+def test_rolled_once(run: Run, data: Path) -> None:
+    assert run("roll", data / "orders-0", data / "orders-1") == 0
+    assert run.lines == [
+        f"orders-0: {3:020}.log begins at offset 3",
+        f"orders-1: {4:020}.log begins at offset 4",
+    ]
+    found = files(data)
+    assert (found[f"orders-0/{3:020}.log"], found[f"orders-0/{3:020}.index"]) == (b"", b"")
+    assert read_offsets(str(data), names.RECOVERY_POINT_CHECKPOINT) == {("orders", 0): 3, ("orders", 1): 4}
+    assert run("roll", data / "orders-0") == 0
+    assert run.lines == ["orders-0: the last segment is empty, so there is nothing to roll"]
+    assert files(data) == found
+
+
+def test_preallocated(run: Run, data: Path) -> None:
+    """The file is cut to its size again when the log is closed in order."""
+    settings = ("--topic-config", "preallocate=true", "--topic-config", "segment.bytes=100000")
+    assert run("roll", data / "orders-0", *settings) == 0
+    assert (data / "orders-0" / f"{3:020}.log").stat().st_size == 0
+
+
+def test_one_of_several_is_refused(run: Run, data: Path) -> None:
+    path = data / "orders-0" / f"{0:020}.log"
+    path.write_bytes(path.read_bytes() + b"x")
+    before = files(data / "orders-0")
+    assert run("roll", data / "orders-0", data / "orders-1") == 4
+    assert "orders-0" in run.err
+    assert "mend it first, with kdump repair" in run.err
+    assert run.lines == [f"orders-1: {4:020}.log begins at offset 4"]
+    assert files(data / "orders-0") == before
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "complaint"),
+    [("orders", 2, "expected a partition directory"), ("nowhere-0", 3, "No such file or directory")],
+)
+def test_not_there(path: str, code: int, complaint: str, run: Run, data: Path) -> None:
+    assert run("roll", data / path) == code
+    assert complaint in run.err
+    assert "Traceback" not in run.err
+
+
+def test_locked(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kdump.repair.locks._holder", lambda descriptor: "another process")
+    (data / names.LOCK).touch()
+    before = files(data)
+    assert run("roll", data / "orders-0") == 4
+    assert "holds this lock" in run.err
+    assert files(data) == before
+    assert run("roll", data / "orders-0", "--force", "orders-0") == 0

@@ -1,0 +1,50 @@
+"""A survey of a column: its smallest and largest number, where it falls, and what stands in it twice in a row."""
+
+from __future__ import annotations
+
+from array import array
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdump.kernels import portable
+from tests.kernels.reading import KERNELS, NATIVE, only_native
+
+INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ([7], (7, 7, 0, -1, 0)),
+        ([1, 2, 3], (1, 3, 0, -1, 0)),
+        ([1, 1, 2, 2], (1, 2, 0, -1, 2)),
+        ([5, 3, 4, 4, -9], (-9, 5, 2, 1, 1)),
+        ([-(1 << 63), (1 << 63) - 1], (-(1 << 63), (1 << 63) - 1, 0, -1, 0)),
+        ([(1 << 63) - 1, -(1 << 63)], (-(1 << 63), (1 << 63) - 1, 1, 1, 0)),
+    ],
+)
+def test_a_column(kernel: ModuleType, numbers: list[int], expected: tuple[int, ...]) -> None:
+    assert kernel.survey(array("q", numbers)) == expected
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_an_empty_column(kernel: ModuleType) -> None:
+    with pytest.raises(ValueError, match="the column is empty"):
+        kernel.survey(array("q"))
+
+
+@only_native
+@given(numbers=st.lists(st.one_of(INT64, st.integers(0, 3)), min_size=1))
+def test_both_kernels_say_the_same(numbers: list[int]) -> None:
+    column = array("q", numbers)
+    assert NATIVE.survey(column) == portable.survey(column)
+
+
+@only_native
+def test_a_column_of_other_numbers_is_refused() -> None:
+    with pytest.raises(ValueError, match="64-bit"):
+        NATIVE.survey(array("b", [1]))

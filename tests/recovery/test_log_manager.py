@@ -1,0 +1,127 @@
+"""What a broker makes of a log directory as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kdump.formats import names
+from kdump.formats.names import PartitionDirName, parse_partition_dir
+from kdump.recovery.log_manager import DirectoryState, directory_state, duplicate_failures, fate_of
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.partition_log import PartitionLog
+from tests.recovery.building import file, make_log
+
+UNIQUE = "0123456789abcdef" * 2
+META = "version=1\nnode.id=3\ncluster.id=abc\n"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A log directory with checkpoints."""
+    folder = tmp_path / "data"
+    make_log(folder, {file(0, "log"): b""}, "orders-0")
+    (folder / names.META_PROPERTIES).write_text(META)
+    (folder / names.RECOVERY_POINT_CHECKPOINT).write_text("0\n1\norders 0 5\n")
+    (folder / names.LOG_START_CHECKPOINT).write_text("0\n1\norders 0 2\n")
+    (folder / names.REPLICATION_CHECKPOINT).write_text("0\n1\norders 0 4\n")
+    return folder
+
+
+def state_of(folder: Path) -> DirectoryState:
+    return directory_state(LogDirectory(str(folder)))
+
+
+def test_the_checkpoints_of_a_partition(data: Path) -> None:
+    log = PartitionLog(str(data / "orders-0"))
+    other = make_log(data, {}, "orders-1")
+    state = state_of(data)
+    assert (state.broker, state.failures, state.warnings) == (("abc", 3), (), ())
+    assert state.shutdown_of(log) == (False, 5, 2)
+    assert state.high_watermark_of(log) == 4
+    assert state.shutdown_of(other) == (False, 0, 0)
+    assert state.high_watermark_of(other) is None
+    (data / names.CLEAN_SHUTDOWN).touch()
+    assert state_of(data).shutdown_of(log) == (True, 5, 2)
+
+
+def test_the_cluster_metadata_log_trusts_neither_marker_nor_checkpoints(data: Path) -> None:
+    log = make_log(data, {}, names.CLUSTER_METADATA_DIR)
+    (data / names.CLEAN_SHUTDOWN).touch()
+    (data / names.RECOVERY_POINT_CHECKPOINT).write_text("0\n1\n__cluster_metadata 0 5\n")
+    assert state_of(data).shutdown_of(log) == (False, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "consequence"),
+    [
+        (names.RECOVERY_POINT_CHECKPOINT, "every segment is checked"),
+        (names.LOG_START_CHECKPOINT, "deleted records whose segments are still there come back"),
+        (names.REPLICATION_CHECKPOINT, "every high watermark starts at 0"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_read_counts_as_empty(data: Path, name: str, consequence: str) -> None:
+    (data / name).write_text("0\n1\norders zero\n")
+    state = state_of(data)
+    (warning,) = state.warnings
+    assert f"{data / name}" in warning
+    assert consequence in warning
+    log = PartitionLog(str(data / "orders-0"))
+    assert 0 in (*state.shutdown_of(log)[1:], state.high_watermark_of(log) or 0)
+
+
+def test_directories_that_are_no_partitions(data: Path) -> None:
+    for name in ("lost+found", "orders-x", f"orders-1.{UNIQUE}-gone", names.REMOTE_LOG_INDEX_CACHE_DIR):
+        (data / name).mkdir()
+    failures = state_of(data).failures
+    assert [failure.file for failure in failures] == ["lost+found", f"orders-1.{UNIQUE}-gone", "orders-x"]
+    assert not any(failure.offline for failure in failures)
+    assert "'lost+found' is not in the form of topic-partition" in failures[0].text
+
+
+def test_meta_properties_that_are_missing_or_broken(data: Path) -> None:
+    (data / names.META_PROPERTIES).write_text("version=1\nnode.id=x\n")
+    (failure,) = state_of(data).failures
+    assert (failure.file, failure.offline) == (names.META_PROPERTIES, True)
+    (data / names.META_PROPERTIES).unlink()
+    (warning,) = state_of(data).warnings
+    assert "not formatted" in warning
+
+
+def test_what_becomes_of_a_partition_by_its_name(data: Path) -> None:
+    fates = {}
+    for name in ("a-0", f"a-0.{UNIQUE}-delete", f"a-0.{UNIQUE}-stray", f"a-0.{UNIQUE}-future", "no partition"):
+        fates[name.rpartition("-")[2]] = fate_of(make_log(data, {}, name))
+    assert fates["0"] is None
+    assert fates["no partition"] is None
+    assert "file.delete.delay.ms" in (fates["delete"] or "")
+    assert "operator removes it" in (fates["stray"] or "")
+    assert "move between log directories" in (fates["future"] or "")
+
+
+def place(path: str, broker: int = 1) -> tuple[tuple[str, int], str, PartitionDirName]:
+    return ("abc", broker), path, parse_partition_dir(path.rpartition("/")[2])
+
+
+def test_a_partition_in_two_directories_of_a_broker() -> None:
+    (failure,) = duplicate_failures([place("/a/orders-0"), place("/a/orders-1"), place("/b/orders-0")])
+    assert not failure.offline
+    assert "orders-0 are found in both /a/orders-0 and /b/orders-0" in failure.text
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        place("/a/./orders-0"),
+        place("/b/orders-0", broker=2),
+        *(place(f"/b/orders-0.{UNIQUE}-{state}") for state in ("delete", "stray", "future")),
+    ],
+)
+def test_no_duplicates(other: tuple[tuple[str, int], str, PartitionDirName]) -> None:
+    assert duplicate_failures([place("/a/orders-0"), other]) == []
+
+
+def test_two_moves_of_one_partition_are_duplicates() -> None:
+    places = [place(f"/{folder}/orders-0.{UNIQUE}-future") for folder in "ab"]
+    assert len(duplicate_failures(places)) == 1

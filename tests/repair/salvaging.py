@@ -1,0 +1,60 @@
+"""Salvage a partition directory in a test, and look at what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import kdump
+from kdump.recovery.config import Startup
+from kdump.repair.apply import apply_plan
+from kdump.repair.journal import new_folder
+from kdump.repair.lost_markers import OPEN
+from kdump.repair.plan import Plan
+from kdump.repair.rescue import Rescue
+from kdump.repair.task import SALVAGE, Request, Task, examine
+from kdump.verify.findings import ERROR
+from kdump.verify.options import Options
+from kdump.verify.run import Verification
+from tests.repair.damaged import STARTUP
+
+
+def examined(partition: Path, startup: Startup = STARTUP, lost_markers: str = OPEN) -> Task:
+    """What salvage would do; nothing is changed."""
+    return examine(kdump.open_log(str(partition)), startup, Request(SALVAGE, lost_markers=lost_markers))
+
+
+def salvage(partition: Path, startup: Startup = STARTUP, lost_markers: str = OPEN) -> Rescue:
+    """Salvage a partition directory; nothing is kept but what is cut out."""
+    task = examined(partition, startup, lost_markers)
+    assert task.rescue is not None
+    assert task.plan is not None, task.failure
+    if task.plan:
+        apply(task.plan, task)
+    return task.rescue
+
+
+def apply(plan: Plan, task: Task) -> None:
+    """Carry out a task's plan without a backup."""
+    apply_plan(plan, new_folder(plan.path), keep_old=False, cuts=task.cuts)
+
+
+def errors(partition: Path, startup: Startup = STARTUP) -> list[str]:
+    """What verification, records included, calls an error."""
+    found = Verification(Options(deep=True, now=startup.now)).run([str(partition)])
+    return [str((finding.code, finding.path, finding.message)) for finding in found if finding.severity == ERROR]
+
+
+def batches(partition: Path) -> Iterator[bytes]:
+    """The batches of a partition's logs, byte for byte, up to the first damage of each log."""
+    for segment in kdump.open_log(str(partition)).segments:
+        with segment.open_log() as log:
+            for block in log.blocks():
+                for row in range(block.length):
+                    start = block.position[row] - block.data_position
+                    yield bytes(block.data[start : start + block.size[row]])
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """The files of a partition directory, those of backups not among them."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}

@@ -1,0 +1,231 @@
+"""The rules by which salvage chooses batches, on single logs."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdump.formats import names
+from kdump.recovery.directory import VirtualDirectory
+from kdump.recovery.log_view import LogView
+from kdump.recovery.outcome import SourceBytes, joined
+from kdump.repair.salvage import LeftOut, Stretch, sort_out
+from tests.recovery.building import batch, broken, file, make_log, marker, produced, with_last_delta, with_offset
+
+BASE = 100
+SIZE = len(batch(BASE))
+FAR = 2**31
+
+
+def sorted_out(
+    folder: Path, data: bytes, base: int = BASE, next_base: int | None = None, **more: object
+) -> list[Stretch | LeftOut]:
+    log = make_log(folder, {file(base, "log"): data})
+    with LogView(VirtualDirectory(log), file(base, "log")) as view:
+        return list(sort_out(view, base, next_base, **more))  # type: ignore[arg-type]
+
+
+def kept(parts: list[Stretch | LeftOut]) -> list[tuple[int, int]]:
+    """The first and the last offset of each stretch that is kept."""
+    return [(part.first_offset, part.last_offset) for part in parts if isinstance(part, Stretch)]
+
+
+def left_out(parts: list[Stretch | LeftOut]) -> list[str]:
+    return [part.why for part in parts if isinstance(part, LeftOut)]
+
+
+def test_a_sound_log_is_one_stretch(tmp_path: Path) -> None:
+    data = b"".join(batch(offset, 3) for offset in range(BASE, BASE + 30, 3))
+    assert sorted_out(tmp_path, data) == [Stretch(0, len(data), BASE, BASE + 29, 10, False)]
+
+
+def test_an_empty_log_has_nothing(tmp_path: Path) -> None:
+    assert sorted_out(tmp_path, b"") == []
+
+
+def test_a_bad_batch_in_the_middle_is_a_gap(tmp_path: Path) -> None:
+    parts = sorted_out(tmp_path, batch(100) + broken(batch(101)) + batch(102))
+    assert [(part.start, part.stop) for part in parts] == [(0, SIZE), (SIZE, 2 * SIZE), (2 * SIZE, 3 * SIZE)]
+    assert kept(parts) == [(100, 100), (102, 102)]
+    assert left_out(parts)[0].startswith(f"the CRC of the batch of {SIZE} bytes at offset 101 does not hold")
+
+
+def test_every_byte_is_either_kept_or_left_out_once(tmp_path: Path) -> None:
+    data = b"\xff" * 20 + batch(100) + batch(100) + broken(batch(101)) + b"\0" * 100 + batch(103) + batch(102)[:-3]
+    parts = sorted_out(tmp_path, data)
+    assert [part.start for part in parts] == [0, *(part.stop for part in parts[:-1])]
+    assert parts[-1].stop == len(data)
+    assert kept(parts) == [(100, 100), (103, 103)]
+
+
+def test_a_size_field_that_leads_astray(tmp_path: Path) -> None:
+    bad = bytearray(batch(101))
+    bad[8:12] = (SIZE * 2 - 12).to_bytes(4, "big")
+    parts = sorted_out(tmp_path, batch(100) + bytes(bad) + batch(102) + batch(103))
+    assert kept(parts) == [(100, 100), (102, 103)]
+
+
+def test_records_that_cannot_be_read_go_although_the_crc_holds(tmp_path: Path) -> None:
+    too_many = bytearray(batch(101, 2))
+    too_many[57:61] = (3).to_bytes(4, "big")
+    sound = with_last_delta(bytes(too_many), 1)  # with a CRC that holds again
+    parts = sorted_out(tmp_path, batch(100) + sound + batch(103))
+    assert kept(parts) == [(100, 100), (103, 103)]
+    assert left_out(parts) == ["the records of the batch at offset 102 cannot be read"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (marker(101, 7, key=b"\0\0\0\7"), "Invalid control record type"),
+        (marker(101, 7, key=b"\0"), "Invalid value size found for end control record key"),
+        (marker(101, 7, value=None), "has no value"),
+    ],
+)
+def test_a_marker_that_the_broker_cannot_read(tmp_path: Path, bad: bytes, why: str) -> None:
+    parts = sorted_out(tmp_path, produced(100, 7, transactional=True) + bad + batch(102))
+    assert kept(parts) == [(100, 100), (102, 102)]
+    assert left_out(parts)[0].startswith("the transaction marker at offset 101: ")
+    assert why in left_out(parts)[0]
+
+
+def test_faults_from_elsewhere(tmp_path: Path) -> None:
+    data = batch(100) + batch(101) + batch(102)
+    parts = sorted_out(tmp_path, data, faults=[(SIZE, "its timestamp"), (SIZE + 61, "its key")])
+    assert kept(parts) == [(100, 100), (102, 102)]
+    assert left_out(parts) == ["its timestamp"]
+
+
+class TestOffsets:
+    def test_the_same_batch_twice(self, tmp_path: Path) -> None:
+        parts = sorted_out(tmp_path, batch(100) + batch(101) + batch(101) + batch(102))
+        assert kept(parts) == [(100, 101), (102, 102)]
+        assert left_out(parts) == ["offsets 101 to 101 do not belong here"]
+
+    def test_a_base_offset_too_high_is_outvoted_by_what_follows(self, tmp_path: Path) -> None:
+        data = batch(100) + with_offset(batch(101), 500) + batch(102) + batch(103)
+        parts = sorted_out(tmp_path, data)
+        assert kept(parts) == [(100, 100), (102, 103)]
+        assert left_out(parts) == ["offsets 500 to 500 do not belong here"]
+
+    def test_a_base_offset_too_low(self, tmp_path: Path) -> None:
+        parts = sorted_out(tmp_path, batch(100) + batch(101) + with_offset(batch(102), 50) + batch(103))
+        assert kept(parts) == [(100, 101), (103, 103)]
+
+    def test_a_batch_out_of_place_is_put_into_the_hole_that_it_fills(self, tmp_path: Path) -> None:
+        parts = sorted_out(tmp_path, batch(100) + batch(102) + batch(101) + batch(103))
+        assert kept(parts) == [(100, 100), (101, 101), (102, 102), (103, 103)]
+        assert [part.start // SIZE for part in parts] == [0, 2, 1, 3]
+        assert [part.is_moved for part in parts if isinstance(part, Stretch)].count(True) == 1
+
+    def test_several_of_them(self, tmp_path: Path) -> None:
+        order = [100, 101, 106, 107, 108, 109, 104, 102, 103, 105, 110]
+        parts = sorted_out(tmp_path, b"".join(map(batch, order)))
+        assert next(first for first, _ in kept(parts)) == 100
+        assert kept(parts)[-1][1] == 110
+        assert left_out(parts) == []
+
+    def test_the_last_one_too(self, tmp_path: Path) -> None:
+        assert left_out(sorted_out(tmp_path, batch(100) + batch(102) + batch(101))) == []
+
+    def test_one_that_fills_no_hole_exactly_is_left_out(self, tmp_path: Path) -> None:
+        parts = sorted_out(tmp_path, batch(100) + batch(104, 3) + batch(101) + batch(107))
+        assert len(left_out(parts)) == 1
+        assert kept(parts)[0][0] == 100
+
+    @pytest.mark.parametrize("shift", range(-2, 3))
+    def test_wherever_the_window_ends(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shift: int) -> None:
+        monkeypatch.setattr("kdump.repair.salvage.WINDOW", 8)
+        order = list(range(BASE, BASE + 40))
+        for at in (4 + shift, 12 + shift, 20 + shift):
+            order[at], order[at + 1] = order[at + 1], order[at]
+        parts = sorted_out(tmp_path, b"".join(map(batch, order)))
+        assert left_out(parts) == []
+        ranges = kept(parts)
+        assert all(end + 1 == start for (_, end), (start, _) in itertools.pairwise(ranges))
+        assert (ranges[0][0], ranges[-1][1]) == (100, 139)
+
+    def test_the_longer_chain_stays(self, tmp_path: Path) -> None:
+        strays = with_offset(batch(101), 500) + with_offset(batch(102), 501)
+        rest = b"".join(batch(offset) for offset in range(103, 108))
+        assert kept(sorted_out(tmp_path, batch(100) + strays + rest)) == [(100, 100), (103, 107)]
+
+    def test_of_two_equally_long_the_one_that_goes_on_without_a_gap(self, tmp_path: Path) -> None:
+        data = batch(100) + with_offset(batch(101), 500) + batch(101)
+        assert kept(sorted_out(tmp_path, data)) == [(100, 100), (101, 101)]
+
+    def test_of_two_equally_long_the_dense_one(self, tmp_path: Path) -> None:
+        sparse = with_last_delta(batch(110), 3)
+        assert kept(sorted_out(tmp_path, batch(100) + sparse + batch(111))) == [(100, 100), (111, 111)]
+
+    def test_a_gap_in_the_offsets_is_nothing_bad(self, tmp_path: Path) -> None:
+        parts = sorted_out(tmp_path, batch(100) + batch(1000) + batch(5000))
+        assert kept(parts) == [(100, 5000)]
+
+    def test_below_the_base_offset(self, tmp_path: Path) -> None:
+        parts = sorted_out(tmp_path, with_offset(batch(100), 99) + batch(101))
+        assert kept(parts) == [(101, 101)]
+
+    def test_beyond_the_next_segment(self, tmp_path: Path) -> None:
+        data = batch(100) + batch(101) + batch(102)
+        assert kept(sorted_out(tmp_path, data, next_base=102)) == [(100, 101)]
+
+    def test_a_batch_that_reaches_into_the_next_segment(self, tmp_path: Path) -> None:
+        assert kept(sorted_out(tmp_path, batch(100) + batch(101, 5), next_base=103)) == [(100, 100)]
+
+    def test_a_last_batch_far_away_is_not_believed(self, tmp_path: Path) -> None:
+        parts = sorted_out(tmp_path, batch(100) + with_offset(batch(101), BASE + FAR))
+        assert kept(parts) == [(100, 100)]
+
+    def test_far_away_but_confirmed_by_what_follows(self, tmp_path: Path) -> None:
+        data = batch(100) + batch(BASE + FAR) + batch(BASE + FAR + 1)
+        assert kept(sorted_out(tmp_path, data)) == [(100, BASE + FAR + 1)]
+
+    def test_far_away_but_right_behind_the_batch_before(self, tmp_path: Path) -> None:
+        end = BASE + FAR - 1
+        data = batch(end - 1) + batch(end) + batch(end + 1)
+        assert kept(sorted_out(tmp_path, data)) == [(end - 1, end + 1)]
+
+    def test_no_batch_holds_offsets_further_apart_than_31_bits(self, tmp_path: Path) -> None:
+        wide = with_last_delta(batch(101), -(2**31))
+        assert kept(sorted_out(tmp_path, batch(100) + wide + batch(102))) == [(100, 100), (102, 102)]
+
+
+def test_a_log_on_paper_is_read_where_its_parts_are(tmp_path: Path) -> None:
+    name = file(BASE, names.LOG)
+    log = make_log(tmp_path, {name: b"garbage" + batch(100) + batch(101) + b"\xff" * 99 + batch(102) + batch(102)})
+    directory = VirtualDirectory(log)
+    directory.put(name, joined([SourceBytes(name, 7 + SIZE, SIZE), SourceBytes(name, 106 + 2 * SIZE, 2 * SIZE)]))
+    with LogView(directory, name) as view:
+        parts = list(sort_out(view, BASE, None))
+    assert parts == [
+        Stretch(0, 2 * SIZE, 101, 102, 2, False),
+        LeftOut(2 * SIZE, 3 * SIZE, "offsets 102 to 102 do not belong here"),
+    ]
+
+
+@given(order=st.lists(st.integers(BASE, BASE + 12), max_size=14), window=st.sampled_from((2, 4, 6, 4096)))
+def test_what_is_kept_increases_and_every_byte_has_its_place(order: list[int], window: int) -> None:
+    with TemporaryDirectory() as folder, mock.patch("kdump.repair.salvage.WINDOW", window):
+        parts = sorted_out(Path(folder), b"".join(map(batch, order)))
+    ranges = kept(parts)
+    assert all(end < start for (_, end), (start, _) in itertools.pairwise(ranges))
+    covered = sorted((part.start, part.stop) for part in parts)
+    assert [start for start, _ in covered] == [0, *(stop for _, stop in covered)][: len(covered)]
+    assert sum(stop - start for start, stop in covered) == SIZE * len(order)
+    if window > len(order):  # all are weighed against each other: no longer chain was to be had
+        assert sum(last - first + 1 for first, last in ranges) >= longest(order)
+
+
+def longest(offsets: list[int]) -> int:
+    """How many of the offsets can stay so that they increase."""
+    best: list[int] = []
+    for at, offset in enumerate(offsets):
+        best.append(1 + max((best[n] for n in range(at) if offsets[n] < offset), default=0))
+    return max(best, default=0)

@@ -1,0 +1,93 @@
+"""Log directories whose segments have the ages that a test wants."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from kdump.formats import names
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+from kdump.inventory import Checkpoints
+from kdump.recovery.config import Startup
+from kdump.repair.apply import apply_plan
+from kdump.repair.kafka import plan_recovery
+from kdump.retention.config import retention_config
+from kdump.retention.partition import Circumstances, PartitionRetention, examine
+from kdump.retention.segments import Shutdown
+from kdump.retention.settings import COMMAND_LINE, TopicSettings
+from kdump.storage.partition_log import PartitionLog
+from tests.commands.logs import write_segment
+
+NOW = 1_800_000_000_000
+HOUR = 3_600_000
+DAY = 24 * HOUR
+CLEAN = Shutdown(clean=True)
+
+Records = Sequence[int]
+"""The timestamps of a batch's records."""
+
+
+def batch(first: int, timestamps: Records, *, attributes: int = 0, producer_id: int = -1, value: bytes = b"v") -> bytes:
+    """A batch of records with these timestamps, from offset `first` on."""
+    records = [NewRecord(first + n, timestamp, b"key-%d" % n, value) for n, timestamp in enumerate(timestamps)]
+    epoch, sequence = (0, 0) if producer_id >= 0 else (-1, -1)
+    return encode_batch(records, NewBatch(attributes, producer_id, epoch, sequence, 0, max_timestamp=max(timestamps)))
+
+
+def write_log(folder: Path, segments: Iterable[Iterable[Records]], *, value: bytes = b"v", first: int = 0) -> Path:
+    """A partition directory: for every segment its batches, given by their records' timestamps; offsets in a row."""
+    offset = first
+    for batches in segments:
+        base, data = offset, []
+        for timestamps in batches:
+            data.append(batch(offset, timestamps, value=value))
+            offset += len(timestamps)
+        path = write_segment(folder, base, data)
+        os.utime(path, ns=(NOW * 1_000_000, NOW * 1_000_000))
+    return folder
+
+
+def settle(partition: Path, now: int = NOW) -> None:
+    """Give a partition every file that a broker has written when it has closed the log."""
+    _, plan = plan_recovery(PartitionLog(str(partition)), Startup(now))
+    assert plan is not None
+    folder = partition / ".kdump-backup" / "settling"
+    apply_plan(plan, str(folder), keep_old=False)
+
+
+def checkpoint(log_dir: Path, name: str, **offsets: int) -> None:
+    """Write an offset checkpoint with an entry for partition 0 of each topic."""
+    lines = [f"{topic} 0 {offset}\n" for topic, offset in offsets.items()]
+    (log_dir / name).write_text(f"0\n{len(lines)}\n{''.join(lines)}")
+
+
+def read_checkpoint(log_dir: Path, name: str) -> dict[str, int]:
+    """The offsets of an offset checkpoint by topic."""
+    lines = (log_dir / name).read_text().splitlines()[2:]
+    return {line.split()[0]: int(line.split()[2]) for line in lines}
+
+
+def settings(**properties: object) -> TopicSettings:
+    """Settings given on the command line; an underscore in a name stands for a dot."""
+    given = {name.replace("_", "."): str(value) for name, value in properties.items()}
+    return TopicSettings(retention_config(given), (COMMAND_LINE,))
+
+
+def look(
+    partition: Path,
+    *,
+    shutdown: Shutdown = CLEAN,
+    checkpoints: Checkpoints | None = None,
+    now: int = NOW,
+    start: int | None = None,
+    **properties: object,
+) -> PartitionRetention:
+    """What retention does with these settings."""
+    circumstances = Circumstances(shutdown, checkpoints or Checkpoints(), now, start)
+    return examine(PartitionLog(str(partition)), circumstances, settings(**properties))
+
+
+def log_names(partition: Path) -> list[str]:
+    """The base offsets, as text, of the segments that are there."""
+    return sorted(str(int(path.stem)) for path in partition.glob(f"*.{names.LOG}"))

@@ -1,0 +1,84 @@
+"""`kdump.verify`: a function and a package of the same name."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kdump
+from kdump.verify import CATALOGUE, Finding
+from kdump.verify.run import verify
+from tests.verify.building import NOW, Log, build, file, flip
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    built = build(tmp_path / "data")
+    built.edit(file(0, "log"), flip(70))
+    return built
+
+
+def test_the_package_is_the_function(log: Log) -> None:
+    findings = list(kdump.verify(log.directory, now=NOW))
+    assert findings == list(verify(str(log.directory), now=NOW))
+    assert [finding.code for finding in findings[:2]] == ["KD-LOG-CRC", "KD-LOG-BEYOND"]
+    first = findings[0]
+    assert isinstance(first, Finding)
+    assert first.meaning == CATALOGUE["KD-LOG-CRC"].meaning
+    assert list(inspect.signature(kdump.verify).parameters) == list(inspect.signature(verify).parameters)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import kdump; f = kdump.verify",
+        "import kdump, kdump.verify; f = kdump.verify",
+        "import kdump, kdump.verify.findings; f = kdump.verify",
+        "from kdump import verify as f",
+        "from kdump.verify import verify as f",
+        "import kdump; kdump.verify; from kdump.verify.findings import CATALOGUE; f = kdump.verify",
+    ],
+)
+def test_however_it_is_imported(program: str, log: Log) -> None:
+    lines = f"{program}\nprint(next(f({str(log.partition)!r})).code)"
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("KD-LOG-CRC\n", "")
+
+
+def test_findings_come_as_they_are_found(log: Log) -> None:
+    """The second segment is not read before it is asked for."""
+    findings = kdump.verify(log.directory, now=NOW)
+    assert next(findings).path == str(log.path(0, "log"))
+    log.path(6, "log").write_bytes(b"")
+    assert not any(finding.code == "KD-TIME-HELD" and file(6, "log") in finding.path for finding in findings)
+
+
+def test_options(log: Log) -> None:
+    def codes(**options: object) -> list[tuple[str, str]]:
+        findings = kdump.verify(log.directory, **{"now": NOW, **options})  # type: ignore[arg-type]
+        return [(finding.code, finding.severity) for finding in findings]
+
+    crc, beyond, held = ("KD-LOG-CRC", "error"), ("KD-LOG-BEYOND", "warning"), ("KD-TIME-HELD", "info")
+    assert codes() == codes(deep=True) == codes(jobs=2) == codes(drops_pages=True) == [crc, beyond, held, held]
+    assert codes(select=["KD-LOG-*"], ignore=["KD-LOG-BEYOND"]) == [crc]
+    assert codes(select=["KD-TIME-HELD"], severities={"KD-TIME-*": "error"}) == [("KD-TIME-HELD", "error")] * 2
+    (log.directory / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 7\n")
+    assert codes(since_checkpoint=True, select=["KD-LOG-*"]) == []
+
+
+@pytest.mark.parametrize(
+    "options", [{"select": ["KD-NONE"]}, {"ignore": ["x"]}, {"severities": {"KD-LOG-CRC": "fatal"}}]
+)
+def test_options_that_make_no_sense(log: Log, options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"no code matches|is no severity"):
+        kdump.verify(log.directory, **options)  # type: ignore[arg-type]
+
+
+def test_several_paths(tmp_path: Path, log: Log) -> None:
+    other = build(tmp_path / "other", name="payments-0")
+    paths = {finding.path for finding in kdump.verify(log.directory, other.partition, now=NOW)}
+    assert {Path(path).parent.name for path in paths} == {"orders-0", "payments-0"}

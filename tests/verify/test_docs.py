@@ -1,0 +1,47 @@
+"""docs/verify.md is current: its table of findings, its options, and the fields that it names."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kdump.commands.verify import command
+from kdump.verify.findings import CATALOGUE
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+PAGE = (DOCS / "verify.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def generator() -> Any:
+    spec = importlib.util.spec_from_file_location("docs_findings", DOCS / "findings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_is_current(generator: Any) -> None:
+    assert generator.with_table(PAGE) == PAGE, "run python docs/findings.py"
+    assert generator.main(["--check"]) == 0
+    assert re.findall(r"^\| `(KD-[A-Z-]+)` \|", PAGE, re.MULTILINE) == list(CATALOGUE)
+
+
+def test_a_table_that_is_not_is_told(generator: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    generator.PAGE = tmp_path / "verify.md"
+    generator.PAGE.write_text(PAGE.replace("KD-LOG-CRC", "KD-LOG-OLD"), encoding="utf-8")
+    assert generator.main(["--check"]) == 1
+    assert "is not current" in capsys.readouterr().err
+    assert generator.main([]) == 0
+    assert generator.main(["--check"]) == 0
+
+
+def test_every_option_is_told() -> None:
+    names = {name for option in command.params for name in option.opts if name.startswith("--")}
+    missing = {name for name in names if f"{name} " not in PAGE and f"{name}`" not in PAGE}
+    assert missing == {"--verbose", "--color"}

@@ -1,0 +1,89 @@
+"""Ranges of one log walked by several threads: the same findings, in the same order."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from kdump.formats.codecs import GZIP
+from kdump.verify import sheets
+from tests.verify.building import Log, batch, build, file, flip, found, produced, put
+
+SIZE = len(batch(0))
+BATCHES = 200
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
+    """A segment that is cut into more than ten pieces."""
+    monkeypatch.setattr(sheets, "PIECE_BYTES", 1500)
+    batches = [batch(2 * n, attributes=GZIP if n % 3 == 0 else 0) for n in range(BATCHES)]
+    return build(tmp_path / "data", {0: batches, 2 * BATCHES: [batch(2 * BATCHES)]})
+
+
+def same(log: Log) -> list[str]:
+    """The codes found, which have to be the same for any number of threads."""
+    for deep in (False, True):
+        alone = found(log.directory, deep=deep, jobs=1)
+        for jobs in (2, 3, 8):
+            assert found(log.directory, deep=deep, jobs=jobs) == alone
+    return [each.code for each in alone if each.severity != "info"]
+
+
+def test_a_sound_log_is_walked_in_pieces(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    walked = []
+    real = sheets.walk
+
+    def walk(piece: sheets.Piece, resume_after: int = -1) -> object:
+        walked.append((piece.start, piece.stop, threading.current_thread().name.startswith("kdump-verify")))
+        return real(piece, resume_after)
+
+    monkeypatch.setattr("kdump.verify.run.walk", walk)
+    assert same(log) == []
+    pieces = {(start, stop) for start, stop, by_thread in walked if by_thread}
+    assert len(pieces) > 10
+
+
+@pytest.mark.parametrize("at", [0, 1, 14, 15, 16, 17, 100, 101, BATCHES - 2, BATCHES - 1])
+def test_damage_anywhere(log: Log, at: int) -> None:
+    name = file(0, "log")
+    data = log.path(0, "log").read_bytes()
+    start = sum(len(batch(2 * n, attributes=GZIP if n % 3 == 0 else 0)) for n in range(at))
+    for change in (flip(start + 70), put(start + 8, b"\0\0\0\5"), put(start, b"\0\0\0\0\0\0\0\1"), flip(start + 13)):
+        log.edit(name, change)
+        assert same(log)
+        log.path(0, "log").write_bytes(data)
+
+
+def test_entries_that_do_not_lead_to_batches_cut_nothing(log: Log) -> None:
+    index = file(0, "index")
+    log.edit(index, lambda data: b"".join(
+        data[at : at + 7] + bytes((data[at + 7] ^ 1,)) for at in range(0, len(data), 8)
+    ))
+    assert set(same(log)) == {"KD-IDX-POSITION"}
+    log.edit(index, lambda _: b"")
+    assert same(log) == []
+    log.path(0, "index").unlink()
+    assert same(log) == ["KD-IDX-MISSING"]
+
+
+def test_state_goes_from_piece_to_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheets, "PIECE_BYTES", 1500)
+    batches = [produced(2 * n, 7, 2 * n if n < 150 else 2 * n + 4) for n in range(BATCHES)]
+    log = build(tmp_path / "data", {0: batches})
+    assert same(log) == ["KD-PRODUCER-SEQUENCE"]
+
+
+def test_sheets_are_joined(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However batches are gathered into sheets."""
+    expected = found(log.directory)
+    log.edit(file(0, "log"), flip(-70))
+    damaged = found(log.directory)
+    for rows, size in ((1, 1), (7, 1 << 20), (1 << 20, 500), (1 << 20, 1 << 20)):
+        monkeypatch.setattr(sheets, "SHEET_ROWS", rows)
+        monkeypatch.setattr(sheets, "SHEET_BYTES", size)
+        assert found(log.directory) == damaged
+    log.edit(file(0, "log"), flip(-70))
+    assert found(log.directory) == expected
