@@ -243,8 +243,8 @@ class _Run:
         if why:
             self._printer.passed_over(log.path, why)
             return None
-        if options.applies and log.name is None:
-            raise RefusedError(f"{log.path}: not named as a partition, so the cleaner's checkpoint cannot tell of it")
+        if options.applies and (log.name is None or log.name.state):
+            raise RefusedError(f"{log.path}: not named as a partition in use, so no checkpoint could name it")
         state = look(log, known, config, options.now)
         if number > 1 and not state.is_due(config):
             return None

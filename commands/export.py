@@ -11,6 +11,7 @@ from kdump.export.options import CODECS, DEFAULT_COLUMNS, FORMATS, LEVELS, Expor
 from kdump.selection import Selection
 
 from . import filters
+from .engine_options import cluster_of, engine_options
 from .export_run import run_export
 from .output import safe
 
@@ -63,6 +64,7 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
 @click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
     callback=_read_by(filters.size),
     help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and passed over.")
+@engine_options
 def command(
     paths: tuple[str, ...],
     folder: str,
@@ -78,6 +80,7 @@ def command(
     skip_damage: bool,
     no_index: bool,
     max_decompressed_size: int,
+    **engine: Any,
 ) -> int:
     """Write the records of partitions as files that other tools read.
 
@@ -125,4 +128,4 @@ def command(
         )
     except ExportOptionError as error:
         raise click.UsageError(f"{safe(str(error))}.") from None
-    return run_export(paths, folder, topics, options)
+    return run_export(paths, folder, topics, options, cluster_of(**engine))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +12,7 @@ from kdump.errors import KdumpError
 from kdump.export.journal import Result
 from kdump.export.options import ExportOptionError, ExportOptions
 from kdump.export.plan import Unit, plan
-from kdump.export.run import Failure, LocalEngine, Summary, export
+from kdump.export.run import Engine, Failure, LocalEngine, Summary, export
 from kdump.formats import names
 from kdump.repair.locks import RefusedError
 from kdump.storage.files import list_directory
@@ -22,11 +23,19 @@ from .progress import ProgressBar
 from .topic_options import chooses, newest, replicas_at
 from .troubles import Troubles
 
-_KAFKAS = frozenset({*names.SEGMENT_KINDS, *names.OFFSET_CHECKPOINTS, names.META_PROPERTIES})
+if TYPE_CHECKING:
+    from kdump.spark.jobs import Cluster
+
+_OF_A_LOG_DIRECTORY = frozenset({*names.OFFSET_CHECKPOINTS, names.META_PROPERTIES})
 
 
-def run_export(paths: Iterable[str], folder: str, topics: tuple[str, ...], options: ExportOptions) -> int:
-    """Export what is at `paths` into `folder`; the exit code. Raises click.UsageError, OSError, KdumpError."""
+def run_export(
+    paths: Iterable[str], folder: str, topics: tuple[str, ...], options: ExportOptions, cluster: Cluster | None = None
+) -> int:
+    """Export what is at `paths` into `folder`, on a cluster if one is given; the exit code.
+
+    Raises click.UsageError, OSError, KdumpError.
+    """
     _check_columns(options)
     _check_target(folder)
     troubles = Troubles()
@@ -44,12 +53,20 @@ def run_export(paths: Iterable[str], folder: str, topics: tuple[str, ...], optio
     with ProgressBar([unit.path for unit in units]) as bar:
         report = _Report(troubles, bar)
         try:
-            summary = export(units, folder, options, LocalEngine(progress=bar.add), report)
+            summary = export(units, folder, options, _engine(cluster, bar), report)
         except RefusedError as error:
             complain(safe(str(error)))
             return exit_codes.REFUSED
     _tell(summary, folder)
     return troubles.code
+
+
+def _engine(cluster: Cluster | None, bar: ProgressBar) -> Engine:
+    if cluster is None:
+        return LocalEngine(progress=bar.add)
+    from kdump.spark.jobs import SparkExport
+
+    return SparkExport(cluster)
 
 
 class _Report:
@@ -97,8 +114,14 @@ def _check_target(folder: str) -> None:
             files = list_directory(place)[1]
         except OSError:
             continue
-        if any(names.parse_file_name(name).kind in _KAFKAS for name in files):
+        if any(map(_is_kafkas, files)):
             raise click.UsageError(f"{safe_path(folder)} is in Kafka's own {safe_path(place)}: give another directory.")
+
+
+def _is_kafkas(name: str) -> bool:
+    """Whether only a partition or log directory has a file of this name."""
+    says = names.parse_file_name(name)
+    return says.kind in _OF_A_LOG_DIRECTORY or (says.kind in names.SEGMENT_KINDS and says.offset is not None)
 
 
 def _tell(summary: Summary, folder: str) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from kdump.errors import KdumpError
-from kdump.repair.journal import PLAN, read_plan
-from kdump.repair.locks import holding
+from kdump.repair.journal import PLAN, UNDONE, read_plan
+from kdump.repair.locks import RefusedError, holding
 from kdump.repair.lost_markers import CHOICES, OPEN
 from kdump.repair.task import ALL_KINDS, KAFKA, STRATEGIES, Request, examine
 from kdump.repair.undo import undo
 
 from . import exit_codes
-from .output import safe_path
+from .output import complain, safe, safe_path
 from .repair_options import repair_options, run
 from .startup_options import chosen_startup, startup_options
 
@@ -94,7 +94,11 @@ def command(
     if backup is not None:
         if paths:
             raise click.UsageError("--undo takes no PATH: the backup says what it was made from")
-        return _undo(backup)
+        try:
+            return _undo(backup)
+        except RefusedError as error:
+            complain(f"refused: {safe(str(error))}")
+            return exit_codes.REFUSED
     if not paths:
         raise click.UsageError("Missing argument 'PATH...'.")
     request = Request(strategy, only, lost_markers=lost_markers)
@@ -104,9 +108,13 @@ def command(
 
 def _undo(backup: str) -> int:
     """Take back what the folders of a backup say was done, the last of them first."""
-    folders = sorted(folder for folder, _, files in os.walk(os.path.abspath(backup)) if PLAN in files)
-    if not folders:
+    top = os.path.abspath(backup)
+    found = {folder: UNDONE in files for folder, _, files in os.walk(top) if PLAN in files}
+    if not found:
         raise KdumpError(f"{backup}: not a backup of kdump, nor a directory around one")
+    folders = sorted(folder for folder, is_undone in found.items() if folder == top or not is_undone)
+    if not folders:
+        click.echo("nothing to do: all of it was taken back already")
     for folder in reversed(folders):
         with holding(os.path.dirname(read_plan(folder).path)):
             path = undo(folder)

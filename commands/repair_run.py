@@ -48,7 +48,7 @@ class Rails:
 class Done(NamedTuple):
     """One partition: the task, the interrupted repairs that were (or would be) finished first, and what came of it.
 
-    `folder` is where the old is kept, None where nothing is.
+    `folder` is where the old is kept, or, unless `has_old`, no more than what was cut out; None where nothing is.
     """
 
     path: str
@@ -56,6 +56,7 @@ class Done(NamedTuple):
     interrupted: tuple[str, ...] = ()
     applied: bool = False
     folder: str | None = None
+    has_old: bool = False
     error: Exception | None = None
 
 
@@ -71,10 +72,20 @@ class Printer(Protocol):
 
 @dataclass(slots=True)
 class Group:
-    """Partitions of one log directory; those of which only segments were named, with their base offsets."""
+    """Partitions of one log directory; those of which only segments were named, with their base offsets.
+
+    `shown` is the path to be told of, if the directory gets another one in the end.
+    """
 
     log_directory: str
     partitions: dict[str, Bases] = field(default_factory=dict)
+    shown: str | None = None
+
+    def as_shown(self, path: str) -> str:
+        """A path in the log directory as it is told of."""
+        if self.shown is None:
+            return path
+        return os.path.join(self.shown, os.path.relpath(path, self.log_directory))
 
 
 class Run:
@@ -177,7 +188,8 @@ class Run:
         state = directory_state(LogDirectory(group.log_directory))
         stamp = journal.new_stamp()
         for done in self._partitions(group, state, stamp, applies):
-            self._tell(done, applies)
+            folder = done.folder and group.as_shown(done.folder)
+            self._tell(done._replace(path=group.as_shown(done.path), folder=folder), applies)
             bar.add(os.path.join(done.path, "-"), sum(map(os.path.getsize, _logs([done.path]))))
 
     def _partitions(self, group: Group, state: DirectoryState, stamp: str, applies: bool) -> Iterator[Done]:
@@ -211,7 +223,8 @@ class Run:
             return Done(path, task, interrupted)
         folder = journal.new_folder(path, self._backup_dir(path), stamp)
         apply_plan(task.plan, folder, keep_old=self._rails.keep_old, cuts=task.cuts)
-        return Done(path, task, interrupted, True, folder if os.path.exists(folder) else None)
+        kept = folder if os.path.exists(folder) else None
+        return Done(path, task, interrupted, True, kept, self._rails.keep_old)
 
     def _interrupted(self, path: str, applies: bool) -> tuple[str, ...]:
         """The folders of what an interrupted run began in a partition; finished, if this run applies."""
@@ -253,7 +266,7 @@ class Run:
             cut += [each.name for each in plan.operations if each.action == TRUNCATE] if plan else []
             changing.append((os.path.basename(done.path), frozenset(cut)))
         part = copy_log_directory(group.log_directory, changing, target)
-        copied = Group(os.path.realpath(part))
+        copied = Group(os.path.realpath(part), shown=os.path.abspath(target))
         for path, bases in group.partitions.items():
             copied.partitions[os.path.join(copied.log_directory, os.path.basename(path))] = bases
         rails, self._rails = self._rails, Rails(True, False, jobs=self._rails.jobs)

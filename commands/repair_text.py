@@ -43,7 +43,8 @@ class TextPrinter:
         for operation in task.plan.operations if task.plan else ():
             self._line(f"  {_VERBS[operation.action]:<{_VERB_WIDTH}}  {_words(operation)}")
         if done.applied:
-            kept = f"; what was there before is in {safe_path(done.folder)}" if done.folder else ""
+            what = "was there before" if done.has_old else "was cut out"
+            kept = f"; what {what} is in {safe_path(done.folder)}" if done.folder else ""
             self._line(f"{self._good('done')}{kept}")
         self._write("\n")
 

@@ -10,6 +10,7 @@ import click
 from kdump.stats.partition import SAMPLE_BATCHES, StatsOptions
 
 from . import filters
+from .engine_options import cluster_of, engine_options
 from .stats_run import Options, run_stats
 from .topic_options import format_option, now_option
 
@@ -44,6 +45,7 @@ def _read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Param
     help="Write a page for the browser with plots, complete in itself; a file that is there is replaced.")
 @click.option("--retention-ms", type=click.IntRange(min=0), default=604_800_000, show_default=True, metavar="MS",
     help="With --report: the retention whose outlook is drawn.")
+@engine_options
 @now_option
 @format_option
 def command(
@@ -53,6 +55,9 @@ def command(
     key_memory: int,
     max_decompressed_size: int,
     format_: str,
+    engine: str,
+    master: str,
+    conf: dict[str, str],
     **options: Any,
 ) -> int:
     """Say what partitions are made of: bytes, batches, codecs, producers, times, gaps.
@@ -78,4 +83,4 @@ def command(
       3    something could not be found or read
     """
     core = StatsOptions(sample, records, key_memory, max_decompressed_size)
-    return run_stats(paths, Options(core, format=format_, **options))
+    return run_stats(paths, Options(core, format=format_, cluster=cluster_of(engine, master, conf), **options))

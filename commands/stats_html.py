@@ -33,8 +33,10 @@ th,td{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top;border-bott
 th{color:var(--dim);font-weight:500;white-space:nowrap}td.n,th.n{text-align:right;white-space:nowrap}td{overflow-wrap:anywhere}
 svg{width:100%;height:auto;display:block}.tick{font-size:11px;fill:var(--dim)}.grid{stroke:var(--rule)}
 .axis{stroke:var(--dim)}.bar{fill:var(--bar)}.bar:hover{opacity:.7}.area{fill:var(--fill)}
-.line{fill:none;stroke-width:1.6;stroke:var(--bar)}.mark{stroke:var(--dim);stroke-dasharray:4 3}
-.s1{stroke:#c8553d}.s2{stroke:#3b9a6d}.s3{stroke:#a06cc4}.s4{stroke:#b98a1d}.s5{stroke:#4aa3b5}
+.key{color:var(--bar)}.line{fill:none;stroke-width:1.6;stroke:var(--bar)}.mark{stroke:var(--dim);stroke-dasharray:4 3}
+.s1{stroke:#c8553d;color:#c8553d}.s2{stroke:#3b9a6d;color:#3b9a6d}
+.s3{stroke:#a06cc4;color:#a06cc4}.s4{stroke:#b98a1d;color:#b98a1d}
+.s5{stroke:#4aa3b5;color:#4aa3b5}
 """
 
 
@@ -166,6 +168,11 @@ def _times_over_offsets(partitions: Sequence[Partition]) -> Iterator[str]:
         plot.line(points, series, f"{each.topic}-{each.number}")
     ticks = number_ticks(first, last, lambda number: f"{number:.0f}")
     yield plot.svg("Timestamps over offsets", ticks, time_ticks(low, high), "offset; max timestamp of batches, UTC")
+    if len(drawn) > 1:
+        keys = (
+            f'<span class="key s{series % 6}">\u25a0</span>&nbsp;{each.number}' for series, each in enumerate(drawn)
+        )
+        yield f'<p class="note">Partitions: {", ".join(keys)}</p>'
     if len(partitions) > len(drawn):
         yield f'<p class="note">Of {len(partitions)} partitions the {len(drawn)} largest ones are drawn.</p>'
     outside = sum(not low <= time <= high for time in times)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kdump.errors import KdumpError
 from kdump.inventory import DirectoryCheckpoints
 from kdump.stats.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
 from kdump.storage.log_directory import LogDirectory
 from kdump.storage.partition_log import PartitionLog
-from kdump.topics.reading import unreadable
+from kdump.topics.reading import Trouble, unreadable
 from kdump.topics.replicas import Replica
 
 from . import exit_codes
@@ -19,6 +20,9 @@ from .output import complain, safe, safe_path
 from .progress import ProgressBar
 from .topic_options import chooses, output_for, replicas_at
 from .troubles import Troubles
+
+if TYPE_CHECKING:
+    from kdump.spark.jobs import Cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class Options:
     details: bool | None = None
     report: str | None = None
     retention_ms: int = 604_800_000
+    cluster: Cluster | None = None
 
 
 class Partition(NamedTuple):
@@ -94,21 +99,39 @@ def by_topic(partitions: Iterable[Partition]) -> list[Topic]:
 
 
 def _gathered(
-    replicas: Iterable[Replica], options: Options, troubles: Troubles, bar: ProgressBar
+    replicas: Sequence[Replica], options: Options, troubles: Troubles, bar: ProgressBar
 ) -> Iterator[Partition]:
     checkpoints: dict[str, DirectoryCheckpoints | None] = {}
-    for replica in replicas:
+    for replica, stats in _computed(replicas, options, bar):
         log = replica.log
-        try:
-            stats = partition_stats(log, options.core, bar.add)
-        except OSError as error:
+        if not isinstance(stats, Stats):
             bar.hide()
-            troubles(unreadable(log.path, error))
+            if isinstance(stats, OSError):
+                troubles(unreadable(log.path, stats))
+            else:
+                troubles(Trouble(log.path, None, str(stats), is_unreadable=True))
             continue
         if stats.damage_count:
             bar.hide()
             _tell_damage(stats, troubles)
         yield Partition(log.path, replica.topic, replica.partition, stats, _dirt(log, stats, checkpoints))
+
+
+def _computed(
+    replicas: Sequence[Replica], options: Options, bar: ProgressBar
+) -> Iterator[tuple[Replica, Stats | KdumpError | OSError]]:
+    """The figures of each, or why there are none; on the cluster, if there is one."""
+    if options.cluster is not None:
+        from kdump.spark.jobs import stats_of
+
+        paths = [replica.log.path for replica in replicas]
+        yield from zip(replicas, stats_of(options.cluster, paths, options.core), strict=True)
+        return
+    for replica in replicas:
+        try:
+            yield replica, partition_stats(replica.log, options.core, bar.add)
+        except OSError as error:
+            yield replica, error
 
 
 def _tell_damage(stats: Stats, troubles: Troubles) -> None:

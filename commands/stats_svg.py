@@ -9,7 +9,7 @@ from math import ceil, floor, log10
 from .output import iso_time, safe
 
 WIDTH, HEIGHT = 760, 240
-LEFT, RIGHT, TOP, BOTTOM = 84, 16, 12, 40
+LEFT, RIGHT, TOP, BOTTOM = 104, 16, 12, 40
 TICKS = 6
 
 Format = Callable[[float], str]
@@ -18,7 +18,7 @@ Point = tuple[float, float]
 _TIME_STEPS = (
     *(1, 2, 5, 10, 20, 50, 100, 200, 500),
     *(1000 * seconds for seconds in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)),
-    *(3_600_000 * hours for hours in (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 720, 1440, 2160, 4380, 8766)),
+    *(3_600_000 * hours for hours in (1, 2, 3, 6, 12, 24, 48, 72, 120, 240, 336, 720, 1440, 2160, 4380, 8766)),
 )  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def size_ticks(high: float, show: Format) -> list[tuple[float, str]]:
 def time_ticks(low: float, high: float) -> list[tuple[float, str]]:
     """Round times (ms) from `low` to `high`, as far as is told apart there."""
     low, high = _widened((low, high))
-    wanted = (high - low) / (TICKS - 1)
+    wanted = (high - low) / TICKS
     step = next((float(each) for each in _TIME_STEPS if each >= wanted), _round_step(wanted, 10))
     return _ticks(low, high, step, lambda ms: _time_text(ms, step))
 

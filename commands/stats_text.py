@@ -117,7 +117,7 @@ def _codec_lines(stats: Stats) -> Iterator[tuple[str, str]]:
         yield (
             "with another",
             ", ".join(
-                f"{codec_name(codec)} {size_text(size)} ({size / batches.bytes - 1:+.0%})"
+                f"{codec_name(codec)} {size_text(size)} ({round(100 * (size / batches.bytes - 1)):+d} %)"
                 for codec, size in found
                 if size is not None
             )

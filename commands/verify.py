@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,14 +15,20 @@ from kdump.verify.alike import MOST_ALIKE
 from kdump.verify.findings import ERROR, SEVERITIES, WARNING
 from kdump.verify.options import Options
 from kdump.verify.resume import Mark, read_mark, remove_mark, write_mark
-from kdump.verify.run import Verification, look
+from kdump.verify.run import Verification
+from kdump.verify.tasks import look
 from kdump.verify.timestamps import RETENTION_MS
 
 from . import exit_codes
+from .engine_options import cluster_of, engine_options
 from .output import Output, complain, escape_json, safe, safe_path, wants_color
 from .paths import matches
 from .progress import ProgressBar
 from .verify_report import JsonLinesReport, JsonReport, Report, Summary, TextReport
+
+if TYPE_CHECKING:
+    from kdump.spark.jobs import Cluster
+    from kdump.spark.verification import SparkVerification
 
 UNREAD = "KD-READ"
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -107,6 +114,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
 @click.option("-v", "--verbose", is_flag=True, help="Show findings of severity info in text too.")
 @click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
     help="Colour in text; auto: on a terminal, unless NO_COLOR is set.")
+@engine_options
 def command(
     paths: tuple[str, ...],
     deep: bool,
@@ -125,6 +133,9 @@ def command(
     format_: str,
     verbose: bool,
     color: str,
+    engine: str,
+    master: str,
+    conf: dict[str, str],
 ) -> int:
     """Verify log directories: every file over its whole length, not only its end.
 
@@ -143,6 +154,7 @@ def command(
       kdump verify --deep /var/lib/kafka/data/orders-0
       kdump verify --format jsonl /disk1/kafka /disk2/kafka | jq 'select(.severity == "error")'
       kdump verify --max-duration 2h --resume /var/tmp/scrub --no-cache-pollution /var/lib/kafka/data
+      kdump verify /shared/kafka --engine spark --master spark://head:7077
     """
     options = Options(
         deep=deep,
@@ -160,10 +172,13 @@ def command(
         options.check()
     except ValueError as error:
         raise click.UsageError(f"{error}.") from None
-    return run(paths, options, Asked(format_, strict, verbose, color, max_duration, resume))
+    cluster = cluster_of(engine, master, conf)
+    if cluster is not None and (max_duration is not None or resume is not None):
+        raise click.UsageError("--max-duration and --resume are for the local engine.")
+    return run(paths, options, Asked(format_, strict, verbose, color, max_duration, resume), cluster)
 
 
-def run(paths: Sequence[str], options: Options, asked: Asked) -> int:
+def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster | None = None) -> int:
     """Verify, print, and return the exit code. Raises click.ClickException, OSError and KdumpError."""
     summary = Summary()
     chosen = _existing(paths, summary)
@@ -175,8 +190,8 @@ def run(paths: Sequence[str], options: Options, asked: Asked) -> int:
         before = before._replace(partition=_as_given(before.partition, chosen, absolute))
     escape = escape_json if asked.format in ("json", "jsonl", "sarif") else None
     with ProgressBar(chosen) as bar, Output(escape) as out:
-        showing = _Showing(out, bar)
-        verification = Verification(replace(options, progress=showing.progress), before)
+        showing = Showing(out, bar)
+        verification = _verification(replace(options, progress=showing.progress), before, cluster)
         report = _report(out, asked)
         verification.on_partition = report.partition
         report.start()
@@ -192,7 +207,15 @@ def run(paths: Sequence[str], options: Options, asked: Asked) -> int:
     return _exit_code(summary, asked)
 
 
-class _Showing:
+def _verification(options: Options, before: Mark | None, cluster: Cluster | None) -> Verification | SparkVerification:
+    if cluster is None:
+        return Verification(options, before)
+    from kdump.spark.verification import SparkVerification
+
+    return SparkVerification(options, cluster)
+
+
+class Showing:
     """Lets nobody wait for findings that are already known while the rest takes its time."""
 
     INTERVAL = 1.0

@@ -10,9 +10,18 @@ from typing import Any, Protocol
 
 from kdump.formats.names import is_partition_dir
 from kdump.verify.findings import ERROR, INFO, WARNING, Finding
-from kdump.verify.run import Verification
+from kdump.verify.resume import Mark
 
 from .output import Output, Style, safe, safe_path, size_text
+
+
+class Verified(Protocol):
+    """A verification that is over, wherever it was done; `mark` is where it ended early, else None."""
+
+    mark: Mark | None
+    partitions: int
+    segments: int
+    bytes: int
 
 
 @dataclass(slots=True)
@@ -33,7 +42,7 @@ class Summary:
         self.counts[finding.severity] += 1
         self.unread += is_unread
 
-    def finish(self, verification: Verification) -> None:
+    def finish(self, verification: Verified) -> None:
         """The run is over."""
         self.partitions, self.segments = verification.partitions, verification.segments
         self.bytes = verification.bytes

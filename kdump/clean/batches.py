@@ -45,7 +45,10 @@ def rebuilt(
     block, records = batches.block, batches.records
     if block.magic[row] < 2 and not convert:
         return _rebuilt_legacy(batches, row, [at for at in range(start, stop) if fates[at] & 1])
-    last_kept = records.offset[next(at for at in range(stop - 1, start - 1, -1) if fates[at] & 1)]
+    last = stop - 1
+    while not fates[last] & 1:
+        last -= 1
+    last_kept = records.offset[last]
     if block.magic[row] < 2:
         base_offset = records.offset[next(at for at in range(start, stop) if fates[at] & 1)]
         last_offset = last_kept

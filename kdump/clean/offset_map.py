@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
@@ -16,7 +16,9 @@ from kdump.clean.reading import Batches, read_batches
 from kdump.clean.state import PartitionState, SegmentFacts
 from kdump.clean.transactions import Transactions, aborted_in
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
-from kdump.kernels.portable.records import Payloads
+
+if TYPE_CHECKING:
+    from kdump.kernels.portable.records import Payloads
 
 Progress = Callable[[str, int], None]
 

@@ -104,7 +104,8 @@ class Rewriting:
             if fate.stays_unchanged:
                 waiting_size = position + size - block.position[waiting]
             else:
-                self._put_unchanged(batches, waiting, row)
+                if waiting < row:
+                    self._put_unchanged(batches, waiting, row)
                 waiting, waiting_size = row + 1, 0
                 self._put_changed(log, batches, row, start, end, fates, fate)
             if target.chunk_size + waiting_size > buffer.size:

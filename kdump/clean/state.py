@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from kdump.clean.config import CleanerConfig
 from kdump.clean.errors import CleaningError
-from kdump.clean.producers import LastRecord, producers_at
+from kdump.clean.producers import LastRecord, Producers, producers_at
 from kdump.formats import names
 from kdump.formats.java_text import LONG_MAX
 from kdump.inventory import Checkpoints
 from kdump.recovery.config import Startup
+from kdump.recovery.errors import LoadError
 from kdump.storage.partition_log import PartitionLog
 from kdump.storage.scan import MAX_OFFSET, Damage, scan
 from kdump.storage.segment import Segment
@@ -119,7 +120,7 @@ def next_offset(segment: Segment) -> int:
 
 
 def look(log: PartitionLog, checkpoints: Checkpoints, config: CleanerConfig, now: int) -> PartitionState:
-    """What the cleaner, at the time `now` (ms), knows of a partition. Raises OSError, CleaningError, LoadError.
+    """What the cleaner, at the time `now` (ms), knows of a partition. Raises OSError, CleaningError.
 
     Without a high watermark in the checkpoints all of the log counts as replicated.
     """
@@ -132,7 +133,7 @@ def look(log: PartitionLog, checkpoints: Checkpoints, config: CleanerConfig, now
     known = checkpoints.high_watermark
     watermark = end if known is None else min(max(known, start), end)
     startup = Startup(now, log_start_offset=start, config=config.loading)
-    producers = producers_at(log, startup, start, end)
+    producers = _producers(log, startup, start, end)
     open_txns = producers.open_txns
     dirty, reset = _first_dirty(checkpoints.cleaner, start, end)
     limits = sorted(_limits(segments, dirty, watermark, end, open_txns, config, now), key=lambda limit: limit.offset)
@@ -157,6 +158,13 @@ def look(log: PartitionLog, checkpoints: Checkpoints, config: CleanerConfig, now
         overdue_since=_overdue(segments, dirty, config.max_compaction_lag_ms, now),
         last_records=producers.last_records,
     )
+
+
+def _producers(log: PartitionLog, startup: Startup, start: int, end: int) -> Producers:
+    try:
+        return producers_at(log, startup, start, end)
+    except LoadError as error:
+        raise CleaningError(f"{log.path}: its producers' state cannot be told: {error}: repair it first") from None
 
 
 def _check_leftovers(log: PartitionLog) -> None:

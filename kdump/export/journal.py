@@ -6,7 +6,8 @@
     _SUCCESS                 there only while everything else is whole
 
 A file is synced before it gets its name, and a unit's account is written after all its files have theirs: whatever a
-killed run leaves behind is either in an account or done again.
+killed run leaves behind is either in an account or done again. Names need not be on the disk before the end: an account
+is believed only as far as the files are there.
 """
 
 from __future__ import annotations
@@ -138,7 +139,6 @@ class Journal:
         finally:
             os.close(descriptor)
         os.replace(temporary, final)
-        sync_directory(os.path.dirname(final))
 
     def complete(self, unit: Unit, result: Result) -> None:
         """Note that all files of a unit have their names. Raises OSError."""
@@ -151,8 +151,13 @@ class Journal:
         self._write(self._path(unit.name), account)
 
     def succeed(self) -> None:
-        """Say that the export is whole. Raises OSError."""
-        with open(os.path.join(self.folder, SUCCESS), "wb"):
+        """Say that the export is whole, once all names are on the disk. Raises OSError."""
+        path = os.path.join(self.folder, SUCCESS)
+        if os.path.exists(path):
+            return
+        for folder, _, _ in os.walk(self.folder):
+            sync_directory(folder)
+        with open(path, "wb"):
             pass
         sync_directory(self.folder)
 
@@ -208,4 +213,3 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        sync_directory(self._own)

@@ -95,16 +95,18 @@ def _remove_if_empty(folder: str) -> None:
 def check_changeable(plan: Plan) -> None:
     """Find before the first change what would stop a plan halfway.
 
-    Raises PermissionError where the directory or a file that is to be cut cannot be written, RefusedError for a
-    symbolic link: what it leads to is not this directory's.
+    Raises PermissionError where a directory or a file that is to be cut cannot be written, RefusedError for a symbolic
+    link: what it leads to is not this directory's.
     """
     cut = [os.path.join(plan.path, each.name) for each in plan.operations if each.action == TRUNCATE]
-    for path in (plan.path, *filter(os.path.exists, cut)):
+    around = {os.path.dirname(os.path.abspath(plan.path)) for each in plan.operations if each.action == CHECKPOINT}
+    for path in (plan.path, *around, *filter(os.path.exists, cut)):
         if not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, "cannot be written (permissions, or a read-only file system)", path)
     for operation in plan.operations:
+        folder = os.path.dirname(os.path.abspath(plan.path)) if operation.action == CHECKPOINT else plan.path
         for name in filter(None, (operation.name, operation.source)):
-            path = os.path.join(plan.path, name)
+            path = os.path.join(folder, name)
             if os.path.islink(path):
                 raise RefusedError(f"{path}: a symbolic link, and what it leads to is not changed: repair it there")
 

@@ -10,8 +10,9 @@ partition, and does not start over one that is none, but looks at nothing but fi
     old/NAME.cut-N  the bytes that were cut off NAME, which they follow at byte N
     cut/            what salvage took out of logs, a file for each stretch, and cut.jsonl, which says where it was
     done            the repair is complete
+    undone          it was taken back
 
-A folder with a plan and without `done` is an interrupted repair.
+A folder with a plan and without `done` and `undone` is an interrupted repair.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ OLD = "old"
 CUT = "cut"
 CUT_LIST = "cut.jsonl"
 DONE = "done"
+UNDONE = "undone"
 VERSION = 1
 
 
@@ -89,7 +91,8 @@ def new_stamp() -> str:
 def unfinished(partition_directory: str, backup_dir: str | None = None) -> Iterator[str]:
     """The folders of interrupted repairs of a partition directory. Raises OSError."""
     for folder in _folders(partition_directory, backup_dir):
-        if os.path.exists(os.path.join(folder, PLAN)) and not os.path.exists(os.path.join(folder, DONE)):
+        is_there = [os.path.exists(os.path.join(folder, each)) for each in (PLAN, DONE, UNDONE)]
+        if is_there == [True, False, False]:
             yield folder
 
 

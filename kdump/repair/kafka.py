@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from kdump.recovery.config import Startup
+from kdump.recovery.directory import VirtualDirectory
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import RECOVER, LoadOutcome
 from kdump.repair.plan import Plan, make_plan
 from kdump.storage.partition_log import PartitionLog
 
 
-def plan_recovery(log: PartitionLog, startup: Startup) -> tuple[LoadOutcome, Plan | None]:
-    """What a broker would do with the log, and the plan that does it; none where loading fails. Raises OSError."""
-    outcome = load_log(log, startup)
+def plan_recovery(
+    log: PartitionLog, startup: Startup, directory: VirtualDirectory | None = None
+) -> tuple[LoadOutcome, Plan | None]:
+    """What a broker would do with the log, and the plan that does it; none where loading fails.
+
+    `directory` is the log's as it shall be found, if not as it is. Raises OSError.
+    """
+    outcome = load_log(log, startup, directory)
     if outcome.files is None:
         return outcome, None
     return outcome, make_plan(log.path, outcome.files, reasons(outcome))

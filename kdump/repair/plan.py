@@ -24,8 +24,7 @@ REPLACE = "replace"  # a new file is put in the place of `name`
 CHECKPOINT = "checkpoint"  # the partition's offset in the log directory's checkpoint `name` becomes `size`
 
 
-_ORDER = (REMOVE, REPLACE, RENAME, TRUNCATE)
-"""Later segments go first and a log is cut last, so that in between no index leads out of its log."""
+_ACTIONS = (REMOVE, REPLACE, RENAME, TRUNCATE)
 
 
 class Operation(NamedTuple):
@@ -69,27 +68,62 @@ class Plan(NamedTuple):
 def make_plan(path: str, wanted: Mapping[str, Recipe], reasons: Mapping[str, str]) -> Plan:
     """The changes that turn the files of directory `path` into `wanted`; `reasons` say why, by file name.
 
+    In between no index leads astray: one that has to change with its .log goes before that, and comes after. Without
+    it a broker builds the segment's indexes anew. Leader epochs beyond the end of a log do no harm: they go at the end.
     Raises OSError.
     """
     present = {entry.name: entry.stat(follow_symlinks=False) for entry in os.scandir(path) if entry.is_file()}
     uses = Counter(recipe.name for recipe in wanted.values() if isinstance(recipe, SourceBytes))
-    renamed: set[str] = set()
     changes: list[Operation] = []
-    for name, recipe in sorted(wanted.items()):
-        for change in _changes(name, _as_prefix(path, name, recipe, present), present, uses):
-            changes.append(change._replace(why=reasons.get(name, "")))
-            if change.action == RENAME:
-                renamed.add(change.source)
+    by_name = {
+        name: list(_changes(name, _as_prefix(path, name, recipe, present), present, uses))
+        for name, recipe in wanted.items()
+    }
+    logs = {parse_file_name(name).offset for name, found in by_name.items() if found and _is_log(name)}
+    for name, found in sorted(by_name.items()):
+        says = parse_file_name(name)
+        if found and name in present and says.kind in _BOUND_TO_LOG and says.offset in logs:
+            found = _anew(name, found, wanted[name].size, present[name])
+        changes += [change._replace(why=change.why or reasons.get(name, "")) for change in found]
+    renamed = {change.source for change in changes if change.action == RENAME}
     changes += [
         Operation(REMOVE, name, 0, info.st_ino, info.st_size, why=reasons.get(name, ""))
         for name, info in present.items()
         if name not in wanted and name not in renamed
     ]
     changes.sort(key=lambda change: change.name, reverse=True)
-    changes.sort(key=lambda change: _ORDER.index(change.action))
+    changes.sort(key=_turn)
     return Plan(
         path, tuple(changes), {change.name: wanted[change.name] for change in changes if change.action == REPLACE}
     )
+
+
+_BOUND_TO_LOG = (names.OFFSET_INDEX, names.TIME_INDEX)
+"""The indexes that tell of positions and of the last batch."""
+
+
+def _is_log(name: str) -> bool:
+    says = parse_file_name(name)
+    return says.kind == names.LOG and says.state == names.LIVE
+
+
+def _turn(change: Operation) -> tuple[int, int]:
+    """When a change is made: removals first, then logs, then what tells of logs; of segments always the last first."""
+    if change.action == REMOVE:
+        rank = 0 if _is_log(change.name) else 1
+    elif _is_log(change.name):
+        rank = 2
+    else:
+        rank = 4 if change.name == names.LEADER_EPOCH_CHECKPOINT else 3
+    return rank, _ACTIONS.index(change.action)
+
+
+def _anew(name: str, found: list[Operation], size: int, old: os.stat_result) -> list[Operation]:
+    """The same changes of an index, without the old one in between."""
+    gone = Operation(REMOVE, name, 0, old.st_ino, old.st_size, why="before its log changes; then it comes anew")
+    if [change.action for change in found] == [RENAME]:
+        return [gone, *found]
+    return [gone, Operation(REPLACE, name, size, old.st_ino, old.st_size)]
 
 
 def _as_prefix(path: str, name: str, recipe: Recipe, present: Mapping[str, os.stat_result]) -> Recipe:

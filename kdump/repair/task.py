@@ -11,6 +11,7 @@ from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.recovery.config import Startup
+from kdump.recovery.directory import VirtualDirectory
 from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.repair.checkpoint import within_log
 from kdump.repair.kafka import plan_recovery, reasons
@@ -86,20 +87,30 @@ def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
         task = _narrowed(task, log, request.kinds)
     if task.plan is None or log.name is None or (request.kinds is not None and CHECKPOINTS not in request.kinds):
         return task
-    operations = (*task.plan.operations, *within_log(log.path, outcome.log_end_offset))
+    operations = (*within_log(log.path, outcome.log_end_offset), *task.plan.operations)
     return task._replace(plan=task.plan._replace(operations=operations))
 
 
 def examine_indexes(log: PartitionLog, startup: Startup, kinds: frozenset[str], bases: frozenset[int] | None) -> Task:
     """What it takes to build the indexes anew; of the segments with these base offsets only, unless None.
 
-    Raises OSError.
+    Of what is there only the .log files count. Raises OSError.
     """
-    task = examine(log, replace(startup, clean=False, recovery_point=0), Request(kinds=kinds))
+    directory = VirtualDirectory(log)
+    for name, says in log.files.items():
+        if says.kind in names.INDEX_KINDS and says.state == names.LIVE:
+            directory.write(name, b"")
+        elif says.kind in _NO_PART_OF_INDEXES:
+            directory.delete(name, "")
+    outcome, plan = plan_recovery(log, replace(startup, clean=False, recovery_point=0), directory)
+    task = _narrowed(Task(log.path, plan, None, (), (), outcome), log, kinds)
     if task.plan is None or bases is None:
         return task
     wanted = (each for each in task.plan.operations if parse_file_name(each.name).offset in bases)
     return task._replace(plan=task.plan._replace(operations=tuple(wanted)))
+
+
+_NO_PART_OF_INDEXES = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
 
 
 def examine_trim(log: PartitionLog, bases: frozenset[int] | None) -> Task:
@@ -118,7 +129,23 @@ def _narrowed(task: Task, log: PartitionLog, kinds: frozenset[str]) -> Task:
     if touched:
         text = f"{os.path.join(task.path, touched)}: the log itself needs repair, and other files follow from it"
         return task._replace(plan=None, extent=None, problems=(text,))
-    return task._replace(plan=narrowed(task.plan, kinds, log.files))
+    plan = narrowed(task.plan, kinds, log.files)
+    left = _index_left(task.plan, plan)
+    if left:
+        text = f"{os.path.join(task.path, left)}: it has to change with its log: allow {', '.join(INDEX_KINDS)}, too"
+        return task._replace(plan=None, extent=None, problems=(text,))
+    return task._replace(plan=plan)
+
+
+def _index_left(plan: Plan, part: Plan) -> str:
+    """The first index of a changed log that a plan changes and the narrower plan does not."""
+    chosen = {operation.name for operation in part.operations}
+    logs = {says.offset for says in map(parse_file_name, chosen) if says.kind == names.LOG and says.state == names.LIVE}
+    for operation in plan.operations:
+        says = parse_file_name(operation.name)
+        if says.kind in names.INDEX_KINDS and says.offset in logs and operation.name not in chosen:
+            return operation.name
+    return ""
 
 
 def _changed_log(plan: Plan) -> str:

@@ -9,8 +9,6 @@ from kdump.repair import files, journal
 from kdump.repair.checkpoint import put_offset
 from kdump.repair.plan import CHECKPOINT, RENAME, TRUNCATE, Operation
 
-UNDONE = "undone"
-
 
 def undo(folder: str) -> str:
     """Put back what the repair of `folder` changed; the partition directory that it was.
@@ -25,9 +23,11 @@ def undo(folder: str) -> str:
     for operation in reversed(plan.operations):
         _take_back(plan.path, operation, old)
     files.sync_directory(plan.path)
-    done = os.path.join(folder, journal.DONE)
+    done, undone = os.path.join(folder, journal.DONE), os.path.join(folder, journal.UNDONE)
     if os.path.exists(done):
-        os.replace(done, os.path.join(folder, UNDONE))
+        os.replace(done, undone)
+    elif not os.path.exists(undone):
+        files.write_file(undone, ())
     files.sync_directory(folder)
     return plan.path
 

@@ -34,6 +34,9 @@ _LOCAL_DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
+    # rows come from the Python workers faster
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.buffer.size": "1048576",
 }
 _LAST_LINES = 5
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from kdump.blocks import BatchBlock
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.stats.batches import BatchStats
 from kdump.stats.records import KEY_MEMORY, KeyCensus, RecordStats, decoded_in
@@ -149,14 +150,17 @@ class _Picker:
         self._next = self._every // 2
         self._before = 0
 
-    def rows(self, positions: list[int]) -> list[int]:
-        """The numbers among ascending byte positions in the segment that are to be taken."""
-        found = []
-        while self._every and positions and self._before + positions[-1] >= self._next:
-            at = next(number for number, each in enumerate(positions) if self._before + each >= self._next)
-            found.append(at)
-            self._next = max(self._next, self._before + positions[at]) + self._every
-        return found
+    def rows(self, block: BatchBlock, first: int, stop: int) -> Iterator[int]:
+        """Those of the rows `first` to `stop` - 1 that are to be taken."""
+        while self._every and first < stop:
+            wanted = self._next - self._before
+            last = block.position[stop - 1] + block.size[stop - 1]
+            if last <= wanted:
+                return
+            first = max(first, bisect_right(block.position, wanted, first, stop) - 1)
+            yield first
+            self._next += self._every * (1 + max(0, block.position[first] - wanted) // self._every)
+            first += 1
 
     def end(self, size: int) -> None:
         """A segment of `size` bytes is done."""
@@ -179,9 +183,9 @@ def _walk(segment: Segment, stats: Stats, picker: _Picker, progress: Progress, *
             batches.add(block, first, stop)
             largest = max(block.max_timestamp[first:stop])
             latest = largest if latest is None else max(latest, largest)
-            for at in picker.rows(list(block.position[first:stop])):
-                if block.holds(first + at):
-                    stats.sample.add(block, first + at)
+            for row in picker.rows(block, first, stop):
+                if block.holds(row):
+                    stats.sample.add(block, row)
             progress(segment.log_path, block.position[stop - 1] + block.size[stop - 1] - block.position[first])
         modified = os.stat(segment.log_path).st_mtime_ns // 1_000_000
         stats.segments.append(SegmentTimes(segment.base_offset, log.size, latest, modified))
@@ -216,4 +220,3 @@ def _read(log: PartitionLog, stats: Stats, records: RecordStats, options: StatsO
                 progress(segment.log_path, part)
             elif not isinstance(part, Damage):
                 census.keep(part, records)
-

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import starmap
 from operator import attrgetter, gt, sub
 
+from kdump import kernels
 from kdump.formats.batch import (
     CODEC_MASK,
     CONTROL,
@@ -140,7 +141,8 @@ class LogCheck:
             for row, magic in enumerate(sheet.magic):
                 if magic >= 2:
                     yield from self._count(sheet, row)
-        if not (is_uniform(sheet.producer_id, -1) and is_uniform(sheet.base_sequence, -1)):
+        producers = sheet.producer_id, sheet.producer_epoch, sheet.base_sequence
+        if not all(is_uniform(column, -1) for column in producers) and min(kernels.survey(c)[0] for c in producers) < 0:
             yield from self._producers(sheet)
 
     def _magics(self, sheet: Sheet) -> Iterator[Finding]:

@@ -238,7 +238,7 @@ class PartitionCheck:
         name = self.log.name
         if name is not None and not name.state and end_offset is not None:
             partition = name.topic, name.partition
-            start_offset = self.log.segments[0].base_offset
+            start_offset = (self.log.segments or self._segments)[0].base_offset
             yield from check_partition(
                 self._checkpoints, partition, start_offset, end_offset, was_closed=self._was_closed
             )

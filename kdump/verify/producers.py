@@ -81,18 +81,29 @@ class ProducerCheck:
             sheet.attributes,
             sheet.max_timestamp,
         )
+        if self._first_offset is None:
+            self._first_offset = max(sheet.base_offset[0], 0)
         for row, (number, epoch, sequence, base, last, attributes, timestamp) in enumerate(zip(*columns, strict=True)):
-            if sheet.magic[row] < 2:
+            producer = self._producers.get(number)
+            if (
+                producer is not None
+                and base == self._next_offset
+                and epoch == producer.epoch
+                and 0 < sequence == producer.last_sequence + 1 < MAX_SEQUENCE - last + base
+                and producer.txn_first_offset < 0
+                and not attributes & (CONTROL | TRANSACTIONAL)
+            ):  # as nearly all batches are
+                producer.last_sequence = sequence + last - base
+                producer.last_offset = last
+                producer.timestamp = timestamp
+                producer.missing = self._missing
                 self._next_offset = last + 1
                 continue
             if self._next_offset is not None and base > self._next_offset:
                 self._missing += base - self._next_offset
             self._next_offset = last + 1
-            if self._first_offset is None:
-                self._first_offset = base
             if number < 0:
                 continue
-            producer = self._producers.get(number)
             if attributes & CONTROL:
                 yield from self._marker(sheet, row, number, epoch, producer)
                 continue
@@ -105,14 +116,18 @@ class ProducerCheck:
             producer.last_offset = last
             producer.timestamp = timestamp
             producer.missing = self._missing
-            if attributes & TRANSACTIONAL:
-                if producer.txn_first_offset < 0:
-                    producer.txn_first_offset = self._open[number] = base
-                    producer.txn_position = sheet.position[row]
-                    producer.txn_path = self._path
-            elif producer.txn_first_offset >= 0:
-                text = f"producer {number} has a transaction open from offset {producer.txn_first_offset} on, this"
-                yield self._at("KD-TXN-MIXED", f"{text} batch is not part of it", sheet, row)
+            yield from self._transaction(sheet, row, number, producer)
+
+    def _transaction(self, sheet: Sheet, row: int, number: int, producer: Producer) -> Iterator[Finding]:
+        """Begin the producer's transaction with a batch, or say that a batch is not part of the one that is open."""
+        if sheet.attributes[row] & TRANSACTIONAL:
+            if producer.txn_first_offset < 0:
+                producer.txn_first_offset = self._open[number] = sheet.base_offset[row]
+                producer.txn_position = sheet.position[row]
+                producer.txn_path = self._path
+        elif producer.txn_first_offset >= 0:
+            text = f"producer {number} has a transaction open from offset {producer.txn_first_offset} on, this"
+            yield self._at("KD-TXN-MIXED", f"{text} batch is not part of it", sheet, row)
 
     def _fault(self, producer: Producer, number: int, epoch: int, sequence: int) -> tuple[str, str] | None:
         """What is wrong with a batch's producer epoch or sequence after the batches of the producer before."""

@@ -121,6 +121,15 @@ def test_damage_is_not_written_anew(tmp_path: Path) -> None:
     assert (partition / name(0, "log")).read_bytes() == before
 
 
+def test_a_log_that_a_broker_would_have_to_recover_is_left_alone(tmp_path: Path) -> None:
+    partition = build(tmp_path, {0: [batch(0, PAIR)], 10: [batch(10, PAIR)]})
+    (partition / name(11, "snapshot")).unlink()
+    with open(partition / name(10, "log"), "ab") as log:
+        log.write(bytes(500))
+    with pytest.raises(CleaningError, match=r"its producers' state cannot be told: .*: repair it first"):
+        state_of(partition)
+
+
 # --- settings
 
 

@@ -270,6 +270,14 @@ def test_what_cannot_be_cleaned_is_said_and_the_others_go_on(run: Run, partition
     assert len(list(other.glob("*.log"))) == 2
 
 
+def test_a_directory_that_is_no_partition_in_use_is_not_changed(run: Run, partition: Path) -> None:
+    other = partition.rename(partition.with_name(f"users-0.{'0' * 32}-stray"))
+    assert run("compact", other, AT) == 1
+    assert run("compact", other, AT, "--apply") == 4
+    assert "not named as a partition in use" in run.err
+    assert len(list(other.glob("*.log"))) == 3
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

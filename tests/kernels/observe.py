@@ -108,6 +108,7 @@ def _decode(
         yield "records", columns(records, RECORD_COLUMNS)
         yield "headers", _headers(block, records, first, payloads)
         yield "columns", _gathered(kernel, block, records, first, payloads)
+        yield "compaction", _compacted(kernel, block, records, first, payloads)
         if records.fault:
             yield "text of the fault", str(fault_error(records.fault))
             records.seek(records.next_row + 1)
@@ -137,6 +138,22 @@ def _gathered(
     while done < records.length:
         done = gathering.add(block, records, first, payloads, range(records.length), done)
         found.append((done, gathering.take()))
+    return found
+
+
+def _compacted(
+    kernel: ModuleType, block: BatchBlock, records: RecordBlock, first: int, payloads: Sequence[bytes | None]
+) -> list[object]:
+    """What compaction makes of the records, with a map that has not room for many keys."""
+    keys = kernel.OffsetMap(16 * 24, 12)
+    found: list[object] = [keys.take(block, records, first, payloads, b"\1" * len(payloads), 0), keys.size]
+    fates = keys.sift(block, records, first, payloads, 1 << 62, 0, False)
+    found.append(bytes(fates))
+    if any(fate & 1 for fate in fates):
+        at = next(number for number, fate in enumerate(fates) if fate & 1)
+        row = records.row[at]
+        stop = next((number for number in range(at, records.length) if records.row[number] != row), records.length)
+        found.append(kernel.encode_kept(block, records, at, stop, fates, payloads[row - first], 0, None))
     return found
 
 

@@ -54,8 +54,9 @@ def test_a_difference_is_found_and_can_be_seen_again() -> None:
     """Kernels that differ in one thing: the fuzzer must see it, and its reproducer must lead back to it."""
 
     class Broken:
-        LogText, RecordColumns = portable.LogText, portable.RecordColumns
+        LogText, RecordColumns, OffsetMap = portable.LogText, portable.RecordColumns, portable.OffsetMap
         check, decode, find_batch = portable.check, portable.decode, portable.find_batch
+        encode_kept = portable.encode_kept
 
         @staticmethod
         def walk(*arguments: object) -> int:

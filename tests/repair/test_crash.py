@@ -7,19 +7,26 @@ Python tell every open for writing, link, rename, removal, cut, change of mode o
 from __future__ import annotations
 
 import errno
+import gc
 import os
+import re
+import resource
 import shutil
+import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import kdump
+from kdump.formats import names
 from kdump.repair import journal
 from kdump.repair.apply import apply_plan, clear_leftovers, finish
-from kdump.repair.kafka import plan_recovery
+from kdump.repair.task import KAFKA, SALVAGE, Request, Task, examine
 from tests.repair.damaged import DAMAGES, STARTUP, build
+from tests.repair.salvaging import content, errors
 
 CHANGES = {
     "os.rename",
@@ -34,22 +41,42 @@ CHANGES = {
 }
 KILLED = 77
 
+ALIKE = ("first segment, second batch", "first segment, CRC field", "first segment, size field")
+"""Damages that are repaired by the same steps as others."""
+
+RECOVERED = [damage for damage in DAMAGES if damage not in ALIKE]
+SALVAGED = (
+    "first segment, payload",
+    "first segment, size field",
+    "middle segment, payload",
+    "middle segment, torn tail",
+    "last segment, garbage tail",
+    "swap half renamed",
+    "damage and leftovers",
+)
+"""The damages that are salvaged, too."""
+
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log directory of the sound partition, to be copied."""
-    log_dir = tmp_path_factory.mktemp("sound") / "logs"
-    build(log_dir)
-    return log_dir
+def sound() -> Iterator[Path]:
+    """The log directory of the sound partition, to be copied; in memory where that can be had, for there are many."""
+    memory = "/dev/shm"
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        build(Path(folder) / "sound")
+        yield Path(folder) / "sound"
 
 
 @pytest.fixture
-def damaged(sound: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+def scratch(sound: Path) -> Iterator[Path]:
+    """A directory beside the sound one."""
+    with tempfile.TemporaryDirectory(dir=sound.parent) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def damaged(sound: Path, scratch: Path, request: pytest.FixtureRequest) -> Path:
     """A damaged copy of the sound log directory."""
-    log_dir = tmp_path / "logs"
-    shutil.copytree(sound, log_dir)
-    DAMAGES[request.param](log_dir / "orders-0")
-    return log_dir
+    return copy_with(DAMAGES[request.param], sound, scratch)
 
 
 @pytest.fixture(autouse=True)
@@ -58,24 +85,35 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    """The files of a partition directory."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+def copy_with(damage: object, sound: Path, scratch: Path) -> Path:
+    """A copy of the sound log directory, damaged; its checkpoints lie beyond what any repair leaves."""
+    log_dir = scratch / "logs"
+    shutil.copytree(sound, log_dir)
+    damage(log_dir / "orders-0")  # type: ignore[operator]
+    for checkpoint in (names.RECOVERY_POINT_CHECKPOINT, names.REPLICATION_CHECKPOINT, names.CLEANER_CHECKPOINT):
+        (log_dir / checkpoint).write_text("0\n2\nothers 3 17\norders 0 59\n")
+    return log_dir
 
 
-def repair(log_dir: Path, *, keep_old: bool = True) -> None:
-    """What one run of the repair does: finish an interrupted one, or plan and apply."""
+def files(log_dir: Path) -> dict[str, bytes]:
+    """The files of the log directory and those of the partition."""
+    return content(log_dir) | content(log_dir / "orders-0")
+
+
+def planned(log_dir: Path, strategy: str) -> Task:
+    return examine(kdump.open_log(str(log_dir / "orders-0")), STARTUP, Request(strategy))
+
+
+def repair(log_dir: Path, strategy: str = KAFKA, *, keep_old: bool = True) -> None:
+    """What one run of the repair does: finish an interrupted one, then plan and apply."""
     partition = str(log_dir / "orders-0")
-    interrupted = list(journal.unfinished(partition))
-    for folder in interrupted:
+    for folder in list(journal.unfinished(partition)):
         finish(folder, keep_old=keep_old)
     clear_leftovers(partition)
-    if interrupted:
-        return
-    _, plan = plan_recovery(kdump.open_log(partition), STARTUP)
-    assert plan is not None
-    if plan:
-        apply_plan(plan, journal.new_folder(partition), keep_old=keep_old)
+    task = planned(log_dir, strategy)
+    assert task.plan is not None
+    if task.plan:
+        apply_plan(task.plan, journal.new_folder(partition), keep_old=keep_old, cuts=task.cuts)
 
 
 class Saboteur:
@@ -84,12 +122,9 @@ class Saboteur:
     def __init__(self, at: int, error: int | None) -> None:
         self.left = at
         self.error = error
-        self.on = True
 
     def step(self) -> None:
         """One change is about to be made."""
-        if not self.on:
-            return
         self.left -= 1
         if self.left == 0:
             if self.error is None:
@@ -102,83 +137,180 @@ class Saboteur:
             self.step()
 
 
-def run_child(log_dir: Path, at: int, error: int | None, *, keep_old: bool) -> bool:
+def run_child(log_dir: Path, strategy: str, at: int, error: int | None = None, *, keep_old: bool) -> bool:
     """Repair in a child that is sabotaged at change number `at`; whether it got that far."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED
     status = 1
     try:
+        gc.disable()  # it would touch, and so copy, all of the parent's memory
         saboteur = Saboteur(at, error)
         os.fsync = lambda descriptor: saboteur.step()
         sys.addaudithook(saboteur.audit)
         try:
-            repair(log_dir, keep_old=keep_old)
-            status = 0
+            repair(log_dir, strategy, keep_old=keep_old)
+            status = KILLED if saboteur.left <= 0 else 0  # an error that is no reason to give up
         except OSError as failure:
             status = KILLED if failure.errno == error else 1
     finally:
         os._exit(status)
 
 
-def kill_points(log_dir: Path, scratch: Path, error: int | None, *, keep_old: bool) -> Iterator[Path]:
-    """A copy of the directory for every change of the repair, interrupted there."""
+def kill_points(
+    log_dir: Path, scratch: Path, strategy: str, error: int | None = None, *, keep_old: bool
+) -> Iterator[Path]:
+    """A copy of the directory for every change of the repair, interrupted there; one more that was not."""
     at = 0
     interrupted = True
     while interrupted:
         at += 1
         copy = scratch / f"killed-{at}"
         shutil.copytree(log_dir, copy)
-        interrupted = run_child(copy, at, error, keep_old=keep_old)
+        interrupted = run_child(copy, strategy, at, error, keep_old=keep_old)
         yield copy
         shutil.rmtree(copy)
 
 
+def outcome(log_dir: Path, scratch: Path, strategy: str, *, keep_old: bool = True) -> dict[str, bytes]:
+    """The files that an undisturbed repair leaves."""
+    done = scratch / "done"
+    shutil.copytree(log_dir, done)
+    repair(done, strategy, keep_old=keep_old)
+    return files(done)
+
+
+def saved_cuts(log_dir: Path) -> set[bytes]:
+    """The cut.jsonl of repairs that were carried out."""
+    folders = (log_dir / "orders-0" / journal.BACKUP_FOLDER).glob(f"*/{journal.CUT}")
+    return {(each / journal.CUT_LIST).read_bytes() for each in folders}
+
+
+TXNS_TOO_MANY = "KD-TXN-ORPHAN"
+"""Between a log that is cut and its .txnindex: nobody asks for what it says, and without .index it is made anew."""
+
+
+def codes(log_dir: Path) -> set[str]:
+    """The errors that verification finds, by code."""
+    return {error.split("'")[1] for error in errors(log_dir / "orders-0")}
+
+
+def state(log_dir: Path) -> frozenset[tuple[str, bytes]]:
+    """Everything on disk that decides how a rerun ends; the times and inodes in names and plans do not."""
+    found = set()
+    for path in log_dir.rglob("*"):
+        parts = path.relative_to(log_dir).parts
+        where = "/".join(part for part in parts if not part[:8].isdigit() or "." in part)
+        found.add((where, path.read_bytes() if path.is_file() and not path.name.startswith("plan") else b""))
+    return frozenset(found)
+
+
+def check_killed(damaged: Path, scratch: Path, strategy: str, error: int | None = None, *, keep_old: bool) -> int:
+    """Kill a repair at each of its steps, and look at what is there then and after a rerun; the number of steps."""
+    before, known = files(damaged), codes(damaged)
+    after = outcome(damaged, scratch, strategy, keep_old=keep_old)
+    cuts = saved_cuts(scratch / "done")
+    seen = set()
+    count = -1
+    for count, copy in enumerate(kill_points(damaged, scratch, strategy, error, keep_old=keep_old)):
+        now = state(copy)
+        if now in seen:
+            continue
+        seen.add(now)
+        for file, data in files(copy).items():
+            assert data in (before.get(file), after.get(file)) or file.endswith(".kdump"), (file, count)
+        assert codes(copy) <= known | {TXNS_TOO_MANY}, count
+        repair(copy, strategy, keep_old=keep_old)
+        assert files(copy) == after, count
+        assert saved_cuts(copy) == cuts, count
+        assert keep_old or cuts or not (copy / "orders-0" / journal.BACKUP_FOLDER).exists(), count
+    assert count > 0 or before == after
+    return count
+
+
+POINTS: dict[str, int] = {}
+"""The numbers of steps at which repairs were killed, by what was repaired how."""
+
+
+@pytest.mark.parametrize(
+    ("strategy", "damaged"),
+    [(KAFKA, damage) for damage in RECOVERED] + [(SALVAGE, damage) for damage in SALVAGED],
+    indirect=["damaged"],
+)
+def test_killed_anywhere_nothing_is_lost_and_a_rerun_finishes(
+    damaged: Path, scratch: Path, strategy: str, request: pytest.FixtureRequest
+) -> None:
+    POINTS[request.node.name] = check_killed(damaged, scratch, strategy, keep_old=True)
+
+
+WITHOUT_BACKUP = (
+    (KAFKA, "damage and leftovers", None),
+    (KAFKA, "damage and leftovers", errno.ENOSPC),
+    (KAFKA, "swap half renamed", errno.EIO),
+    (SALVAGE, "damage and leftovers", None),
+    (SALVAGE, "middle segment, payload", errno.ENOSPC),
+)
+
+
+@pytest.mark.parametrize(("strategy", "damaged", "error"), WITHOUT_BACKUP, indirect=["damaged"])
+def test_without_a_backup_too(
+    damaged: Path, scratch: Path, strategy: str, error: int | None, request: pytest.FixtureRequest
+) -> None:
+    POINTS[request.node.name] = check_killed(damaged, scratch, strategy, error, keep_old=False)
+    assert bool(saved_cuts(scratch / "done")) == (strategy == SALVAGE)
+
+
+@pytest.mark.parametrize("damaged", ["damage in all segments"], indirect=True)
+def test_short_writes(damaged: Path, scratch: Path) -> None:
+    after = outcome(damaged, scratch, SALVAGE)
+    failed = 0
+    for limit in (1, 50, 300, 700, 1000):  # no file may become longer than that: its last write is cut short
+        copy = scratch / f"limited-{limit}"
+        shutil.copytree(damaged, copy)
+        failed += not run_limited(copy, limit)
+        before = files(damaged)
+        assert all(data in (before.get(file), after.get(file)) for file, data in files(copy).items()), limit
+        repair(copy, SALVAGE)
+        assert files(copy) == after, limit
+    assert failed >= 4
+
+
+def run_limited(log_dir: Path, limit: int) -> bool:
+    """Salvage in a child whose files cannot grow beyond `limit` bytes; whether it succeeded."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    status = 1
+    try:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        repair(log_dir, SALVAGE)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def test_how_often_repairs_were_killed() -> None:
+    # docs/repair.md states the sum; it runs last, and says nothing when only some of the tests above were asked for
+    if len(POINTS) == len(RECOVERED) + len(SALVAGED) + len(WITHOUT_BACKUP):
+        told = (Path(__file__).parents[2] / "docs" / "repair.md").read_text()
+        points, directories = re.search(r"more than ([\d,]+) kill points of (\d+) damaged directories", told).groups()
+        assert sum(POINTS.values()) > int(points.replace(",", ""))
+        assert len({*RECOVERED, *SALVAGED}) == int(directories) >= 30
+
+
 @pytest.mark.parametrize("damaged", DAMAGES, indirect=True)
-def test_killed_anywhere_nothing_is_lost_and_a_rerun_finishes(damaged: Path, tmp_path: Path) -> None:
-    before = content(damaged / "orders-0")
-    done = tmp_path / "done"
-    shutil.copytree(damaged, done)
-    repair(done)
-    after = content(done / "orders-0")
-    count = 0
-    for copy in kill_points(damaged, tmp_path, None, keep_old=True):
-        count += 1
-        for file, data in content(copy / "orders-0").items():
-            assert data in (before.get(file), after.get(file)), (file, count)
-        repair(copy)
-        assert content(copy / "orders-0") == after, count
-    assert count > 1 or before == after
-
-
-@pytest.mark.parametrize("damaged", ["damage and leftovers", "swap half renamed"], indirect=True)
-@pytest.mark.parametrize("error", [None, errno.ENOSPC, errno.EIO])
-def test_without_a_backup_too(damaged: Path, tmp_path: Path, error: int | None) -> None:
-    before = content(damaged / "orders-0")
-    done = tmp_path / "done"
-    shutil.copytree(damaged, done)
-    repair(done, keep_old=False)
-    after = content(done / "orders-0")
-    assert not (done / "orders-0" / journal.BACKUP_FOLDER).exists()
-    for number, copy in enumerate(kill_points(damaged, tmp_path, error, keep_old=False)):
-        for file, data in content(copy / "orders-0").items():
-            assert data in (before.get(file), after.get(file)), (file, number)
-        repair(copy, keep_old=False)
-        assert content(copy / "orders-0") == after, number
-        assert not (copy / "orders-0" / journal.BACKUP_FOLDER).exists(), number
-
-
-@pytest.mark.parametrize("damaged", DAMAGES, indirect=True)
-def test_a_second_run_finds_nothing_to_do(damaged: Path) -> None:
-    repair(damaged)
-    _, plan = plan_recovery(kdump.open_log(str(damaged / "orders-0")), STARTUP)
+@pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+def test_a_second_run_finds_nothing_to_do(damaged: Path, strategy: str) -> None:
+    repair(damaged, strategy)
+    plan = planned(damaged, strategy).plan
     assert plan is not None
     assert plan.operations == ()
 
 
-def test_kafkas_loading_need_not_be_a_fixed_point(sound: Path, tmp_path: Path) -> None:
+def test_kafkas_loading_need_not_be_a_fixed_point(sound: Path, scratch: Path) -> None:
     # leader epochs are only learnt from batches beyond the last known one, which here is cut away in the end
-    log_dir = tmp_path / "logs"
+    log_dir = scratch / "logs"
     shutil.copytree(sound, log_dir)
     checkpoint = log_dir / "orders-0" / "leader-epoch-checkpoint"
     checkpoint.write_text("0\n2\n0 0\n9 500\n")

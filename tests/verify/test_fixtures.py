@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.test_read_only import listing
 from tests.verify.building import found
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
@@ -57,3 +59,25 @@ def test_without_decoding_nothing_else_is_found(case: str) -> None:
 )
 def test_what_is_there_is_told(case: str, codes: set[str]) -> None:
     assert codes <= {code for _, code, _ in findings(case)}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_file_can_be_verified_by_itself(case: str) -> None:
+    """And what is said is of the file, or of the segment whose .log it is."""
+    for path in (FIXTURES / "corpus" / case).rglob("*"):
+        if path.is_file():
+            for finding in found(path, now=CLOCK):
+                assert Path(finding.path).name.startswith(path.name.partition(".")[0])
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_nothing_is_written(deep: bool, tmp_path: Path) -> None:
+    """Not even where index files are missing, which Kafka's own tool makes."""
+    copied = []
+    for case in ("s-src-txn", "i-idx-swap-first", "h-empty-active", "z-3-93", "f-cluster-metadata"):
+        shutil.copytree(FIXTURES / "corpus" / case, tmp_path / case)
+        copied.append(tmp_path / case)
+    (next((tmp_path / "s-src-txn").glob("*/*.index"))).unlink()
+    before = listing(tmp_path)
+    assert found(*copied, deep=deep, jobs=2, now=CLOCK)
+    assert listing(tmp_path) == before

@@ -8,7 +8,7 @@ cdef enum:
     KEYLESS = 4
     HASH_SIZE = 16
     LAST_WORD = 12
-    FIRST_SLOTS = 1 << 14
+    FIRST_SLOTS = 1 << 16
     LANES = 8
     SHORT_KEY = 55
 
@@ -188,7 +188,7 @@ cdef class OffsetMap:
         kdump_prefetch(&self.entries[self.slot(lanes.sum[lane], 0)])
 
     cdef int make_room(self, int64_t more) except -1:
-        """Double the table, up to all of the memory, until half of it is free after so many new entries."""
+        """Enlarge the table, up to all of the memory, until half of it is free after so many new entries."""
         cdef int64_t slots = self.used_slots, at
         cdef MapEntry *old = self.entries
         cdef MapEntry *new

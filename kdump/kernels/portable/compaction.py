@@ -16,7 +16,7 @@ from kdump.kernels.fates import EXPIRED, KEPT, KEPT_TOMBSTONE, KEYLESS, SUPERSED
 from kdump.kernels.portable.records import Payloads, Source, headers, source_of
 
 ENTRY_SIZE = 24
-FIRST_SLOTS = 1 << 14
+FIRST_SLOTS = 1 << 12
 _HASH_SIZE = 16
 _OFFSET = Struct(">q")
 _LAST_WORD = _HASH_SIZE - 4
@@ -93,7 +93,7 @@ class OffsetMap(KeyOffsets):
     """Kafka's SkimpyOffsetMap: keys are known by their MD5 sums alone, and two of the same sum are one.
 
     A table of entries of 24 bytes, the sum and the offset, probed first by the words of the sum. `slots` of them are
-    all that the memory has room for; the table begins smaller and is doubled while more than half of it is taken,
+    all that the memory has room for; the table begins smaller and is doubled when half of it is taken,
     which nothing but time depends on.
     """
 
@@ -131,7 +131,7 @@ class OffsetMap(KeyOffsets):
         _OFFSET.pack_into(table, at + _HASH_SIZE, offset)
 
     def _grow(self) -> None:
-        """Double the table, up to all of the memory."""
+        """Make a larger table, up to all of the memory."""
         old = self._table
         self._slots = min(2 * self._slots, self.slots)
         self._table = bytearray(self._slots * ENTRY_SIZE)

@@ -1,0 +1,86 @@
+"""Measure `kdump export` to Parquet against reading the same rows from Parquet and writing them again, in one run.
+
+With --spark, against the Spark engine too, start-up included. Needs pyarrow, and pyspark for --spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from data import LARGE, LOGS, generate
+from processes import Cost, RunError, measure, run
+
+AGAIN, EXPORT, SPARK = "Parquet to Parquet", "kdump export", "with Spark"
+LIMIT = 1.0
+SPARK_LIMIT = 3.0
+
+AGAIN_PROGRAM = """
+import os, sys
+import pyarrow.dataset, pyarrow.parquet
+table = pyarrow.dataset.dataset(sys.argv[1]).to_table()
+pyarrow.parquet.write_table(table, sys.argv[2], compression="zstd")
+descriptor = os.open(sys.argv[2], os.O_RDONLY)
+os.fsync(descriptor)
+"""
+EXPORT_PROGRAM = """
+import os, shutil, sys
+shutil.rmtree(sys.argv[2], ignore_errors=True)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+os.execv(sys.executable, [sys.executable, "-m", "kdump", "export", sys.argv[1], "--to", sys.argv[2], *sys.argv[3:]])
+"""
+
+
+def measure_all(folder: Path, name: str, divisor: int, repeat: int, *, spark: bool) -> tuple[int, dict[str, Cost]]:
+    """The bytes of the log, and what each way costs. Raises RunError."""
+    log = next(log for log in LOGS if log.name == name)
+    segment = generate(log, folder / f"sizes-by-{divisor}", divisor)
+    partition = str(segment.parent)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        first = os.path.join(scratch, "first")
+        run([sys.executable, "-c", EXPORT_PROGRAM, partition, first])
+        commands = {
+            AGAIN: [sys.executable, "-c", AGAIN_PROGRAM, first, os.path.join(scratch, "again.parquet")],
+            EXPORT: [sys.executable, "-c", EXPORT_PROGRAM, partition, os.path.join(scratch, "out")],
+        }
+        if spark:
+            options = ["--engine", "spark", "--master", "local[2]"]
+            target = os.path.join(scratch, "spark")
+            commands[SPARK] = [sys.executable, "-c", EXPORT_PROGRAM, partition, target, *options]
+        return segment.stat().st_size, measure(commands, repeat)
+
+
+def main() -> int:
+    """Measure and print; 1 where something could not be run, or a target is missed that was to be checked."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    default = Path(tempfile.gettempdir()) / "kdump-benchmarks"
+    parser.add_argument("--dir", type=Path, default=default, help="where the logs are and stay (default: %(default)s)")
+    parser.add_argument("--log", choices=[log.name for log in LOGS], default=LARGE.name, help="which log is exported")
+    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="turns (default: %(default)s)")
+    parser.add_argument("--divisor", type=int, default=1, metavar="N", help="divide the log's size by N")
+    parser.add_argument("--spark", action="store_true", help="measure the Spark engine too")
+    parser.add_argument("--check", action="store_true", help="exit with 1 when a target is missed")
+    options = parser.parse_args()
+    options.dir.mkdir(parents=True, exist_ok=True)
+    try:
+        size, costs = measure_all(options.dir, options.log, options.divisor, options.repeat, spark=options.spark)
+    except (RunError, OSError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    print(f"{options.log}: {size / 1e6:.0f} MB")
+    for name, cost in costs.items():
+        print(
+            f"{name:20} {cost.wall:6.2f} s {size / 1e6 / cost.wall:6.0f} MB/s, CPU {cost.cpu:6.2f} s,"
+            f" {cost.peak / 1e6:5.0f} MB, {cost.wall / costs[EXPORT].wall:5.2f} times kdump export"
+        )
+    is_missed = costs[EXPORT].wall > LIMIT * costs[AGAIN].wall
+    if SPARK in costs:
+        is_missed |= costs[SPARK].wall < SPARK_LIMIT * costs[EXPORT].wall
+    return int(options.check and is_missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""The pytest plugin: `kafka_log_dir` builds log directories for tests, `assert_sound` fails with what verify finds.
+
+    def test_orders(kafka_log_dir, assert_sound):
+        data = kafka_log_dir(spec="orders.yaml")
+        my_tool.compact(data / "orders-0")
+        assert_sound(data)
+
+    def test_a_torn_tail(kafka_log_dir):
+        data = kafka_log_dir(spec="orders.yaml", faults=["truncate-tail:topic=orders"])
+        ...
+
+pytest loads it by itself once kdump is installed. What it needs is imported when a fixture is used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+_MOST_SHOWN = 50
+
+
+class KafkaLogDir(Protocol):
+    """What the fixture `kafka_log_dir` is."""
+
+    def __call__(
+        self,
+        spec: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        faults: Iterable[str | Mapping[str, Any]] = (),
+        *,
+        seed: str | int | None = None,
+    ) -> Path:
+        """Build a log directory in a temporary folder; its path.
+
+        `spec` is a file (relative to the test's module, or else to pytest's root directory), YAML text, Python values,
+        or None for a small specification that most faults fit into. `faults` are names, NAME:FIELD=VALUE,... or
+        mappings; `seed` replaces that of the specification. Where it names log directories, the path is that of the
+        folder that they are in.
+        """
+
+
+@pytest.fixture
+def kafka_log_dir(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> KafkaLogDir:
+    """Build Kafka log directories out of specifications, sound or with faults."""
+
+    def build(
+        spec: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        faults: Iterable[str | Mapping[str, Any]] = (),
+        *,
+        seed: str | int | None = None,
+    ) -> Path:
+        __tracebackhide__ = True
+        from kdump.fixture.errors import SpecError
+        from kdump.fixture.make import make
+
+        source = _located(spec, request) if isinstance(spec, str | os.PathLike) else spec
+        wanted = [faults] if isinstance(faults, str) else faults
+        out = tmp_path_factory.mktemp("kafka-log-dir")
+        try:
+            return Path(make(source, out, wanted, seed).path)
+        except SpecError as error:
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+    return build
+
+
+def _located(spec: str | os.PathLike[str], request: pytest.FixtureRequest) -> str:
+    """The specification's path, or the text that it is."""
+    text = os.fspath(spec)
+    if "\n" in text:
+        return text
+    beside = request.path.parent / text
+    return str(beside if beside.exists() else request.config.rootpath / text)
+
+
+@pytest.fixture(name="assert_sound")
+def assert_sound_fixture() -> Callable[..., None]:
+    """The function `assert_sound`, for tests that would rather not import it."""
+    return assert_sound
+
+
+def assert_sound(
+    path: str | os.PathLike[str],
+    *,
+    strict: bool = False,
+    deep: bool = True,
+    now: int | None = None,
+    ignore: Iterable[str] = (),
+) -> None:
+    """Fail, with the findings as the message, unless `kdump verify` finds no error in a log or partition directory.
+
+    A folder of log directories stands for all of them. `strict`: warnings fail it, too. `now` is the clock (ms), this
+    machine's unless given; `ignore` are patterns of codes that do not matter.
+    """
+    __tracebackhide__ = True
+    from kdump.verify import verify
+    from kdump.verify.findings import ERROR, WARNING
+
+    severities = (ERROR, WARNING) if strict else (ERROR,)
+    found = [
+        finding
+        for finding in verify(*_log_dirs(os.fspath(path)), deep=deep, now=now, ignore=ignore)
+        if finding.severity in severities
+    ]
+    if found:
+        lines = [f"{os.fspath(path)} is not sound:"]
+        for finding in found[:_MOST_SHOWN]:
+            where = "" if finding.position is None else f": byte {finding.position}"
+            lines.append(f"  {finding.code} {finding.severity}: {finding.path}{where}: {finding.message}")
+        if len(found) > _MOST_SHOWN:
+            lines.append(f"  ... and {len(found) - _MOST_SHOWN} more")
+        raise AssertionError("\n".join(lines))
+
+
+def _log_dirs(path: str) -> list[str]:
+    """The log directories in a folder that is none itself, or else the path."""
+    from kdump.formats.names import META_PROPERTIES, is_partition_dir
+
+    if not os.path.isdir(path) or os.path.exists(os.path.join(path, META_PROPERTIES)):
+        return [path]
+    inside = sorted(entry.path for entry in os.scandir(path) if entry.is_dir() and not is_partition_dir(entry.name))
+    found = [each for each in inside if os.path.exists(os.path.join(each, META_PROPERTIES))]
+    return found or [path]

@@ -1,0 +1,117 @@
+"""`kdump verify` on Spark: each task verifies some of the partitions, and what they find is put in order again."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from kdump.errors import KdumpError, NameFormatError
+from kdump.formats import names
+from kdump.spark.jobs import Cluster, run_all
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.open import open_directory
+from kdump.verify.findings import Finding
+from kdump.verify.options import Options
+from kdump.verify.resume import Mark
+from kdump.verify.run import Verification
+from kdump.verify.tasks import Share, look
+
+TASKS_EACH = 4
+"""Tasks for each that runs at once: each of them has a look at all partitions, to compare its own with them."""
+
+PARTITION_COST = 1 << 20
+"""What a partition costs beside its bytes, in bytes."""
+
+
+class _Outcome(NamedTuple):
+    """A task's findings and, as texts, the partitions that it began, in order; what it has read, in numbers."""
+
+    events: list[Finding | str]
+    partitions: int
+    segments: int
+    bytes: int
+
+
+class SparkVerification:
+    """Has the face of kdump.verify.run.Verification: the same findings in the same order, after the last task."""
+
+    def __init__(self, options: Options, cluster: Cluster) -> None:
+        """`options` without a deadline."""
+        now = int(time.time() * 1000) if options.now is None else options.now
+        self.mark: Mark | None = None
+        self.partitions = self.segments = self.bytes = 0
+        self.on_partition: Callable[[str], object] | None = None
+        self._options = replace(options, jobs=1, now=now, progress=None)
+        self._cluster = cluster
+
+    def run(self, paths: list[str]) -> Iterator[Finding]:
+        """The findings. Raises KdumpError for a path that is no directory, OSError, SparkError, JavaError."""
+        for path in paths:
+            look(path)
+            if not os.path.isdir(path):
+                raise KdumpError(f"{path} is a file: Spark verifies partition directories and log directories")
+        sizes = [size for path in paths for size in _sizes(path)]
+        call = partial(_verify, paths=paths, options=self._options)
+        for outcome in run_all(self._cluster, call, lambda tasks: shares(sizes, TASKS_EACH * tasks)):
+            if not isinstance(outcome, _Outcome):
+                raise outcome
+            self.partitions += outcome.partitions
+            self.segments += outcome.segments
+            self.bytes += outcome.bytes
+            for event in outcome.events:
+                if isinstance(event, Finding):
+                    yield event
+                elif self.on_partition is not None:
+                    self.on_partition(event)
+
+
+def shares(sizes: Sequence[int], tasks: int) -> list[Share]:
+    """Consecutive partitions of these sizes in at most `tasks` parts of about as many bytes."""
+    most = sum(sizes) / max(1, tasks)
+    cuts = [0]
+    done = 0
+    for number, size in enumerate(sizes[:-1], 1):
+        done += size
+        if done >= most:
+            cuts.append(number)
+            done = 0
+    return [Share(first, stop) for first, stop in zip(cuts, [*cuts[1:], None], strict=True)]
+
+
+def _sizes(path: str) -> Iterator[int]:
+    """The bytes of each partition at a path, in the order in which a verification meets them."""
+    try:
+        place = open_directory(path)
+    except (OSError, NameFormatError):  # which is for the verification to say
+        return
+    if not isinstance(place, LogDirectory):
+        yield PARTITION_COST + _log_bytes(path)
+        return
+    for name in place.partition_names:
+        yield PARTITION_COST + _log_bytes(os.path.join(path, name))
+
+
+def _log_bytes(folder: str) -> int:
+    try:
+        with os.scandir(folder) as entries:
+            return sum(entry.stat().st_size for entry in entries if entry.name.endswith(f".{names.LOG}"))
+    except OSError:  # which is for the verification to say
+        return 0
+
+
+def _verify(share: Share, paths: list[str], options: Options) -> _Outcome | KdumpError | OSError:
+    verification = Verification(options, share=share)
+    events: list[Finding | str] = []
+    verification.on_partition = events.append
+    try:
+        for finding in verification.run(paths):
+            events.append(finding)  # one by one: what begins meanwhile stands between them
+    except OSError as error:
+        return error
+    except KdumpError as error:
+        return KdumpError(str(error))
+    return _Outcome(events, verification.partitions, verification.segments, verification.bytes)

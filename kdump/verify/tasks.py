@@ -1,0 +1,257 @@
+"""What a verification has to do, in the order of the files: partitions, their segments, and what is around them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
+from typing import NamedTuple
+
+from kdump.errors import NameFormatError
+from kdump.formats import names
+from kdump.formats.names import parse_file_name
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.open import open_directory
+from kdump.storage.partition_log import PartitionLog
+from kdump.storage.segment import Segment
+from kdump.verify.checkpoints import Checkpoints, read_checkpoints, stale_lines
+from kdump.verify.directory import Owner, Place, clean_shutdown, directory_names, owner_of, unreadable_links
+from kdump.verify.findings import Finding
+from kdump.verify.kraft import check_kraft_snapshot
+from kdump.verify.options import Options
+from kdump.verify.partition import Before, unreadable
+from kdump.verify.resume import Mark
+from kdump.verify.sheets import Piece, Reading, pieces_of
+
+
+class Around(NamedTuple):
+    """The log directory around partitions: its checkpoints, whether all logs were closed in order, its broker."""
+
+    checkpoints: Checkpoints
+    was_closed: bool
+    owner: Owner
+
+
+class Share(NamedTuple):
+    """The part of a run that one of several processes does: the partitions number `first` to `stop` - 1 of all.
+
+    What is found around the partitions of a log directory goes with its first one. Without `stop`, the rest.
+    """
+
+    first: int = 0
+    stop: int | None = None
+
+    def has(self, number: int) -> bool:
+        """Whether a partition is in it."""
+        return number >= self.first and (self.stop is None or number < self.stop)
+
+
+EVERYTHING = Share()
+
+
+class PartitionTask(NamedTuple):
+    """A partition to check; `only` what concerns the files whose names begin so."""
+
+    log: PartitionLog
+    segments: list[Segment]
+    around: Around
+    before: Before | None = None
+    only: str = ""
+
+
+class Opening(NamedTuple):
+    """A segment begins."""
+
+    segment: Segment
+    size: int
+
+
+class Closing(NamedTuple):
+    """A segment or (None) a partition is over."""
+
+    segment: Segment | None
+
+
+class Said(NamedTuple):
+    """Findings about what is around the partitions."""
+
+    findings: Iterable[Finding]
+
+
+Task = PartitionTask | Opening | Piece | Closing | Said
+
+
+class Tasks:
+    """Lays out the work of one run."""
+
+    def __init__(self, options: Options, place: Place, resume: Mark | None = None, share: Share = EVERYTHING) -> None:
+        """`resume` is where an earlier run over the same paths was ended; what it has checked is left out."""
+        self._options = options
+        self._place = place
+        self._resume = resume
+        self._share = share
+
+    def of(self, paths: list[str]) -> Iterator[Task]:
+        """The tasks for log directories, partition directories and files."""
+        resume = self._resume
+        if resume is not None and not os.path.isdir(resume.partition):
+            resume = None  # it is gone: start over
+        share, number = self._share, 0
+        for path in paths:
+            if not os.path.isdir(path):
+                yield from self._file_tasks(path)
+                continue
+            try:
+                place = open_directory(path)
+            except (OSError, NameFormatError) as error:
+                if share.has(number):
+                    known = error if isinstance(error, OSError) else OSError(22, str(error))
+                    yield Said([unreadable(path, known)])
+                continue
+            if isinstance(place, PartitionLog):
+                logs = [path]
+                around = _around(path)
+            else:
+                logs = [os.path.join(path, name) for name in place.partition_names]
+                around, findings = self._directory(place)
+                if resume is None and share.has(number):
+                    yield Said(findings)
+            for at, folder in enumerate(logs, number):
+                if share.stop is not None and at >= share.stop:
+                    return
+                if not share.has(at) or (resume is not None and folder != resume.partition):
+                    self._pass(folder, around.owner)
+                    continue
+                yield from self._partition_tasks(folder, around, resume)
+                resume = None
+            number += len(logs)
+
+    def _directory(self, directory: LogDirectory) -> tuple[Around, list[Finding]]:
+        checkpoints = Checkpoints(directory.path)
+        found = [*read_checkpoints(directory, checkpoints)]
+        try:
+            found += unreadable_links(directory.path)
+        except OSError as error:
+            found.append(unreadable(directory.path, error))
+        found += directory_names(directory)
+        owner, faults = owner_of(directory)
+        found += faults
+        found += self._place.differs(directory, owner)
+        found += clean_shutdown(directory)
+        present = {
+            (name.topic, name.partition)
+            for name in map(names.parse_partition_dir, directory.partition_names)
+            if name.state in (names.LIVE, names.FUTURE)
+        }
+        found += stale_lines(checkpoints, present)
+        return Around(checkpoints, directory.clean_shutdown, owner), found
+
+    def _pass(self, folder: str, owner: Owner) -> None:
+        """A partition that an earlier run has checked: others are compared with it."""
+        with suppress(OSError):
+            log = PartitionLog(folder)
+            if log.name is not None:
+                for _ in chain(self._place.partition(folder, log.name, owner), self._place.topic_id(log, owner)):
+                    pass
+
+    def _partition_tasks(self, folder: str, around: Around, resume: Mark | None) -> Iterator[Task]:
+        try:
+            log = PartitionLog(folder)
+        except OSError as error:
+            yield Said([unreadable(folder, error)])
+            return
+        segments, before = log.segments, None
+        if resume is not None:
+            segments = [segment for segment in segments if segment.base_offset >= resume.base_offset]
+            before = Before(resume.last_offset, resume.leader_epoch)
+        elif self._options.since_checkpoint and log.name is not None:
+            recovery = around.checkpoints.of(names.RECOVERY_POINT_CHECKPOINT, (log.name.topic, log.name.partition))
+            segments = log.segments_from(recovery or 0) if log.segments else []
+        if log.name is not None and log.name.state == names.DELETE:
+            segments = []
+        yield PartitionTask(log, segments, around, before)
+        reading = self._reading(log)
+        yield from self._segment_tasks(segments, reading)
+        yield from self._snapshot_tasks(log, reading)
+        yield Closing(None)
+
+    def _segment_tasks(self, segments: list[Segment], reading: Reading) -> Iterator[Task]:
+        for segment in segments:
+            size = _size(segment.log_path)
+            yield Opening(segment, size)
+            yield from pieces_of(segment, reading, size)
+            yield Closing(segment)
+
+    def _snapshot_tasks(self, log: PartitionLog, reading: Reading) -> Iterator[Task]:
+        for name, says in log.files.items():
+            if says.kind == names.KRAFT_SNAPSHOT and says.state == names.LIVE:
+                yield Said(check_kraft_snapshot(os.path.join(log.path, name), reading))
+
+    def _file_tasks(self, path: str) -> Iterator[Task]:
+        """A single file: the segment that it belongs to is walked, and what concerns the file is said."""
+        folder, name = os.path.split(path)
+        says = parse_file_name(name)
+        try:
+            log = PartitionLog(folder or ".")
+        except OSError as error:
+            yield Said([unreadable(path, error)])
+            return
+        reading = self._reading(log)
+        if says.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT):
+            yield Said(check_kraft_snapshot(path, reading._replace(topic=names.CLUSTER_METADATA_TOPIC)))
+            return
+        if says.kind in names.OFFSET_CHECKPOINTS or says.kind in (names.META_PROPERTIES, names.CLEAN_SHUTDOWN):
+            _, findings = self._directory(LogDirectory(folder or "."))
+            yield Said([finding for finding in findings if os.path.basename(finding.path) == name])
+            return
+        around = _around(folder or ".")
+        at = [n for n, segment in enumerate(log.segments) if segment.base_offset == says.offset]
+        if says.state and says.kind == names.LOG:
+            segments = [Segment(path)]
+        else:
+            segments = log.segments[at[0] : at[0] + 1] if at else []
+        is_segment = says.kind in names.SEGMENT_KINDS
+        only = name.partition(".")[0] if says.kind == names.LOG else name
+        before = Before() if is_segment and at and at[0] else None
+        is_rolled = bool(at) and at[0] + 1 < len(log.segments)
+        around = around._replace(was_closed=around.was_closed or is_rolled)
+        yield PartitionTask(log, segments, around, before, only)
+        yield from self._segment_tasks(segments, reading)
+        yield Closing(None)
+
+    def _reading(self, log: PartitionLog) -> Reading:
+        options = self._options
+        topic = log.name.topic if log.name is not None else ""
+        return Reading(options.deep, options.limit, options.drops_pages, topic)
+
+
+def look(path: str) -> None:
+    """Whether a path is something to verify. Raises OSError, NameFormatError."""
+    os.stat(path)
+    if os.path.isdir(path):
+        open_directory(path)
+        return
+    says = parse_file_name(os.path.basename(path))
+    if says.kind in (names.OTHER, names.LOCK):
+        raise NameFormatError(f"{path}: not the name of a file that Kafka writes")
+
+
+def _around(folder: str) -> Around:
+    """What is around a partition directory; what is wrong with it is said where the log directory is verified."""
+    parent = os.path.dirname(os.path.abspath(folder))
+    checkpoints = Checkpoints(parent)
+    try:
+        directory = LogDirectory(parent)
+    except OSError:
+        return Around(checkpoints, False, None)
+    for _ in read_checkpoints(directory, checkpoints):
+        pass
+    return Around(checkpoints, directory.clean_shutdown, owner_of(directory)[0])
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0

@@ -1,0 +1,197 @@
+"""`kdump stats`: text, JSON lines, and the page with plots."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from kdump.commands.stats_html import leaving, page
+from kdump.commands.stats_run import Partition, Topic
+from kdump.commands.stats_svg import number_ticks, size_ticks, time_ticks
+from kdump.formats import names
+from kdump.stats.partition import SegmentTimes, StatsOptions, partition_stats
+from kdump.storage.partition_log import PartitionLog
+from tests.commands.logs import EPOCH, batch, write_segment
+from tests.commands.test_ls import Run
+from tests.storage.building import flipped
+
+CORPUS = Path(__file__).resolve().parents[2] / "fixtures" / "corpus"
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+    return Run(capfdbinary, monkeypatch)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    for name, count in (("orders-0", 3), ("orders-1", 2), ("clicks-0", 1)):
+        write_segment(folder / name, 0, [batch(10 * number, 10) for number in range(count)])
+    write_segment(folder / "orders-0", 30, [batch(30, 10)])
+    (folder / names.CLEANER_CHECKPOINT).write_text("0\n1\norders 0 30\n")
+    return folder
+
+
+def test_text(run: Run, data: Path) -> None:
+    assert run("stats", data) == 0
+    assert run.err == ""
+    rows = run.table("PARTITION")
+    assert [(row["PARTITION"], row["RECORDS"], row["BATCHES"]) for row in rows] == [
+        ("clicks-0", "10", "1"),
+        ("orders-0", "40", "4"),
+        ("orders-1", "20", "2"),
+    ]
+    assert rows[1]["DIRTY"] == "0.0 %"
+    assert "orders: 2 partitions together" in run.out
+    assert "  records       60 in 6 batches, 10.0 a batch (10 to 10)" in run.out
+
+
+def test_details_and_records(run: Run, data: Path) -> None:
+    assert run("stats", data / "orders-0", "--records") == 0
+    assert "cleaner       clean up to offset 30" in run.out
+    assert "compaction    7 different keys: would keep 7 records (17.5 %)" in run.out
+    assert run("stats", data / "orders-0", "--no-details") == 0
+    assert run("stats", data, "--details") == 0
+    assert str(data / "orders-1") in run.out
+
+
+def test_jsonl(run: Run, data: Path) -> None:
+    assert run("stats", data, "--format", "jsonl", "--topic", "orders", "--records") == 0
+    partitions, topics = run.of_type("partition"), run.of_type("topic")
+    assert [row["partition"] for row in partitions] == [0, 1]
+    assert partitions[0]["cleaner"]["dirtyRatio"] == 0
+    assert (partitions[0]["firstOffset"], partitions[0]["lastOffset"]) == (0, 39)
+    assert partitions[1]["cleaner"] is None
+    topic = topics[0]
+    assert (topic["partitions"], topic["records"], topic["batches"], topic["segments"]) == (2, 60, 6, 3)
+    assert topic["bytes"] == sum(row["bytes"] for row in partitions) == topic["codecs"]["none"]["bytes"]
+    assert topic["contents"]["distinctKeys"] == 14
+    assert topic["estimatedBytes"]["none"] == topic["bytes"]
+    assert sum(step["bytes"] for step in topic["bytesOverTime"]) == topic["bytes"]
+    assert sum(bucket[2] for bucket in topic["batchSizes"]["buckets"]) == 6
+
+
+def test_every_field_is_documented(run: Run, data: Path) -> None:
+    documented = (CORPUS.parents[1] / "docs" / "stats.md").read_text()
+    assert run("stats", data, "--format", "jsonl", "--records") == 0
+    for row in run.rows:
+        for name in [*row, *row["contents"]]:
+            assert name == "type" or f"`{name}`" in documented, name
+
+
+def test_damage(run: Run, tmp_path: Path) -> None:
+    good = batch(0, 3)
+    log = write_segment(tmp_path / "orders-0", 0, [good, flipped(batch(3, 3), -1), batch(6, 3)])
+    assert run("stats", log.parent) == 1
+    assert run.err.startswith(f"kdump: {log}: byte {len(good)}: the CRC of the batch")
+    assert "damage        1 place" in run.out
+
+
+def test_what_is_not_there(run: Run, data: Path) -> None:
+    assert run("stats", data / "nothing") == 3
+    assert run("stats", data, "--topic", "none-such") == 3
+    assert run.err == "kdump: no partition has a topic that matches none-such\n"
+    assert run("stats", next((data / "orders-0").glob("*.log"))) == 2
+    assert run("stats", data, "--key-memory", "much") == 2
+    assert run("stats", data, "--report", data / "nothing" / "page.html") == 3
+
+
+class Page(HTMLParser):
+    """The tags of a page, all of which have to be closed in order, and what they refer to."""
+
+    VOID = ("meta",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, text: str) -> None:
+        self.text += text
+
+
+@pytest.mark.parametrize("case", ["c-extreme-ts", "s-src-txn", "b-v0-lz4-gaps", "h-empty", "i-crc-payload-active"])
+def test_the_report_of_kafkas_own_logs(case: str, run: Run, tmp_path: Path) -> None:
+    report = tmp_path / "page.html"
+    run("stats", CORPUS / case, "--report", report, "--now", "2023-11-16", "--records")
+    text = report.read_text(encoding="utf-8")
+    parsed = Page(text)
+    assert parsed.tags.isdisjoint({"script", "link", "img", "iframe", "object"})
+    assert parsed.attributes.isdisjoint({"src", "href", "onload"})
+    assert "http:" not in text
+    assert "https:" not in text
+    assert "Outlook on retention of 7 d" in parsed.text
+    plots = re.findall(r"<svg.*?</svg>", text)
+    assert len(plots) == {"h-empty": 0, "b-v0-lz4-gaps": 2}.get(case, 4)
+    for plot in plots:
+        for element in ElementTree.fromstring(plot).iter():
+            for name in ("x", "y", "x1", "x2", "y1", "y2"):
+                assert 0 <= float(element.get(name, 0)) <= 760
+            assert float(element.get("width", 0)) >= 0
+            assert 0 <= float(element.get("height", 0)) <= 240
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_what_comes_from_names_is_escaped(tmp_path: Path) -> None:
+    folder = tmp_path / "<script>alert(1)<\x1b-0"
+    write_segment(folder, 0, [batch(0, 3)])
+    stats = partition_stats(PartitionLog(str(folder)), StatsOptions())
+    name = '"><script>alert(1)</script>\x1b'
+    topic = Topic(name, [Partition(str(folder), name, 0, stats, None)], stats)
+    text = page([topic], now=EPOCH, retention_ms=1000)
+    assert "script" not in Page(text).tags
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "\x1b" not in text
+
+
+def test_many_topics_stay_readable(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", 0, [batch(0, 3)])
+    stats = partition_stats(PartitionLog(str(tmp_path / "t-0")), StatsOptions())
+    topics = [Topic(f"t{number}", [Partition("p", "t", 0, stats, None)], stats) for number in range(45)]
+    text = page(topics, now=EPOCH, retention_ms=1000)
+    assert text.count("<h2>") == 40
+    assert all(f"<td>t{number}</td>" in text for number in range(45))
+
+
+def test_when_segments_go() -> None:
+    segments = [SegmentTimes(0, 10, 500, 1), SegmentTimes(5, 20, 100, 1), SegmentTimes(9, 30, -1, 700)]
+    assert list(leaving(segments, 1000)) == [(1500, 10), (1500, 20), (1700, 30)]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 0), (0, 1), (1_700_000_000_000, 1_700_000_090_000), (0, 1 << 62)])
+def test_ticks_are_few_and_in_range(low: int, high: int) -> None:
+    for ticks in (number_ticks(low, high, str), time_ticks(low, high), size_ticks(high, str)):
+        assert len(ticks) <= 12
+        assert all(min(low, 0) <= at <= max(high, low + 1) for at, _ in ticks)
+    assert time_ticks(1_700_000_000_000, 1_700_000_090_000)[0][1] == "22:13:30"
+
+
+def test_json_and_text_agree(run: Run, data: Path) -> None:
+    run("stats", data, "--format", "jsonl")
+    found = {f"{row['topic']}-{row['partition']}": row for row in map(json.loads, run.lines) if "path" in row}
+    run("stats", data)
+    for row in run.table("PARTITION"):
+        assert int(row["SEGMENTS"]) == found[row["PARTITION"]]["segments"]

@@ -1,0 +1,96 @@
+"""The progress of `kdump verify`: a bar on a terminal, findings that nobody has to wait for."""
+
+from __future__ import annotations
+
+import os
+import pty
+import sys
+from pathlib import Path
+
+import pytest
+
+from kdump.commands.progress import ProgressBar, total_size
+from kdump.commands.verify import Asked, Showing, run
+from kdump.verify.options import Options
+from tests.verify.building import NOW, Log, build, file, flip
+
+ASKED = Asked("text", strict=False, verbose=False, color="never", max_duration=None, resume=None)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    for number in range(3):
+        built = build(tmp_path / "data", name=f"orders-{number}")
+    built.edit(file(0, "log"), flip(70))
+    return built
+
+
+class Terminal:
+    """A terminal that stderr is."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._master, slave = pty.openpty()
+        self._stream = os.fdopen(slave, "w")
+        patch.setattr(sys, "stderr", self._stream)
+        patch.setenv("TERM", "xterm")
+
+    def shown(self) -> str:
+        self._stream.close()
+        shown = b""
+        while True:
+            try:
+                piece = os.read(self._master, 1 << 16)
+            except OSError:  # the other end is closed
+                piece = b""
+            if not piece:
+                os.close(self._master)
+                return shown.decode()
+            shown += piece
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProgressBar, "PATIENCE", 0.0)
+    monkeypatch.setattr(ProgressBar, "INTERVAL", 0.0)
+    monkeypatch.setattr(Showing, "INTERVAL", 0.0)
+
+
+def test_a_bar_on_a_terminal(
+    log: Log, impatient: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal(monkeypatch)
+    assert run([str(log.directory)], Options(now=NOW), ASKED) == 1
+    shown = terminal.shown()
+    assert "orders-1" in shown
+    assert "1.6 KiB" in shown or "1.6/1.6" in shown
+    out = capfd.readouterr().out
+    assert "KD-LOG-CRC" in out
+    assert "orders-1" not in out
+
+
+def test_none_before_a_second_is_over(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal(monkeypatch)
+    assert run([str(log.directory)], Options(now=NOW), ASKED) == 1
+    assert terminal.shown() == ""
+
+
+def test_none_where_stderr_is_no_terminal(log: Log, impatient: None, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run([str(log.directory)], Options(now=NOW), ASKED) == 1
+    assert capfd.readouterr().err == ""
+
+
+def test_findings_go_out_while_the_rest_is_read(
+    log: Log, impatient: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(ProgressBar, "add", lambda *_: seen.append(capfd.readouterr().out))
+    (log.directory / "lost+found").mkdir()
+    assert run([str(log.directory)], Options(now=NOW), ASKED) == 1
+    assert "KD-DIR-NAME" in seen[0]
+    assert "sound:" not in "".join(seen)
+
+
+def test_the_whole_is_the_size_of_all_logs(log: Log, tmp_path: Path) -> None:
+    assert total_size([str(log.directory)]) == 6 * 267
+    assert total_size([str(log.partition), str(log.path(0, "log"))]) == 3 * 267
+    assert total_size([str(tmp_path / "none")]) == 0

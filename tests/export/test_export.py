@@ -1,0 +1,434 @@
+"""Exports: the rows of every format are those of the log, and a run that was stopped is gone on with."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import gzip
+import io
+import json
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from kdump.errors import KdumpError
+from kdump.export import files, work
+from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Result
+from kdump.export.options import CSV, FORMATS, JSONL, PARQUET, ExportOptionError, ExportOptions
+from kdump.export.plan import Unit, plan
+from kdump.export.run import LocalEngine, Outcome, Summary, export
+from kdump.export.work import NO_DATE, by_date, export_unit
+from kdump.repair.locks import RefusedError
+from kdump.selection import Selection
+from kdump.storage.partition_log import PartitionLog
+from tests.columns.reading import Case, Row, expected_rows, row_of, sound_cases
+from tests.commands.logs import EPOCH, batch, write_segment
+from tests.storage.building import flipped
+
+NAMES = ("offset", "timestamp", "key", "value", "headers")
+DAY = 86_400_000
+
+Failures = list[tuple[str, Exception]]
+
+
+def run(folders: Sequence[Path], target: Path, options: ExportOptions, failures: Failures | None = None) -> Summary:
+    units = plan([PartitionLog(str(folder)) for folder in folders], options)
+
+    def report(unit: Unit, outcome: Any) -> None:
+        if not isinstance(outcome, Result):
+            if failures is None:
+                raise outcome
+            failures.append((unit.name, outcome))
+
+    return export(units, str(target), options, LocalEngine(2), report)
+
+
+def data_files(target: Path) -> list[Path]:
+    found = [path for path in target.rglob("*") if path.is_file() and path.name != SUCCESS]
+    return sorted(path for path in found if FOLDER not in path.relative_to(target).parts)
+
+
+def parquet_rows(target: Path) -> list[Row]:
+    rows = []
+    for path in data_files(target):
+        table = pq.ParquetFile(path).read()
+        at = table.schema.get_field_index("timestamp")
+        table = table.set_column(at, "timestamp", table.column(at).cast(pa.int64()))
+        rows += [row_of(found) for found in table.to_pylist()]
+    return rows
+
+
+def text_of(found: dict[str, Any], name: str) -> bytes | None:
+    twin = found.get(f"{name}_base64")
+    if twin:
+        return base64.b64decode(twin)
+    text = found[name]
+    return None if text is None else text.encode()
+
+
+def header_pairs(found: Any) -> tuple[tuple[str, bytes | None], ...] | None:
+    return None if found is None else tuple((each["key"], text_of(each, "value")) for each in found)
+
+
+def json_rows(target: Path) -> list[Row]:
+    lines = [json.loads(line) for path in data_files(target) for line in path.read_text("utf-8").split("\n") if line]
+    return [
+        Row(
+            each["offset"],
+            each["timestamp"],
+            text_of(each, "key"),
+            text_of(each, "value"),
+            header_pairs(each["headers"]),
+        )
+        for each in lines
+    ]
+
+
+def split_csv(line: Iterator[str]) -> Iterator[list[str | None]]:
+    """The rows of CSV whose empty fields are null and whose quoted ones are not, which Python's reader cannot tell."""
+    row: list[str | None] = []
+    text, quoted = "", False
+    for letter in line:
+        if quoted:
+            if letter != '"':
+                text += letter
+                continue
+            letter = next(line)
+            if letter == '"':
+                text += '"'
+                continue
+            quoted = False
+        elif letter == '"':
+            quoted, text = True, text or "\0"
+            continue
+        if letter in ",\n":
+            row.append(text.removeprefix("\0") if text else None)
+            text = ""
+            if letter == "\n":
+                yield row
+                row = []
+        else:
+            text += letter
+
+
+def csv_rows(target: Path) -> list[Row]:
+    rows = []
+    for path in data_files(target):
+        heads, *lines = split_csv(iter(path.read_bytes().decode()))
+        for line in lines:
+            found: dict[str, Any] = dict(zip(map(str, heads), line, strict=True))
+            headers = None if found["headers"] is None else header_pairs(json.loads(found["headers"]))
+            rows.append(
+                Row(
+                    int(found["offset"]),
+                    int(found["timestamp"]),
+                    text_of(found, "key"),
+                    text_of(found, "value"),
+                    headers,
+                )
+            )
+    return rows
+
+
+READERS = {PARQUET: parquet_rows, JSONL: json_rows, CSV: csv_rows}
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("case", sound_cases(), ids=lambda case: case.name)
+def test_the_rows_of_kafkas_own_logs(case: Case, format_: str, tmp_path: Path) -> None:
+    options = ExportOptions(format=format_, columns=NAMES, control=True)
+    summary = run([case.folder], tmp_path, options)
+    rows = READERS[format_](tmp_path)
+    assert sorted(rows, key=repr) == sorted(expected_rows(case.folder), key=repr)
+    assert (summary.rows, summary.is_whole) == (len(rows), True)
+    assert (tmp_path / SUCCESS).is_file()
+
+
+def log(folder: Path, segments: int = 3, count: int = 20) -> Path:
+    for number in range(segments):
+        first = number * 2 * count
+        write_segment(folder, first, [batch(first, count), batch(first + count, count)])
+    return folder
+
+
+def offsets(target: Path) -> list[int]:
+    return sorted(row.offset for row in parquet_rows(target))
+
+
+def test_directories_are_columns_to_readers(tmp_path: Path) -> None:
+    for number in range(2):
+        log(tmp_path / f"__orders.eu-{number}")
+    run([tmp_path / "__orders.eu-0", tmp_path / "__orders.eu-1"], tmp_path / "out", ExportOptions())
+    table = ds.dataset(tmp_path / "out", partitioning="hive").to_table()
+    assert table.num_rows == 240
+    assert set(table.column("topic").to_pylist()) == {"__orders.eu"}
+    assert sorted(set(table.column("partition").to_pylist())) == [0, 1]
+    assert "topic" not in pq.ParquetFile(data_files(tmp_path / "out")[0]).schema_arrow.names
+
+
+def test_everything_in_one_directory(tmp_path: Path) -> None:
+    log(tmp_path / "orders-7")
+    run([tmp_path / "orders-7"], tmp_path / "out", ExportOptions(by=(), codec="none"))
+    table = ds.dataset(tmp_path / "out").to_table()
+    assert set(table.column("topic").to_pylist()) == {"orders"}
+    assert set(table.column("partition").to_pylist()) == {7}
+    assert [path.parent for path in data_files(tmp_path / "out")] == [tmp_path / "out"] * 3
+    chunk = pq.ParquetFile(data_files(tmp_path / "out")[0]).metadata.row_group(0).column(0)
+    assert chunk.compression == "UNCOMPRESSED"
+
+
+@pytest.mark.parametrize("most_open", [1, 32])
+def test_dates(most_open: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "MOST_OPEN", most_open)
+    folder = FIXTURES_EXTREME
+    run([folder], tmp_path, ExportOptions(by=("date",), columns=NAMES, control=True))
+    assert sorted(parquet_rows(tmp_path), key=repr) == sorted(expected_rows(folder), key=repr)
+    for path in data_files(tmp_path):
+        named = path.parent.name.removeprefix("date=")
+        for row in READERS[PARQUET](path.parent):
+            if named == NO_DATE:
+                assert row.timestamp == -1 or abs(row.timestamp) > 10**14
+            else:
+                assert datetime.fromtimestamp(row.timestamp / 1000, UTC).date().isoformat() == named
+
+
+FIXTURES_EXTREME = next(case.folder for case in sound_cases() if case.name.startswith("c-extreme-ts"))
+
+
+def test_the_date_of_a_timestamp() -> None:
+    times = pa.array([0, -1, -2, DAY - 1, DAY, 10**18], pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
+    found = {date: mask.to_pylist() for date, mask in by_date(times) if mask is not None}
+    assert found == {
+        "1970-01-01": [True, None, False, True, False, None],
+        NO_DATE: [False, True, False, False, False, True],
+        "1969-12-31": [False, None, True, False, False, None],
+        "1970-01-02": [False, None, False, False, True, None],
+    }
+
+
+def test_bounds_and_columns(tmp_path: Path) -> None:
+    log(tmp_path / "orders-0")
+    options = ExportOptions(columns=("offset", "value_size"), selection=Selection(30, 50))
+    assert run([tmp_path / "orders-0"], tmp_path / "a", options).rows == 20
+    table = ds.dataset(tmp_path / "a").to_table()
+    assert table.column("offset").to_pylist() == list(range(30, 50))
+    assert set(table.column("value_size").to_pylist()) == {8}
+    options = ExportOptions(columns=NAMES, selection=Selection(since=EPOCH + 200, until=EPOCH + 500))
+    run([tmp_path / "orders-0"], tmp_path / "b", options)
+    assert offsets(tmp_path / "b") == list(range(20, 50))
+
+
+def test_markers_only_when_asked_for(tmp_path: Path) -> None:
+    folder = next(case.folder for case in sound_cases() if case.name.startswith("s-src-txn"))
+    plain = run([folder], tmp_path / "a", ExportOptions())
+    full = run([folder], tmp_path / "b", ExportOptions(control=True, columns=("offset", "is_control")))
+    controls = ds.dataset(tmp_path / "b").to_table().column("is_control").to_pylist()
+    assert 0 < sum(controls) == full.rows - plain.rows
+
+
+def test_a_second_run_finds_nothing_to_do(tmp_path: Path) -> None:
+    log(tmp_path / "orders-0")
+    first = run([tmp_path / "orders-0"], tmp_path / "out", ExportOptions())
+    before = {path: path.stat() for path in (tmp_path / "out").rglob("*")}
+    second = run([tmp_path / "orders-0"], tmp_path / "out", ExportOptions())
+    assert (second.rows, second.files, second.resumed) == (first.rows, first.files, 3)
+    after = {path: path.stat() for path in (tmp_path / "out").rglob("*") if path.name != SUCCESS}
+    assert all(before[path].st_mtime_ns == info.st_mtime_ns for path, info in after.items() if path.is_file())
+
+
+class StopError(Exception):
+    """The run was killed."""
+
+
+@pytest.mark.parametrize("step", range(9))
+def test_a_run_that_was_killed_is_finished_by_the_next(
+    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kill at every rename, in between and after; what the next run leaves is always the whole."""
+    log(tmp_path / "orders-0")
+    target = tmp_path / "out"
+    options = ExportOptions(by=("topic", "date"), columns=NAMES)
+    left = [step]
+    replace = os.replace
+
+    def kill(source: str, end: str) -> None:
+        if left[0] == 0:
+            raise StopError
+        left[0] -= 1
+        replace(source, end)
+
+    monkeypatch.setattr(os, "replace", kill)
+    try:
+        run([tmp_path / "orders-0"], target, options)
+    except StopError:
+        assert not (target / SUCCESS).exists()
+    monkeypatch.setattr(os, "replace", replace)
+    summary = run([tmp_path / "orders-0"], target, options)
+    assert summary.is_whole
+    assert offsets(target) == list(range(120))
+    assert not list(target.rglob("*.tmp*"))
+    assert len(data_files(target)) == summary.files
+
+
+def test_a_log_that_grew_is_brought_up_to_date(tmp_path: Path) -> None:
+    folder = log(tmp_path / "orders-0", segments=2)
+    run([folder], tmp_path / "out", ExportOptions(columns=NAMES))
+    with open(folder / f"{40:020d}.log", "ab") as file:
+        file.write(batch(80, 5))
+    write_segment(folder, 85, [batch(85, 5)])
+    summary = run([folder], tmp_path / "out", ExportOptions(columns=NAMES))
+    assert summary.resumed == 1
+    assert offsets(tmp_path / "out") == list(range(90))
+
+
+def test_a_file_that_was_tampered_with_is_written_again(tmp_path: Path) -> None:
+    folder = log(tmp_path / "orders-0")
+    run([folder], tmp_path / "out", ExportOptions(columns=NAMES))
+    victim, other = data_files(tmp_path / "out")[:2]
+    victim.write_bytes(b"PAR1")
+    other.unlink()
+    assert run([folder], tmp_path / "out", ExportOptions(columns=NAMES)).resumed == 1
+    assert offsets(tmp_path / "out") == list(range(120))
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    folder, target = log(tmp_path / "orders-0"), tmp_path / "out"
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    with pytest.raises(RefusedError, match="is not empty"):
+        run([folder], tmp_path / "full", ExportOptions())
+    run([folder], target, ExportOptions())
+    with pytest.raises(RefusedError, match=r"other options \(format, codec\)"):
+        run([folder], target, ExportOptions(format=CSV))
+    (target / "topic=orders" / "mine.txt").write_text("mine")
+    with pytest.raises(RefusedError, match="was not written by this export"):
+        run([folder], target, ExportOptions())
+    assert (target / "topic=orders" / "mine.txt").read_text() == "mine"
+    (target / "topic=orders" / "mine.txt").unlink()
+    (folder / f"{0:020d}.log").unlink()
+    with pytest.raises(RefusedError, match="not among the segments"):
+        run([folder], target, ExportOptions())
+    assert len(data_files(target)) == 3
+
+
+def test_an_account_that_is_damaged(tmp_path: Path) -> None:
+    folder, target = log(tmp_path / "orders-0"), tmp_path / "out"
+    run([folder], target, ExportOptions())
+    account = next((target / FOLDER).glob("part-*.json"))
+    account.write_text('{"rows": "x"}')
+    with pytest.raises(JournalError, match="not the account of a unit"):
+        run([folder], target, ExportOptions())
+    (target / FOLDER / "export.json").write_text("{")
+    with pytest.raises(JournalError, match="not the JSON"):
+        run([folder], target, ExportOptions())
+
+
+def test_damage_is_told_and_leaves_an_export_that_is_not_whole(tmp_path: Path) -> None:
+    folder, target = tmp_path / "orders-0", tmp_path / "out"
+    write_segment(folder, 0, [batch(0, 5), flipped(batch(5, 5), -1), batch(10, 5)])
+    summary = run([folder], target, ExportOptions(columns=NAMES))
+    assert (summary.rows, summary.damage, summary.is_whole) == (10, 1, False)
+    assert not (target / SUCCESS).exists()
+    assert offsets(target) == [*range(5), *range(10, 15)]
+    again = run([folder], target, ExportOptions(columns=NAMES))
+    assert (again.resumed, again.damage, again.is_whole) == (1, 1, False)
+    assert run([folder], target, ExportOptions(columns=NAMES, skips_damage=True)).is_whole
+    assert (target / SUCCESS).exists()
+    assert not run([folder], target, ExportOptions(columns=NAMES)).is_whole
+    assert not (target / SUCCESS).exists()
+
+
+def test_preallocated_zeros_are_no_damage(tmp_path: Path) -> None:
+    write_segment(tmp_path / "orders-0", 0, [batch(0, 5), bytes(500)], indexes=False)
+    assert run([tmp_path / "orders-0"], tmp_path / "out", ExportOptions()).is_whole
+
+
+def test_a_segment_that_cannot_be_read_does_not_keep_the_others(tmp_path: Path) -> None:
+    folder = log(tmp_path / "orders-0")
+    options = ExportOptions(columns=NAMES)
+    units = plan([PartitionLog(str(folder))], options)
+    (folder / f"{40:020d}.log").rename(tmp_path / "away")
+    failures: Failures = []
+    summary = export(
+        units, str(tmp_path / "out"), options, LocalEngine(1), lambda unit, found: _collect(failures, unit, found)
+    )
+    assert (summary.failures, summary.units, summary.is_whole) == (1, 2, False)
+    assert isinstance(failures[0][1], FileNotFoundError)
+    (tmp_path / "away").rename(folder / f"{40:020d}.log")
+    assert run([folder], tmp_path / "out", options).is_whole
+    assert offsets(tmp_path / "out") == list(range(120))
+
+
+def _collect(failures: Failures, unit: Unit, found: Any) -> None:
+    if not isinstance(found, Result):
+        failures.append((unit.name, found))
+
+
+def test_an_engine_that_stops_early_leaves_no_success(tmp_path: Path) -> None:
+    folder = log(tmp_path / "orders-0")
+    options = ExportOptions()
+
+    def engine(units: Sequence[Unit], target: str, given: ExportOptions) -> Iterator[Outcome]:
+        yield units[0], export_unit(units[0], target, given)
+        raise KeyboardInterrupt
+
+    units = plan([PartitionLog(str(folder))], options)
+    with pytest.raises(KeyboardInterrupt):
+        export(units, str(tmp_path / "out"), options, engine, lambda _, __: None)
+    assert not (tmp_path / "out" / SUCCESS).exists()
+    assert run([folder], tmp_path / "out", options).resumed == 1
+
+
+def test_options_that_do_not_go_together(tmp_path: Path) -> None:
+    with pytest.raises(ExportOptionError, match="'day' is no level"):
+        ExportOptions(by=("day",))
+    with pytest.raises(ExportOptionError, match="csv has the codecs none, gzip, zstd, not snappy"):
+        ExportOptions(format=CSV, codec="snappy")
+    with pytest.raises(ExportOptionError, match="no column is left"):
+        ExportOptions(columns=("topic",))
+    with pytest.raises(ExportOptionError, match="named twice"):
+        ExportOptions(columns=("offset", "offset"))
+    for broker in ("a", "b"):
+        log(tmp_path / broker / "orders-0")
+    with pytest.raises(ExportOptionError, match="are the same partition"):
+        plan([PartitionLog(str(tmp_path / broker / "orders-0")) for broker in "ab"], ExportOptions())
+
+
+def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "GROUP_BYTES", 1000)
+    monkeypatch.setattr(work, "MOST_HELD", 1500)
+    folder = tmp_path / "orders-0"
+    write_segment(folder, 0, [batch(n * 100, 100, value_size=200) for n in range(50)])
+    monkeypatch.setattr("kdump.columns.records.MOST_ROWS", 1 << 17)
+    run([folder], tmp_path / "out", ExportOptions(columns=NAMES))
+    assert offsets(tmp_path / "out") == list(range(5000))
+
+
+def test_compressed_text_and_quotes(tmp_path: Path) -> None:
+    folder = log(tmp_path / "orders-0", segments=1)
+    run([folder], tmp_path / "out", ExportOptions(format=CSV, codec="gzip", columns=("offset", "key", "value")))
+    path = data_files(tmp_path / "out")[0]
+    assert path.name.endswith(".csv.gz")
+    rows = list(csv.DictReader(io.StringIO(gzip.decompress(path.read_bytes()).decode())))
+    assert rows[3] == {"offset": "3", "key": "key-3", "key_base64": "", "value": '{"n":3}', "value_base64": ""}
+
+
+def test_control_characters_are_escaped_in_json(tmp_path: Path) -> None:
+    from kdump.export.text import json_lines
+
+    rows = pa.RecordBatch.from_pydict({"value": pa.array(['\x1b[2J\x9b\u2028"é'.encode()], pa.binary())})
+    line = json_lines(rows)
+    assert line == '{"value":"\\u001b[2J\\u009b\\u2028\\"é"}\n'
+    assert json.loads(line)["value"] == '\x1b[2J\x9b\u2028"é'
+
+
+def test_the_journal_says_where_it_is(tmp_path: Path) -> None:
+    assert Journal(str(tmp_path)).temporary("x").startswith(str(tmp_path / FOLDER))
+    assert issubclass(JournalError, KdumpError)

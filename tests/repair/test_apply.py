@@ -1,0 +1,347 @@
+"""Carrying plans out: rails before the first change, what of a file is kept, and taking it back."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+import kdump
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.recovery.outcome import NewContent, SourceBytes
+from kdump.repair import files, journal
+from kdump.repair.apply import apply_plan, clear_leftovers, finish
+from kdump.repair.locks import RefusedError
+from kdump.repair.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Plan, make_plan
+from kdump.repair.task import KAFKA, SALVAGE, Request, examine
+from kdump.repair.undo import undo
+from tests.repair.damaged import DAMAGES, STARTUP, build, name
+from tests.repair.salvaging import content
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log directory of the sound partition, to be copied."""
+    log_dir = tmp_path_factory.mktemp("sound") / "logs"
+    build(log_dir)
+    return log_dir
+
+
+@pytest.fixture
+def partition(sound: Path, tmp_path: Path) -> Path:
+    """A damaged copy of the sound partition, beside checkpoints that lead too far."""
+    shutil.copytree(sound, tmp_path / "logs")
+    DAMAGES["damage and leftovers"](tmp_path / "logs" / "orders-0")
+    for checkpoint in names.OFFSET_CHECKPOINTS:
+        (tmp_path / "logs" / checkpoint).write_text("0\n2\nothers 3 17\norders 0 59\n")
+    return tmp_path / "logs" / "orders-0"
+
+
+def planned(partition: Path, strategy: str = KAFKA) -> Plan:
+    plan = examine(kdump.open_log(str(partition)), STARTUP, Request(strategy)).plan
+    assert plan
+    return plan
+
+
+def everything(partition: Path) -> dict[str, tuple[bytes, int, int]]:
+    """Content, modification time and inode of the files of a partition."""
+    found = {}
+    for path in sorted(partition.iterdir()):
+        if path.is_file():
+            info = path.stat()
+            found[path.name] = (path.read_bytes(), info.st_mtime_ns, info.st_ino)
+    return found
+
+
+def checkpoints(partition: Path) -> dict[str, bytes]:
+    return content(partition.parent)
+
+
+class TestRails:
+    """What stops a repair is found before the first change."""
+
+    @pytest.fixture(autouse=True)
+    def nothing_changes(self, partition: Path) -> object:
+        before = everything(partition), checkpoints(partition)
+        yield
+        assert (everything(partition), checkpoints(partition)) == before
+        assert not (partition / journal.BACKUP_FOLDER).exists()
+
+    @pytest.mark.parametrize("forbidden", [".", "..", name(20, "log")])
+    def test_a_directory_or_a_file_that_cannot_be_written(
+        self, partition: Path, monkeypatch: pytest.MonkeyPatch, forbidden: str
+    ) -> None:
+        blocked = os.path.normpath(partition / forbidden)
+        allowed = os.access
+        monkeypatch.setattr(os, "access", lambda path, mode: path != blocked and allowed(path, mode))
+        with pytest.raises(PermissionError, match="read-only file system") as refused:
+            apply_plan(planned(partition), journal.new_folder(str(partition)))
+        assert refused.value.filename == blocked
+
+    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    def test_not_enough_space(self, partition: Path, monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
+        usage = namedtuple("usage", "total used free")
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 1 << 20))
+        with pytest.raises(RefusedError, match="bytes of space are needed here, and 1048576 are free"):
+            apply_plan(planned(partition, strategy), journal.new_folder(str(partition)))
+
+    def test_a_checkpoint_that_is_a_symbolic_link(self, partition: Path, tmp_path: Path) -> None:
+        plan = planned(partition)
+        checkpoint = partition.parent / names.RECOVERY_POINT_CHECKPOINT
+        os.rename(checkpoint, tmp_path / "elsewhere")
+        checkpoint.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(RefusedError, match="a symbolic link"):
+            apply_plan(plan, journal.new_folder(str(partition)))
+
+    def test_a_symbolic_link_out_of_the_directory(self, partition: Path, tmp_path: Path) -> None:
+        plan = planned(partition)
+        target = partition / plan.operations[-1].name
+        elsewhere = tmp_path / "elsewhere"
+        os.rename(target, elsewhere)
+        target.symlink_to(elsewhere)
+        held = elsewhere.read_bytes()
+        try:
+            with pytest.raises(RefusedError, match="a symbolic link"):
+                apply_plan(plan, journal.new_folder(str(partition)))
+            assert elsewhere.read_bytes() == held
+        finally:
+            target.unlink()
+            os.rename(elsewhere, target)
+
+
+def test_a_file_that_was_replaced_since_the_plan_was_made(partition: Path) -> None:
+    plan = planned(partition)
+    (cut,) = [each for each in plan.operations if each.action == TRUNCATE and each.name.endswith(".log")]
+    shutil.copy(partition / cut.name, partition / "copy")
+    os.replace(partition / "copy", partition / cut.name)
+    held = (partition / cut.name).read_bytes()
+    with pytest.raises(KdumpError, match="it was replaced since the plan was made"):
+        apply_plan(plan, journal.new_folder(str(partition)))
+    assert (partition / cut.name).read_bytes() == held
+
+
+@pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_undo_brings_back_every_byte(sound: Path, tmp_path: Path, damage: str, strategy: str) -> None:
+    partition = tmp_path / "logs" / "orders-0"
+    shutil.copytree(sound, tmp_path / "logs")
+    DAMAGES[damage](partition)
+    for checkpoint in names.OFFSET_CHECKPOINTS:
+        (tmp_path / "logs" / checkpoint).write_text("0\n1\norders 0 59\n")
+    before = content(partition), checkpoints(partition)
+    times = {path.name: path.stat().st_mtime_ns for path in partition.glob("*.log")}
+    task = examine(kdump.open_log(str(partition)), STARTUP, Request(strategy))
+    assert task.plan is not None
+    if not task.plan:
+        return
+    folder = journal.new_folder(str(partition))
+    apply_plan(task.plan, folder, cuts=task.cuts)
+    assert (content(partition), checkpoints(partition)) != before
+    for _ in range(2):  # it may be repeated
+        assert undo(folder) == str(partition)
+        after = content(partition), checkpoints(partition)
+        assert after[0] == before[0]
+        assert {name: set(data.splitlines()) for name, data in after[1].items()} == {
+            name: set(data.splitlines()) for name, data in before[1].items()
+        }
+        assert {path.name: path.stat().st_mtime_ns for path in partition.glob("*.log")} == times
+    assert list(journal.unfinished(str(partition))) == []
+    again = examine(kdump.open_log(str(partition)), STARTUP, Request(strategy)).plan
+    assert again is not None
+    assert [each[:3] for each in again.operations] == [each[:3] for each in task.plan.operations]
+
+
+def test_an_interrupted_repair_can_be_undone(partition: Path) -> None:
+    before = content(partition)
+    plan = planned(partition)
+    folder = journal.new_folder(str(partition))
+    original = os.replace
+    left = 2
+
+    def fail(source: str, target: str) -> None:
+        nonlocal left
+        left -= os.path.dirname(target) == str(partition)
+        if not left:
+            raise OSError(errno.EIO, "broken")
+        original(source, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", fail)
+        with pytest.raises(OSError, match="broken"):
+            apply_plan(plan, folder)
+    assert content(partition) != before
+    assert list(journal.unfinished(str(partition))) == [folder]
+    undo(folder)
+    assert content(partition) == before
+    assert list(journal.unfinished(str(partition))) == []
+
+
+def test_without_a_backup_there_is_nothing_to_undo(partition: Path) -> None:
+    task = examine(kdump.open_log(str(partition)), STARTUP, Request(SALVAGE))
+    assert task.plan is not None
+    folder = journal.new_folder(str(partition))
+    apply_plan(task.plan, folder, keep_old=False, cuts=task.cuts)
+    with pytest.raises(KdumpError, match="nothing was kept here"):
+        undo(folder)
+
+
+def test_a_copied_directory_is_not_finished_by_the_plan_of_the_original(partition: Path, tmp_path: Path) -> None:
+    folder = Path(journal.new_folder(str(partition)))
+    apply_plan(planned(partition), str(folder))
+    (folder / journal.DONE).unlink()
+    shutil.copytree(partition.parent, tmp_path / "copy")
+    copied = tmp_path / "copy" / "orders-0"
+    before = content(partition), content(copied)
+    (unfinished,) = journal.unfinished(str(copied))
+    for step in (finish, undo):
+        with pytest.raises(RefusedError, match="was copied or moved from there"):
+            step(unfinished)
+    assert (content(partition), content(copied)) == before
+
+
+def test_the_journal_names_the_directory_wherever_one_stands(
+    partition: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(partition.parent)
+    plan = examine(kdump.open_log("orders-0"), STARTUP, Request()).plan
+    assert plan is not None
+    folder = os.path.abspath(journal.new_folder("orders-0"))
+    apply_plan(plan, folder)
+    monkeypatch.chdir(tmp_path)
+    assert journal.read_plan(folder).path == str(partition)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", '{"version": 9, "path": "p"}\n', '{"version": 1}\n', '{"version": 1, "path": "p"}\n{"a": 1}\n']
+)
+def test_what_is_no_plan(tmp_path: Path, text: str) -> None:
+    (tmp_path / journal.PLAN).write_text(text)
+    with pytest.raises(KdumpError, match="not a plan that this release of kdump can read"):
+        journal.read_plan(str(tmp_path))
+
+
+def test_owner_mode_and_time_of_new_files(tmp_path: Path) -> None:
+    partition = tmp_path / "orders-0"
+    partition.mkdir()
+    log = partition / name(0, "log")
+    log.write_bytes(b"0123456789")
+    index = partition / name(0, "index")
+    index.write_bytes(b"old")
+    log.chmod(0o604)
+    index.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(log, 1234, 2345)
+        os.chown(index, 3456, 4567)
+    modified = 1_600_000_000_000_000_007
+    os.utime(log, ns=(modified, modified))
+    wanted = {
+        log.name: SourceBytes(log.name, 3, 4),
+        index.name: NewContent(b"new", 5),
+        name(0, "timeindex"): NewContent(b"", 0),
+    }
+    plan = make_plan(str(partition), wanted, {})
+    infos = {path.name: path.stat() for path in (log, index)}
+    apply_plan(plan, journal.new_folder(str(partition)))
+    assert content(partition) == {log.name: b"3456", index.name: b"new\0\0", name(0, "timeindex"): b""}
+    like = {log.name: log.name, index.name: index.name, name(0, "timeindex"): log.name}
+    for each, model in like.items():
+        info = (partition / each).stat()
+        assert (info.st_mode, info.st_uid, info.st_gid) == (
+            infos[model].st_mode,
+            infos[model].st_uid,
+            infos[model].st_gid,
+        ), each
+    assert log.stat().st_mtime_ns == modified
+
+
+def test_a_log_that_is_cut_keeps_its_time(tmp_path: Path) -> None:
+    partition = tmp_path / "orders-0"
+    partition.mkdir()
+    log = partition / name(0, "log")
+    log.write_bytes(b"0123456789")
+    os.utime(log, ns=(5, 1_600_000_000_000_000_007))
+    plan = make_plan(str(partition), {log.name: SourceBytes(log.name, 0, 4)}, {})
+    assert [each.action for each in plan.operations] == [TRUNCATE]
+    folder = journal.new_folder(str(partition))
+    apply_plan(plan, folder)
+    assert (log.read_bytes(), log.stat().st_mtime_ns) == (b"0123", 1_600_000_000_000_000_007)
+    assert (Path(folder) / journal.OLD / f"{log.name}.cut-4").read_bytes() == b"456789"
+
+
+def test_zeros_are_holes(tmp_path: Path) -> None:
+    files.write_file(str(tmp_path / "file"), (b"x", bytes(1 << 20), b"y", bytes(1 << 20)))
+    assert (tmp_path / "file").stat().st_size == 2 + (2 << 20)
+    assert (tmp_path / "file").read_bytes() == b"x" + bytes(1 << 20) + b"y" + bytes(1 << 20)
+
+
+def test_where_there_can_be_no_link_a_copy_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+
+    def no_link(*args: object, **options: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", no_link)
+    files.keep(str(tmp_path / "file"), str(tmp_path / "kept"))
+    assert (tmp_path / "kept").read_bytes() == b"content"
+    assert (tmp_path / "kept").stat().st_ino != (tmp_path / "file").stat().st_ino
+
+
+def test_leftovers_go_and_finished_repairs_stay(partition: Path) -> None:
+    kept = Path(journal.new_folder(str(partition), stamp="20260101T000000-000000001"))
+    apply_plan(planned(partition), str(kept))
+    left = partition / journal.BACKUP_FOLDER / "20260101T000000-000000002"
+    (left / journal.NEW).mkdir(parents=True)
+    (left / journal.NEW / "file").write_bytes(b"half")
+    assert list(journal.leftovers(str(partition))) == [str(left)]
+    clear_leftovers(str(partition))
+    assert not left.exists()
+    assert (kept / journal.DONE).exists()
+
+
+class TestOrder:
+    """Of a plan's operations."""
+
+    def actions(self, partition: Path, strategy: str) -> list[tuple[str, str]]:
+        return [(each.action, each.name) for each in planned(partition, strategy).operations]
+
+    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    def test_an_index_goes_before_its_log_changes_and_comes_after(self, partition: Path, strategy: str) -> None:
+        found = self.actions(partition, strategy)
+        changed = [name for action, name in found if name.endswith(".log") and action in (REPLACE, TRUNCATE)]
+        assert changed
+        for log in changed:
+            (at,) = [n for n, (action, name) in enumerate(found) if name == log]
+            for kind in ("index", "timeindex"):
+                index = log.replace("log", kind)
+                steps = [(n, action) for n, (action, name) in enumerate(found) if name == index]
+                for n, action in steps:
+                    assert (n < at) == (action == REMOVE), index
+                assert [action for _, action in steps] in ([], [REPLACE], [REMOVE, REPLACE]), index
+
+    def test_checkpoints_first_and_leader_epochs_last(self, partition: Path) -> None:
+        found = [action for action, _ in self.actions(partition, KAFKA)]
+        assert found[:3] == ["checkpoint"] * 3
+        assert self.actions(partition, KAFKA)[-1] == (REPLACE, "leader-epoch-checkpoint")
+
+    def test_swaps_are_renamed(self, sound: Path, tmp_path: Path) -> None:
+        shutil.copytree(sound, tmp_path / "logs")
+        partition = tmp_path / "logs" / "orders-0"
+        DAMAGES["swap half renamed"](partition)
+        assert (RENAME, name(0, "log")) in self.actions(partition, KAFKA)
+
+
+def test_the_plan_can_be_read_back(partition: Path) -> None:
+    plan = planned(partition)
+    folder = partition / "folder"
+    folder.mkdir()
+    os.rename(journal.write_plan(str(folder), plan), folder / journal.PLAN)
+    assert journal.read_plan(str(folder)).operations == plan.operations
+    rows = [json.loads(line) for line in (folder / journal.PLAN).read_text().splitlines()]
+    assert rows[0] == {"version": 1, "path": str(partition)}
+    assert rows[1:] == [each._asdict() for each in plan.operations]

@@ -1,0 +1,159 @@
+"""Copies that are repaired in place of the source, which stays as it is."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from kdump.formats import names
+from kdump.repair.copy_out import PART_SUFFIX, CopyError, complete, copy_log_directory
+from kdump.repair.locks import RefusedError
+from tests.repair.damaged import BASES, build, name
+
+PARTITION = "orders-0"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    log_dir = tmp_path / "logs"
+    build(log_dir)
+    (log_dir / names.META_PROPERTIES).write_text("version=1\n")
+    (log_dir / names.CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":-1}')
+    (log_dir / names.LOCK).write_text("")
+    (log_dir / PARTITION / ".kdump-backup" / "old").mkdir(parents=True)
+    return log_dir
+
+
+def tree(folder: Path) -> dict[str, tuple[bytes, int, int]]:
+    """Content, modification time and mode of all files."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            info = path.stat()
+            found[str(path.relative_to(folder))] = (path.read_bytes(), info.st_mtime_ns, info.st_mode)
+    return found
+
+
+def copied(source: Path, changing: set[str] = frozenset()) -> Path:  # type: ignore[assignment]
+    target = source.parent / "copy"
+    part = copy_log_directory(str(source), [(PARTITION, changing)], str(target))
+    assert part == f"{target}{PART_SUFFIX}"
+    assert not target.exists()
+    complete(part, str(target))
+    return target
+
+
+def shared(source: Path, copy: Path) -> set[str]:
+    """The files of the partition that are one and the same in both places."""
+    return {
+        path.name
+        for path in (copy / PARTITION).iterdir()
+        if path.stat().st_ino == (source / PARTITION / path.name).stat().st_ino
+    }
+
+
+def test_everything_but_the_lock_and_the_marker_of_a_clean_shutdown(source: Path) -> None:
+    before = tree(source)
+    copy = copied(source)
+    assert tree(source) == before
+    assert tree(copy) == {path: each for path, each in before.items() if path not in (names.LOCK, names.CLEAN_SHUTDOWN)}
+    assert (copy / PARTITION).stat().st_mtime_ns == (source / PARTITION).stat().st_mtime_ns
+    assert not (copy / PARTITION / ".kdump-backup").exists()
+
+
+def test_logs_that_nobody_writes_any_more_are_linked(source: Path) -> None:
+    copy = copied(source, {name(20, "log")})
+    assert shared(source, copy) == {name(0, "log")}  # not that which is going to be cut, nor the active one
+
+
+def test_what_is_changed_in_the_copy_stays_as_it_was_in_the_source(source: Path) -> None:
+    before = tree(source)
+    copy = copied(source, {name(base, "log") for base in BASES})
+    for path in (copy / PARTITION).iterdir():
+        with open(path, "r+b") as file:
+            file.truncate(1)
+    assert tree(source) == before
+
+
+def test_where_links_cannot_be_made_all_is_copied(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_link(*args: object, **options: object) -> None:
+        raise OSError(errno.EXDEV, "another file system")
+
+    monkeypatch.setattr(os, "link", no_link)
+    copy = copied(source)
+    assert shared(source, copy) == set()
+    assert (copy / PARTITION / name(0, "log")).read_bytes() == (source / PARTITION / name(0, "log")).read_bytes()
+
+
+def test_where_the_file_system_can_share_bytes_it_does(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clone = 0x40049409
+    cloned = []
+
+    def ioctl(target: int, request: int, origin: int) -> int:
+        assert request == clone
+        data = os.pread(origin, 1 << 20, 0)
+        cloned.append(os.write(target, data))
+        return 0
+
+    monkeypatch.setattr(fcntl, "ioctl", ioctl)
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 0))  # none is needed then
+    before = tree(source)
+    copy = copied(source)
+    assert len(cloned) > len(tree(copy))  # the first one was a trial
+    assert shared(source, copy) == set()
+    assert tree(source) == before
+    assert (copy / PARTITION / name(40, "log")).stat().st_mtime_ns == before[f"{PARTITION}/{name(40, 'log')}"][1]
+
+
+def test_not_enough_space(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 100))
+    with pytest.raises(RefusedError, match="bytes of space are needed here, and 100 are free"):
+        copied(source)
+    assert sorted(path.name for path in source.parent.iterdir()) == ["logs"]
+
+
+@pytest.mark.parametrize("kind", ["file", "full"])
+def test_a_target_that_is_there_is_not_overwritten(source: Path, kind: str) -> None:
+    target = source.parent / "copy"
+    if kind == "file":
+        target.write_text("mine")
+    else:
+        target.mkdir()
+        (target / "mine").write_text("mine")
+    with pytest.raises(CopyError, match="exists already"):
+        copied(source)
+    assert (target if kind == "file" else target / "mine").read_text() == "mine"
+
+
+def test_an_empty_directory_may_be_the_target(source: Path) -> None:
+    target = source.parent / "copy"
+    target.mkdir()
+    complete(copy_log_directory(str(source), [(PARTITION, ())], str(target)), str(target))
+    assert (target / PARTITION).is_dir()
+
+
+def test_what_an_interrupted_copy_left_goes(source: Path) -> None:
+    part = source.parent / f"copy{PART_SUFFIX}"
+    (part / PARTITION).mkdir(parents=True)
+    (part / PARTITION / "junk").write_text("half")
+    copy = copied(source)
+    assert not part.exists()
+    assert not (copy / PARTITION / "junk").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_owners_are_kept(source: Path) -> None:
+    for path in (source / PARTITION, source / PARTITION / name(0, "index"), source / names.META_PROPERTIES):
+        os.chown(path, 1234, 2345)
+    copy = copied(source)
+    for each in (PARTITION, f"{PARTITION}/{name(0, 'index')}", names.META_PROPERTIES):
+        info = (copy / each).stat()
+        assert (info.st_uid, info.st_gid) == (1234, 2345)

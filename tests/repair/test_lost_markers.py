@@ -1,0 +1,243 @@
+"""Transactions that lost their marker with what salvage leaves out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kdump
+from kdump.formats import names
+from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
+from kdump.formats.index_entries import AbortedTxn, decode_aborted_txns, encode_aborted_txns
+from kdump.formats.producer_snapshot import ProducerEntry
+from kdump.records import Record
+from kdump.recovery.config import Startup
+from kdump.repair.lost_markers import ABORTED, OPEN, Gap, NewMarker, aborting_markers, proven_markers
+from kdump.repair.rescue import Rescue
+from tests.recovery.building import batch, broken, file, make_log, marker, produced
+from tests.repair.salvaging import batches, errors, examined, salvage
+
+STARTUP = Startup(now=1_000_000)
+P, Q = 7, 8
+
+
+def data(offset: int, producer: int = P, sequence: int = 0) -> bytes:
+    return produced(offset, producer, transactional=True, base_sequence=sequence)
+
+
+def partition_of(folder: Path, *segments: list[bytes], bases: tuple[int, ...] = (0,)) -> Path:
+    """A partition of these segments, with the transaction indexes that a broker has for `aborted`."""
+    make_log(folder, {file(base, names.LOG): b"".join(parts) for base, parts in zip(bases, segments, strict=True)})
+    return folder / "topic-0"
+
+
+def note_aborted(partition: Path, base: int, *txns: tuple[int, int, int]) -> None:
+    """Write a .txnindex of (producer, first offset, last offset)."""
+    entries = [AbortedTxn(0, producer, first, last, last + 1) for producer, first, last in txns]
+    (partition / file(base, names.TXN_INDEX)).write_bytes(encode_aborted_txns(entries))
+
+
+def offsets(partition: Path) -> list[int]:
+    return [int.from_bytes(each[:8], "big") for each in batches(partition)]
+
+
+def open_txns(rescue: Rescue) -> list[tuple[int, int]]:
+    return [(each.producer_id, each.current_txn_first_offset) for each in rescue.open_txns]
+
+
+def aborted(partition: Path, base: int = 0) -> list[tuple[int, int, int]]:
+    path = partition / file(base, names.TXN_INDEX)
+    found = decode_aborted_txns(path.read_bytes()) if path.exists() else ()
+    return [(txn.producer_id, txn.first_offset, txn.last_offset) for txn in found]
+
+
+LOST = [data(0), data(1, sequence=1), broken(marker(2, P)), batch(3), batch(4)]
+"""A transaction whose end cannot be read."""
+
+
+class TestByDefault:
+    def test_it_stays_open(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, LOST)
+        rescue = salvage(partition, STARTUP)
+        assert rescue.markers == ()
+        assert open_txns(rescue) == [(P, 0)]
+        assert offsets(partition) == [0, 1, 3, 4]
+
+    def test_where_a_txn_index_tells_of_the_abort_the_marker_is_put_back(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, LOST)
+        note_aborted(partition, 0, (P, 0, 2))
+        rescue = salvage(partition, STARTUP)
+        (put_in,) = rescue.markers
+        assert (put_in.offset, put_in.is_proven) == (2, True)
+        assert open_txns(rescue) == []
+        assert offsets(partition) == [0, 1, 2, 3, 4]
+        assert aborted(partition) == [(P, 0, 2)]
+        assert errors(partition, STARTUP) == []
+
+    def test_so_that_a_later_commit_does_not_commit_what_was_aborted(self, tmp_path: Path) -> None:
+        later = [data(5, sequence=2), marker(6, P, commit=True)]
+        partition = partition_of(tmp_path, [*LOST, *later])
+        note_aborted(partition, 0, (P, 0, 2))
+        salvage(partition, STARTUP)
+        assert aborted(partition) == [(P, 0, 2)]
+
+    @pytest.mark.parametrize("entry", [(Q, 0, 2), (P, 1, 2), (P, 0, 1), (P, 0, 3), (P, 0, 77), (P, -5, -3)])
+    def test_an_index_that_tells_of_something_else_proves_nothing(
+        self, tmp_path: Path, entry: tuple[int, int, int]
+    ) -> None:
+        partition = partition_of(tmp_path, LOST)
+        note_aborted(partition, 0, entry)
+        rescue = salvage(partition, STARTUP)
+        assert rescue.markers == ()
+        assert open_txns(rescue) == [(P, 0)]
+
+    def test_its_first_batches_may_be_lost_too(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, [broken(data(0)), data(1, sequence=1), broken(marker(2, P)), batch(3)])
+        note_aborted(partition, 0, (P, 0, 2))
+        assert salvage(partition, STARTUP).markers[0].offset == 2
+        assert aborted(partition) == [(P, 1, 2)]
+
+    def test_without_a_gap_an_open_transaction_is_nobodys_business(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, [data(0), batch(1)])
+        note_aborted(partition, 0, (P, 0, 2))
+        rescue = salvage(partition, STARTUP, ABORTED)
+        assert rescue.markers == ()
+        assert open_txns(rescue) == [(P, 0)]
+
+    def test_the_index_of_a_later_segment_tells_as_well(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, [data(0)], [broken(marker(1, P)), batch(2)], bases=(0, 1))
+        note_aborted(partition, 1, (P, 0, 1))
+        salvage(partition, STARTUP)
+        assert offsets(partition) == [0, 1, 2]
+        assert aborted(partition, 1) == [(P, 0, 1)]
+
+
+class TestAbort:
+    def test_a_marker_is_put_where_bytes_were_left_out(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, LOST)
+        rescue = salvage(partition, STARTUP, ABORTED)
+        (put_in,) = rescue.markers
+        assert (put_in.offset, put_in.is_proven, put_in.gap.name) == (2, False, file(0, names.LOG))
+        assert open_txns(rescue) == []
+        assert aborted(partition) == [(P, 0, 2)]
+        assert errors(partition, STARTUP) == []
+        again = examined(partition, STARTUP, ABORTED)
+        assert again.plan is not None
+        assert again.plan.operations == ()
+
+    def test_the_marker_is_one_that_kafka_would_write(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, LOST)
+        salvage(partition, STARTUP, ABORTED)
+        log = kdump.open_log(str(partition))
+        with log.segments[0].open_log() as opened:
+            (block,) = opened.blocks()
+            row = block.last_offset[: block.length].index(2)
+            assert block.attributes[row] == TRANSACTIONAL | CONTROL
+            assert (block.producer_id[row], block.producer_epoch[row], block.base_sequence[row]) == (P, 0, -1)
+            assert (block.leader_epoch[row], block.count[row], block.size[row]) == (0, 1, 78)
+        record = next(each for each in log.records() if isinstance(each, Record) and each.offset == 2)
+        assert (record.key, record.value) == (b"\0\0" + ABORT.to_bytes(2, "big"), bytes(6))
+
+    def test_counts_of_what_is_kept_are_without_it(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, LOST)
+        rescue = salvage(partition, STARTUP, ABORTED)
+        assert (rescue.kept.batches, rescue.kept.records) == (4, 4)
+        assert rescue.kept.bytes == sum(map(len, LOST)) - len(LOST[2])
+
+    def test_several_transactions_end_in_one_gap(self, tmp_path: Path) -> None:
+        lost = [broken(marker(2, P)), broken(marker(3, Q))]
+        partition = partition_of(tmp_path, [data(0), data(1, Q), *lost, batch(4)])
+        rescue = salvage(partition, STARTUP, ABORTED)
+        assert [(each.producer.producer_id, each.offset) for each in rescue.markers] == [(P, 2), (Q, 3)]
+        assert aborted(partition) == [(P, 0, 2), (Q, 1, 3)]
+
+    def test_what_has_no_room_stays_open(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, [data(0), data(1, Q), broken(marker(2, P)), batch(3)])
+        rescue = salvage(partition, STARTUP, ABORTED)
+        assert [each.producer.producer_id for each in rescue.markers] == [P]
+        assert open_txns(rescue) == [(Q, 1)]
+
+    def test_a_gap_without_a_free_offset_holds_none(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, [data(0), b"\xff" * 70, batch(1)])
+        rescue = salvage(partition, STARTUP, ABORTED)
+        assert rescue.markers == ()
+        assert open_txns(rescue) == [(P, 0)]
+
+    def test_a_transaction_that_begins_behind_the_gap_lost_nothing(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, [batch(0), broken(batch(1)), data(2)])
+        rescue = salvage(partition, STARTUP, ABORTED)
+        assert rescue.markers == ()
+        assert open_txns(rescue) == [(P, 2)]
+
+    def test_what_its_producer_wrote_behind_the_gap_is_another_transaction(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, [data(0), broken(marker(1, P)), data(2, sequence=1)])
+        rescue = salvage(partition, STARTUP, ABORTED)
+        assert aborted(partition) == [(P, 0, 1)]
+        assert open_txns(rescue) == [(P, 2)]
+
+    def test_the_last_of_several_gaps(self, tmp_path: Path) -> None:
+        parts = [data(0), broken(batch(1)), data(2, sequence=1), broken(marker(3, P)), batch(4)]
+        partition = partition_of(tmp_path, parts)
+        rescue = salvage(partition, STARTUP, ABORTED)
+        assert [each.offset for each in rescue.markers] == [3]
+        assert aborted(partition) == [(P, 0, 3)]
+
+    def test_a_torn_end_is_a_gap(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, [data(0), marker(1, P)[:-1]])
+        rescue = salvage(partition, STARTUP, ABORTED)
+        assert [each.offset for each in rescue.markers] == [1]
+        assert rescue.outcome.log_end_offset == 2
+
+    def test_zeros_behind_the_end_are_none(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, [data(0), bytes(500)])
+        assert salvage(partition, STARTUP, ABORTED).markers == ()
+
+    def test_the_end_of_a_segment(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, [data(0), broken(marker(1, P))], [batch(2)], bases=(0, 2))
+        rescue = salvage(partition, STARTUP, ABORTED)
+        assert [(each.gap.name, each.offset) for each in rescue.markers] == [(file(0, names.LOG), 1)]
+        assert offsets(partition) == [0, 1, 2]
+
+    def test_a_segment_that_is_lost_as_a_whole(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, [data(0)], [b"\xff" * 80], [batch(9)], bases=(0, 1, 9))
+        rescue = salvage(partition, STARTUP, ABORTED)
+        assert [(each.gap.name, each.offset) for each in rescue.markers] == [(file(0, names.LOG), 1)]
+        assert errors(partition, STARTUP) == []
+
+    def test_a_last_segment_of_which_nothing_is_kept(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, [data(0)], [b"\xff" * 80], bases=(0, 1))
+        rescue = salvage(partition, STARTUP, ABORTED)
+        assert [(each.gap.name, each.offset) for each in rescue.markers] == [(file(1, names.LOG), 1)]
+        assert errors(partition, STARTUP) == []
+        assert rescue.outcome.log_end_offset == 2
+
+    def test_compressed_and_old_batches_around_the_gap(self, tmp_path: Path) -> None:
+        partition = partition_of(tmp_path, [data(0), broken(marker(1, P)), batch(2, 3, attributes=1)])
+        assert len(salvage(partition, STARTUP, ABORTED).markers) == 1
+        assert errors(partition, STARTUP) == []
+
+
+def producer(number: int, first: int) -> ProducerEntry:
+    return ProducerEntry(number, 3, 0, first, 0, 1000, 5, first)
+
+
+def gap(first: int, last: int, *txns: ProducerEntry) -> Gap:
+    return Gap(file(0, names.LOG), first, first, last, 4, txns)
+
+
+def test_a_marker_has_the_epochs_of_what_it_ends() -> None:
+    encoded = NewMarker(gap(5, 9, producer(P, 2)), 6, producer(P, 2), False).encoded()
+    assert int.from_bytes(encoded[:8], "big") == 6
+    assert int.from_bytes(encoded[12:16], "big") == 4  # leader epoch
+    assert int.from_bytes(encoded[51:53], "big") == 3  # producer epoch
+    assert encoded.endswith(b"\0\0\0\0\0\5\0")  # version, coordinator epoch, no headers
+
+
+def test_the_choice_of_gaps() -> None:
+    p, q = producer(P, 2), producer(Q, 3)
+    gaps = [gap(5, 5, p, q), gap(8, 9, p)]
+    assert [(each.producer, each.offset) for each in aborting_markers(gaps, [q, p])] == [(p, 8), (q, 5)]
+    proofs = [AbortedTxn(0, Q, 1, 5, 0), AbortedTxn(0, P, 2, 9, 0), AbortedTxn(0, P, 2, 7, 0)]
+    assert [(each.producer, each.offset) for each in proven_markers(gaps, proofs)] == [(q, 5), (p, 9)]
+    assert OPEN != ABORTED

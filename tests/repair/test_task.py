@@ -1,0 +1,181 @@
+"""What a request makes of a partition: plans for some kinds of files, and indexes made anew."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import kdump
+from kdump.formats import names
+from kdump.formats.names import parse_file_name
+from kdump.recovery.config import Startup
+from kdump.repair.apply import apply_plan
+from kdump.repair.journal import new_folder
+from kdump.repair.plan import REMOVE, Plan, only
+from kdump.repair.task import ALL_KINDS, INDEX_KINDS, KAFKA, SALVAGE, Request, Task, examine, examine_indexes
+from tests.repair.damaged import BASES, DAMAGES, STARTUP, build, edit, flip, name, removed
+from tests.repair.salvaging import content
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    log_dir = tmp_path_factory.mktemp("sound") / "logs"
+    build(log_dir)
+    return log_dir
+
+
+@pytest.fixture
+def partition(sound: Path, tmp_path: Path) -> Path:
+    shutil.copytree(sound, tmp_path / "logs")
+    return tmp_path / "logs" / "orders-0"
+
+
+def examined(partition: Path, *kinds: str, strategy: str = KAFKA, startup: Startup = STARTUP) -> Task:
+    return examine(kdump.open_log(str(partition)), startup, Request(strategy, frozenset(kinds) or None))
+
+
+def touched(task: Task) -> list[str]:
+    assert task.plan is not None, task.problems
+    return sorted({each.name for each in task.plan.operations})
+
+
+class TestOnly:
+    @pytest.fixture
+    def damaged(self, partition: Path) -> Path:
+        """Something is wrong with a file of each kind but the logs."""
+        DAMAGES["orphaned indexes"](partition)
+        DAMAGES["cleaned files"](partition)
+        removed(name(0, "index"), name(20, "timeindex"), name(20, "txnindex"), name(40, "snapshot"))(partition)
+        (partition / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+        (partition.parent / names.RECOVERY_POINT_CHECKPOINT).write_text("0\n1\norders 0 500\n")
+        return partition
+
+    @pytest.mark.parametrize(
+        ("kind", "files"),
+        [
+            ("indexes", [name(0, "index")]),
+            ("timeindexes", [name(20, "timeindex")]),
+            ("txnindexes", [name(20, "txnindex")]),
+            ("snapshots", [name(40, "snapshot")]),
+            ("epochs", ["leader-epoch-checkpoint"]),
+            ("checkpoints", [names.RECOVERY_POINT_CHECKPOINT]),
+            ("log", []),
+            ("orphans", [name(0, "log.cleaned"), name(7, "index"), name(7, "timeindex")]),
+        ],
+    )
+    def test_one_kind(self, damaged: Path, kind: str, files: list[str]) -> None:
+        assert touched(examined(damaged, kind)) == files
+
+    def test_all_kinds_together_are_the_whole(self, damaged: Path) -> None:
+        whole = examined(damaged).plan
+        assert examined(damaged, *ALL_KINDS).plan == whole
+        assert whole is not None
+        parts = [each for kind in ALL_KINDS for each in touched(examined(damaged, kind))]
+        assert sorted(parts) == touched(examined(damaged))
+
+    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    def test_indexes_of_a_log_that_needs_repair_itself(self, partition: Path, strategy: str) -> None:
+        edit(name(20, "log"), flip(300))(partition)
+        task = examined(partition, "indexes", "epochs", strategy=strategy)
+        assert task.plan is None
+        (problem,) = task.problems
+        assert problem.endswith(": the log itself needs repair, and other files follow from it")
+
+    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    def test_a_log_without_its_indexes(self, partition: Path, strategy: str) -> None:
+        edit(name(20, "log"), flip(300))(partition)
+        task = examined(partition, "log", strategy=strategy)
+        assert task.plan is None
+        assert "it has to change with its log: allow indexes, timeindexes, txnindexes, too" in task.problems[0]
+        assert examined(partition, "log", *INDEX_KINDS, strategy=strategy).plan
+
+    def test_operations_of_some_actions(self, damaged: Path) -> None:
+        plan = examined(damaged).plan
+        assert plan is not None
+        assert {each.action for each in only(plan, REMOVE).operations} == {REMOVE}
+        assert only(plan).operations == ()
+
+
+def rebuilt(partition: Path, kinds: frozenset[str] = frozenset(INDEX_KINDS), *bases: int) -> Task:
+    log = kdump.open_log(str(partition))
+    task = examine_indexes(log, STARTUP, kinds, frozenset(bases) if bases else None)
+    if task.plan:
+        apply_plan(task.plan, new_folder(str(partition)), keep_old=False)
+    return task
+
+
+class TestIndexes:
+    def spoil(self, partition: Path) -> dict[str, bytes]:
+        """Spoil all indexes; the files as they were."""
+        before = content(partition)
+        for each in before:
+            if parse_file_name(each).kind in names.INDEX_KINDS:
+                edit(each, lambda data: b"\1" * 24 + data)(partition)
+        return before
+
+    def test_all_of_them(self, partition: Path) -> None:
+        before = self.spoil(partition)
+        rebuilt(partition)
+        assert content(partition) == before
+
+    def test_none_is_there(self, partition: Path) -> None:
+        before = content(partition)
+        removed(*(each for each in before if parse_file_name(each).kind in names.INDEX_KINDS))(partition)
+        rebuilt(partition)
+        assert content(partition) == before
+
+    @pytest.mark.parametrize("file", ["leader-epoch-checkpoint", "partition.metadata", name(40, "snapshot")])
+    def test_other_files_do_not_matter(self, partition: Path, file: str) -> None:
+        (partition / file).write_bytes(b"garbage")
+        before = self.spoil(partition)
+        rebuilt(partition)
+        assert content(partition) == before
+
+    def test_a_partition_that_needs_none(self, partition: Path) -> None:
+        plan = rebuilt(partition).plan
+        assert plan is not None
+        assert plan.operations == ()
+
+    @pytest.mark.parametrize(
+        ("kind", "suffix"), [("indexes", "index"), ("timeindexes", "timeindex"), ("txnindexes", "txnindex")]
+    )
+    def test_of_one_kind(self, partition: Path, kind: str, suffix: str) -> None:
+        before = self.spoil(partition)
+        rebuilt(partition, frozenset({kind}))
+        for each, data in content(partition).items():
+            is_index = parse_file_name(each).kind in names.INDEX_KINDS
+            assert (data == before[each]) == (not is_index or each.endswith(f".{suffix}")), each
+
+    @pytest.mark.parametrize("base", BASES)
+    def test_of_one_segment(self, partition: Path, base: int) -> None:
+        before = self.spoil(partition)
+        rebuilt(partition, frozenset(INDEX_KINDS), base)
+        for each, data in content(partition).items():
+            says = parse_file_name(each)
+            assert (data == before[each]) == (says.kind not in names.INDEX_KINDS or says.offset == base), each
+
+    def test_whatever_the_checkpoints_say(self, partition: Path) -> None:
+        # a clean shutdown and a recovery point behind everything would have the broker look at nothing
+        before = self.spoil(partition)
+        log = kdump.open_log(str(partition))
+        startup = Startup(STARTUP.now, True, 59, 0, STARTUP.config)
+        plan = examine_indexes(log, startup, frozenset(INDEX_KINDS), None).plan
+        assert isinstance(plan, Plan)
+        apply_plan(plan, new_folder(str(partition)), keep_old=False)
+        assert content(partition) == before
+
+    def test_nothing_but_indexes_changes(self, partition: Path) -> None:
+        removed(name(40, "snapshot"), "leader-epoch-checkpoint")(partition)
+        (partition.parent / names.RECOVERY_POINT_CHECKPOINT).write_text("0\n1\norders 0 500\n")
+        assert touched(rebuilt(partition)) == []
+
+    @pytest.mark.parametrize("damage", ["middle segment, payload", "last segment, torn tail"])
+    def test_a_damaged_log_is_refused(self, partition: Path, damage: str) -> None:
+        DAMAGES[damage](partition)
+        before = content(partition)
+        task = rebuilt(partition)
+        assert task.plan is None
+        assert "the log itself needs repair" in task.problems[0]
+        assert content(partition) == before
