@@ -6,6 +6,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator
 
+from kdump import kernels
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kdump.storage.files import ReadOnlyFile
@@ -25,6 +26,14 @@ def columns_of(data: bytes, typecode: str) -> array[int]:
     if _LITTLE:
         column.byteswap()
     return column
+
+
+def widened(column: array[int]) -> array[int]:
+    """Numbers of four bytes as a column like all others, which has eight."""
+    wide = array("q", bytes(8 * len(column)))
+    memoryview(wide).cast("B").cast("i")[0 if _LITTLE else 1 :: 2] = memoryview(column)
+    # those below 0 are not right then, and are too large
+    return array("q", column) if wide and kernels.survey(wide)[1] >= 1 << 31 else wide
 
 
 class Entries:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import starmap
-from operator import attrgetter, gt, sub
+from operator import attrgetter, sub
 
 from kdump import kernels
 from kdump.formats.batch import (
@@ -130,9 +130,12 @@ class LogCheck:
         elif base == last:
             deltas_hold, counts_hold = True, is_uniform(count, 1)
         else:
-            deltas = list(map(sub, last, base))
-            deltas_hold = min(deltas) >= 0
-            counts_hold = all(map(gt, count, deltas)) and sum(count) == sum(deltas) + len(deltas)
+            shortest, longest = kernels.differences(base, last)
+            deltas_hold = shortest >= 0
+            if shortest == longest:  # as where all batches are full
+                counts_hold = deltas_hold and is_uniform(count, shortest + 1)
+            else:
+                counts_hold = deltas_hold and list(map(sub, count, map(sub, last, base))) == [1] * len(count)
         if not (deltas_hold and self._order.in_order(sheet)):
             yield from self._order.rows(sheet)
         if not is_v2:

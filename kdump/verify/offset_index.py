@@ -12,11 +12,12 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from operator import sub
 
+from kdump import kernels
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
 from kdump.storage.index_files import OffsetIndex
 from kdump.storage.segment import Segment
-from kdump.verify.entries import CHUNK_ENTRIES, Entries, columns_of
+from kdump.verify.entries import CHUNK_ENTRIES, Entries, columns_of, widened
 from kdump.verify.findings import Finding, found
 from kdump.verify.sheets import BadBytes, Sheet
 
@@ -77,9 +78,10 @@ class OffsetIndexCheck:
         data = index.read(self._next * OFFSET_ENTRY_SIZE, count * OFFSET_ENTRY_SIZE)
         columns = columns_of(data[: len(data) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE], "i")
         base = self._segment.base_offset
-        relative = columns[0::2]
-        offsets = array("q", map(base.__add__, relative) if base else relative)
-        for number, offset, position in self._entries.fill(self._next, offsets, array("q", columns[1::2])):
+        offsets = widened(columns[0::2])
+        if base:
+            offsets = array("q", map(base.__add__, offsets))
+        for number, offset, position in self._entries.fill(self._next, offsets, widened(columns[1::2])):
             text = f"entry {number} (offset {offset}, position {position}) is not between its neighbours"
             yield found("KD-IDX-ORDER", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
         self._next += max(count, 1)
@@ -129,11 +131,11 @@ class OffsetIndexCheck:
     def _measure(self, positions: array[int]) -> None:
         """Keep the longest stretch without an entry."""
         if positions[-1] - self._gap_from > SPARSE_BYTES:
-            gaps = list(map(sub, positions, [self._gap_from, *positions[:-1]]))
-            longest = max(gaps)
-            if longest > self._gap[1] - self._gap[0]:
-                end = positions[gaps.index(longest)]
-                self._gap = end - longest, end
+            before = array("q", (self._gap_from,)) + positions[:-1]
+            longest = kernels.differences(before, positions)[1]
+            if longest > max(SPARSE_BYTES, self._gap[1] - self._gap[0]):
+                row = list(map(sub, positions, before)).index(longest)
+                self._gap = before[row], positions[row]
         self._gap_from = positions[-1]
 
     def _one_by_one(self, sheet: Sheet, stop: int) -> Iterator[Finding]:

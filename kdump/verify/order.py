@@ -7,9 +7,9 @@ makes one finding and not one for every batch behind it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import lt
 from typing import NamedTuple
 
+from kdump import kernels
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 from kdump.verify.column import increases
 from kdump.verify.findings import Finding, found
@@ -63,9 +63,10 @@ class OrderCheck:
         before = self._before()
         if self._far or base[0] <= before or not self._fits(last[-1]):
             return False
-        if base is not last and not all(map(lt, last, base[1:])):
-            return False
-        if base is last and not increases(last):
+        if base is last or base == last:
+            if not increases(last):
+                return False
+        elif len(last) > 1 and kernels.differences(last[:-1], base[1:])[0] < 1:
             return False
         self._floor = last[-2] if len(last) > 1 else before
         self._last = self._batch(sheet, len(last) - 1, base[-1], self._floor)

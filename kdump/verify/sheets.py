@@ -11,7 +11,7 @@ import os
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from kdump.errors import CorruptIndexError
 from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
@@ -24,7 +24,12 @@ from kdump.verify.findings import Finding
 from kdump.verify.markers import Marker, markers_of
 from kdump.verify.records import DeepCheck
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 PIECE_BYTES = 16 << 20
+LARGE_BATCH = 8192
+"""Bytes of a log for each index entry from which on there is no more than a batch to each: pieces may be larger."""
 SHEET_ROWS = 1024
 SHEET_BYTES = 16 << 20
 """A sheet ends with the run of batches that reaches one of the two: the checks of a sheet cost more than its rows."""
@@ -237,16 +242,14 @@ class PageDropper:
 def pieces_of(segment: Segment, reading: Reading, size: int) -> list[Piece]:
     """The pieces that a log of `size` bytes is walked in by threads; one where its index gives no places to cut."""
     whole = [Piece(segment, 0, None, reading, size <= 2 * PIECE_BYTES)]
-    wanted = size // PIECE_BYTES
-    if wanted < 2:
+    if size < 2 * PIECE_BYTES:
         return whole
-    cuts: list[int] = []
     try:
         with segment.offset_index() as index:
             index.drop_zero_tail()
-            for number in range(1, wanted):
-                if index.entries:
-                    cuts.append(index.entry(number * index.entries // wanted).position)
+            has_large_batches = size > LARGE_BATCH * index.entries
+            wanted = size // (2 * PIECE_BYTES if has_large_batches else PIECE_BYTES)
+            cuts = [index.entry(n * index.entries // wanted).position for n in range(1, wanted) if index.entries]
     except (OSError, CorruptIndexError):
         return whole  # which is for the check of the index to say
     starts = [0]
@@ -258,12 +261,24 @@ def pieces_of(segment: Segment, reading: Reading, size: int) -> list[Piece]:
     return [Piece(segment, a, b, reading, True) for a, b in zip(starts, [*starts[1:], None], strict=True)]
 
 
+class _Begun(Generic[Task, Result]):
+    """A task that is laid out; `future` is the thread's promise where a thread is to do it."""
+
+    __slots__ = ("future", "result", "task")
+
+    def __init__(self, task: Task, future: Future[Result] | None) -> None:
+        self.task = task
+        self.future = future
+        self.result: Result | None = None
+
+
 def ordered(
     tasks: Iterable[Task], work: Callable[[Task], Result | None], takes: Callable[[Task], bool], jobs: int
 ) -> Iterator[tuple[Task, Result | BaseException | None]]:
     """Each task with what `work` made of it, or the exception that it raised, in the tasks' order.
 
-    With several `jobs`, those tasks that threads should take are begun before they are asked for: two for each thread.
+    With several `jobs`, those tasks that threads should take are laid out before they are asked for: two for each
+    thread. The calling thread is one of them: rather than wait it does a task that no other has begun.
     """
 
     def tried(task: Task) -> Result | BaseException | None:
@@ -276,24 +291,33 @@ def ordered(
         for task in tasks:
             yield task, tried(task)
         return
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
 
-    begun: deque[tuple[Task, Future[Result | BaseException | None] | None]] = deque()
-    free = AHEAD * jobs  # how many more may be begun
-    with ThreadPoolExecutor(jobs, thread_name_prefix="kdump-verify") as pool:
+    begun: deque[_Begun[Task, Result | BaseException | None]] = deque()
+
+    def result_of(first: _Begun[Task, Result | BaseException | None]) -> Result | BaseException | None:
+        while first.future is not None and not first.future.done():
+            mine = next((each for each in (first, *begun) if each.future is not None and each.future.cancel()), None)
+            if mine is None:
+                break
+            mine.future, mine.result = None, tried(mine.task)
+        return first.result if first.future is None else first.future.result()
+
+    free = AHEAD * jobs  # how many more may be laid out
+    with ThreadPoolExecutor(jobs - 1, thread_name_prefix="kdump-verify") as pool:
         try:
             for task in tasks:
-                future = pool.submit(tried, task) if takes(task) else None
-                free -= future is not None
-                begun.append((task, future))
+                is_taken = takes(task)
+                begun.append(_Begun(task, pool.submit(tried, task) if is_taken else None))
+                free -= is_taken
                 while begun and not free:
-                    first, done = begun.popleft()
-                    free += done is not None
-                    yield first, tried(first) if done is None else done.result()
+                    first = begun.popleft()
+                    free += takes(first.task)
+                    yield first.task, result_of(first)
             while begun:
-                first, done = begun.popleft()
-                yield first, tried(first) if done is None else done.result()
+                first = begun.popleft()
+                yield first.task, result_of(first)
         finally:
-            for _, future in begun:
-                if future is not None:
-                    future.cancel()
+            for each in begun:
+                if each.future is not None:
+                    each.future.cancel()

@@ -48,3 +48,33 @@ def test_both_kernels_say_the_same(numbers: list[int]) -> None:
 def test_a_column_of_other_numbers_is_refused() -> None:
     with pytest.raises(ValueError, match="64-bit"):
         NATIVE.survey(array("b", [1]))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    ("lower", "upper", "expected"),
+    [
+        ([1], [1], (0, 0)),
+        ([1, 5, 9], [4, 5, 8], (-1, 3)),
+        ([-(1 << 63)], [(1 << 63) - 1], ((1 << 63) - 1, (1 << 63) - 1)),
+        ([(1 << 63) - 1, 0], [-(1 << 63), 0], (-(1 << 63), 0)),
+        ([-1], [(1 << 63) - 1], ((1 << 63) - 1, (1 << 63) - 1)),
+        ([1], [-(1 << 63)], (-(1 << 63), -(1 << 63))),
+    ],
+)
+def test_differences(kernel: ModuleType, lower: list[int], upper: list[int], expected: tuple[int, int]) -> None:
+    assert kernel.differences(array("q", lower), array("q", upper)) == expected
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("lower", "upper"), [([], []), ([1], []), ([1], [1, 2])])
+def test_columns_that_do_not_go_together(kernel: ModuleType, lower: list[int], upper: list[int]) -> None:
+    with pytest.raises(ValueError, match="empty, or not of the same length"):
+        kernel.differences(array("q", lower), array("q", upper))
+
+
+@only_native
+@given(pairs=st.lists(st.tuples(INT64, INT64), min_size=1))
+def test_both_kernels_find_the_same_differences(pairs: list[tuple[int, int]]) -> None:
+    lower, upper = (array("q", column) for column in zip(*pairs, strict=True))
+    assert NATIVE.differences(lower, upper) == portable.differences(lower, upper)

@@ -1,4 +1,4 @@
-# One pass over a column for what checks ask of it.
+# One pass over columns for what checks ask of them.
 
 def survey(array.array column):
     """See kdump.kernels.portable.survey."""
@@ -28,3 +28,31 @@ def survey(array.array column):
                 largest = value
             before = value
     return lowest, largest, falls, first_fall, repeats
+
+
+def differences(array.array lower, array.array upper):
+    """See kdump.kernels.portable.survey."""
+    cdef Py_ssize_t length = len(lower)
+    cdef Py_ssize_t at
+    cdef const int64_t *lows
+    cdef const int64_t *highs
+    cdef int64_t lowest = INT64_MAX, largest = INT64_MIN, difference
+    if lower.itemsize != 8 or upper.itemsize != 8:
+        raise ValueError("a column has 64-bit integers")
+    if length == 0 or len(upper) != length:
+        raise ValueError("the columns are empty, or not of the same length")
+    lows = <const int64_t *>lower.data.as_longlongs
+    highs = <const int64_t *>upper.data.as_longlongs
+    with nogil:
+        for at in range(length):
+            if lows[at] < 0 and highs[at] > INT64_MAX + lows[at]:
+                difference = INT64_MAX
+            elif lows[at] > 0 and highs[at] < INT64_MIN + lows[at]:
+                difference = INT64_MIN
+            else:
+                difference = highs[at] - lows[at]
+            if difference < lowest:
+                lowest = difference
+            if difference > largest:
+                largest = difference
+    return lowest, largest

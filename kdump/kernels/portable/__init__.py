@@ -8,7 +8,7 @@ from kdump.kernels.portable.compaction import OffsetMap, encode_kept
 from kdump.kernels.portable.encode import encode
 from kdump.kernels.portable.records import check, decode
 from kdump.kernels.portable.resync import find_batch
-from kdump.kernels.portable.survey import survey
+from kdump.kernels.portable.survey import differences, survey
 from kdump.kernels.portable.text import LogText
 from kdump.kernels.portable.walk import walk
 
@@ -20,6 +20,7 @@ __all__ = [
     "crc32",
     "crc32c",
     "decode",
+    "differences",
     "encode",
     "encode_kept",
     "find_batch",

@@ -1,11 +1,12 @@
-"""One pass over a column for what checks ask of it."""
+"""One pass over columns for what checks ask of them."""
 
 from __future__ import annotations
 
 from array import array
-from operator import eq, gt
+from operator import eq, gt, sub
 
 Survey = tuple[int, int, int, int, int]
+MIN_INT64, MAX_INT64 = -(1 << 63), (1 << 63) - 1
 
 
 def survey(column: array[int]) -> Survey:
@@ -21,3 +22,14 @@ def survey(column: array[int]) -> Survey:
     count = sum(falls)
     first_fall = falls.index(True) + 1 if count else -1
     return min(column), max(column), count, first_fall, sum(map(eq, column, following))
+
+
+def differences(lower: array[int], upper: array[int]) -> tuple[int, int]:
+    """The lowest and the largest of what the numbers of `upper` are above those of `lower`, cut to 64 bits.
+
+    Raises ValueError where the columns are empty or not of the same length.
+    """
+    if not lower or len(lower) != len(upper):
+        raise ValueError("the columns are empty, or not of the same length")
+    found = list(map(sub, upper, lower))
+    return max(min(min(found), MAX_INT64), MIN_INT64), max(min(max(found), MAX_INT64), MIN_INT64)
