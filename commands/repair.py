@@ -11,7 +11,7 @@ from kdump.errors import KdumpError
 from kdump.repair.journal import PLAN, UNDONE, read_plan
 from kdump.repair.locks import RefusedError, holding
 from kdump.repair.lost_markers import CHOICES, OPEN
-from kdump.repair.task import ALL_KINDS, KAFKA, STRATEGIES, Request, examine
+from kdump.repair.task import ALL_KINDS, KAFKA, SALVAGE, STRATEGIES, Request, examine
 from kdump.repair.undo import undo
 
 from . import exit_codes
@@ -37,9 +37,10 @@ def _kinds(ctx: click.Context, param: click.Parameter, text: str | None) -> froz
     help="kafka: what the broker's own recovery would leave. salvage: keep every good batch behind damage, too.",
 )
 @click.option(
-    "--lost-markers", type=click.Choice(CHOICES), default=OPEN, show_default=True,
-    help="With salvage: what a transaction becomes whose end may be among what is left out. open: it stays open, and"
-    " read_committed consumers stop before it. abort: it is aborted. Where a .txnindex tells that it was, it is.",
+    "--lost-markers", type=click.Choice(CHOICES),
+    help="With salvage: what a transaction becomes whose end may be among what is left out. open (the default): it"
+    " stays open, and read_committed consumers stop before it. abort: it is aborted. Where a .txnindex tells that it"
+    " was, it is.",
 )
 @click.option(
     "--only", callback=_kinds, metavar="KINDS",
@@ -58,7 +59,7 @@ def _kinds(ctx: click.Context, param: click.Parameter, text: str | None) -> froz
 def command(
     paths: tuple[str, ...],
     strategy: str,
-    lost_markers: str,
+    lost_markers: str | None,
     only: frozenset[str] | None,
     clean: bool | None,
     recovery_point: int | None,
@@ -101,7 +102,9 @@ def command(
             return exit_codes.REFUSED
     if not paths:
         raise click.UsageError("Missing argument 'PATH...'.")
-    request = Request(strategy, only, lost_markers=lost_markers)
+    if lost_markers and strategy != SALVAGE:
+        raise click.UsageError("--lost-markers goes with --strategy salvage: Kafka's recovery puts no marker back")
+    request = Request(strategy, only, lost_markers=lost_markers or OPEN)
     startup = chosen_startup(clean, recovery_point, log_start_offset, now, config_file)
     return run(paths, lambda log, start, _: examine(log, start, request), startup, **options)
 

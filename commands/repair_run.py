@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import NamedTuple, Protocol
 
 import click
@@ -17,7 +19,7 @@ from kdump.recovery.log_manager import DirectoryState, directory_state
 from kdump.repair import journal
 from kdump.repair.apply import apply_plan, clear_leftovers, finish
 from kdump.repair.copy_out import complete, copy_log_directory
-from kdump.repair.locks import RefusedError, check_not_growing, check_not_locked, holding
+from kdump.repair.locks import GrowthWatch, InUseError, RefusedError, check_not_growing, check_not_locked, holding
 from kdump.repair.plan import TRUNCATE
 from kdump.repair.task import Task
 from kdump.storage.log_directory import LogDirectory
@@ -181,23 +183,35 @@ class Run:
             yield
         else:
             with holding(group.log_directory, os.stat(group.log_directory)):
-                check_not_growing(_logs(group.partitions))
                 yield
 
     def _repair(self, group: Group, bar: ProgressBar, applies: bool) -> None:
         state = directory_state(LogDirectory(group.log_directory))
-        stamp = journal.new_stamp()
-        for done in self._partitions(group, state, stamp, applies):
+        for done in self._partitions(group, state, applies):
             folder = done.folder and group.as_shown(done.folder)
             self._tell(done._replace(path=group.as_shown(done.path), folder=folder), applies)
             bar.add(os.path.join(done.path, "-"), sum(map(os.path.getsize, _logs([done.path]))))
 
-    def _partitions(self, group: Group, state: DirectoryState, stamp: str, applies: bool) -> Iterator[Done]:
+    def _partitions(self, group: Group, state: DirectoryState, applies: bool) -> Iterator[Done]:
         """The partitions, in order, each with what was found and done."""
+        begun = {path: self._begin(path, group, applies) for path in group.partitions}
+        watch = GrowthWatch(_logs(group.partitions)) if applies and self._rails.force is None else None
+        stamp, turn = journal.new_stamp(), Lock()
+        all_checked = False
+
+        def unchanged(path: str) -> None:
+            nonlocal all_checked
+            with turn:  # nothing is changed anywhere before all logs have been looked at
+                if watch is not None:
+                    watch.check(_logs([path]) if all_checked else None)
+                all_checked = True
 
         def one(path: str) -> Done:
+            done = begun[path]
             try:
-                return self._one(path, group, state, stamp, applies)
+                return done if done.error else self._one(done, group, state, stamp, unchanged if applies else None)
+            except InUseError:
+                raise  # the whole log directory is left alone
             except (OSError, KdumpError) as error:
                 return Done(path, None, error=error)
 
@@ -213,27 +227,37 @@ class Run:
                 pool.shutdown(cancel_futures=True)  # what is being changed is finished, nothing more is begun
                 raise
 
-    def _one(self, path: str, group: Group, state: DirectoryState, stamp: str, applies: bool) -> Done:
-        if os.path.dirname(os.path.realpath(path)) != group.log_directory:
-            raise RefusedError(f"{path}: a symbolic link that leads out of {group.log_directory}: repair it there")
-        interrupted = self._interrupted(path, applies)
+    def _begin(self, path: str, group: Group, applies: bool) -> Done:
+        """Finish what an interrupted run began in a partition, if this run applies."""
+        try:
+            if os.path.dirname(os.path.realpath(path)) != group.log_directory:
+                raise RefusedError(f"{path}: a symbolic link that leads out of {group.log_directory}: repair it there")
+            folders = tuple(journal.unfinished(path, self._rails.backup_dir))
+            if applies:
+                if folders and self._rails.force is None:
+                    check_not_growing(_logs([path]))
+                for folder in folders:
+                    finish(folder, keep_old=self._rails.keep_old)
+                clear_leftovers(path, self._rails.backup_dir)
+        except (OSError, KdumpError) as error:
+            return Done(path, None, error=error)
+        return Done(path, None, folders)
+
+    def _one(
+        self, done: Done, group: Group, state: DirectoryState, stamp: str, unchanged: Callable[[str], None] | None
+    ) -> Done:
+        """Plan for a partition and, unless `unchanged` is None, apply once that has found nothing wrong."""
+        path = done.path
         log = PartitionLog(path)
         task = self._examine(log, self._startup.startup(log, state), group.partitions[path])
-        if not applies or not task.plan:
-            return Done(path, task, interrupted)
+        done = done._replace(task=task)
+        if unchanged is None or not task.plan:
+            return done
         folder = journal.new_folder(path, self._backup_dir(path), stamp)
+        unchanged(path)
         apply_plan(task.plan, folder, keep_old=self._rails.keep_old, cuts=task.cuts)
         kept = folder if os.path.exists(folder) else None
-        return Done(path, task, interrupted, True, kept, self._rails.keep_old)
-
-    def _interrupted(self, path: str, applies: bool) -> tuple[str, ...]:
-        """The folders of what an interrupted run began in a partition; finished, if this run applies."""
-        folders = tuple(journal.unfinished(path, self._rails.backup_dir))
-        if applies:
-            for folder in folders:
-                finish(folder, keep_old=self._rails.keep_old)
-            clear_leftovers(path, self._rails.backup_dir)
-        return folders
+        return done._replace(applied=True, folder=kept, has_old=self._rails.keep_old)
 
     def _backup_dir(self, path: str) -> str | None:
         """Where what is replaced is kept, if not in the partition directory. Raises RefusedError, OSError."""
@@ -257,19 +281,24 @@ class Run:
             self._repair(group, bar, False)
             return
         check_not_locked(group.log_directory)
-        check_not_growing(_logs(group.partitions))
+        watch = GrowthWatch(_logs(group.partitions))
         state = directory_state(LogDirectory(group.log_directory))
         changing = []
-        for done in self._partitions(group, state, "", False):
+        for done in self._partitions(group, state, False):
             plan = done.task.plan if done.task else None
             cut = [each.source or each.name for each in plan.operations if each.action == TRUNCATE] if plan else []
             cut += [each.name for each in plan.operations if each.action == TRUNCATE] if plan else []
             changing.append((os.path.basename(done.path), frozenset(cut)))
         part = copy_log_directory(group.log_directory, changing, target)
+        try:
+            watch.check()
+        except InUseError:
+            shutil.rmtree(part)
+            raise
         copied = Group(os.path.realpath(part), shown=os.path.abspath(target))
         for path, bases in group.partitions.items():
             copied.partitions[os.path.join(copied.log_directory, os.path.basename(path))] = bases
-        rails, self._rails = self._rails, Rails(True, False, jobs=self._rails.jobs)
+        rails, self._rails = self._rails, Rails(True, False, force="", jobs=self._rails.jobs)  # nobody knows of it yet
         self._repair(copied, bar, True)
         self._rails = rails
         complete(part, target)

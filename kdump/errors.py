@@ -23,6 +23,14 @@ class CodecError(KdumpError):
     """A compressed payload cannot be decompressed, or would grow past the limit."""
 
 
+class CodecMissingError(CodecError):
+    """The library that a codec needs is not installed: nothing is known of the payload."""
+
+
+class CodecLimitError(CodecError):
+    """The payload grows past the limit, or past the memory that there is: it may be sound."""
+
+
 class UnknownCodecError(CodecError):
     """The attributes name a codec id that no Kafka release knows (5 to 7)."""
 

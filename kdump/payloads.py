@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
-from kdump.errors import CodecError, KdumpError
+from kdump.errors import CodecLimitError, KdumpError
 from kdump.formats import faults
 from kdump.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD
 from kdump.formats.codecs import DEFAULT_LIMIT, ZSTD, decompress
@@ -65,7 +65,7 @@ def payload_of(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> bytes
     try:
         return decompress(codec, packed, magic=block.magic[row], limit=limit)
     except MemoryError:
-        raise CodecError("There is not enough memory for what the payload decompresses to") from None
+        raise CodecLimitError("There is not enough memory for what the payload decompresses to") from None
 
 
 def packed_payload(block: BatchBlock, row: int) -> tuple[int, memoryview]:

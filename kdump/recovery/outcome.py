@@ -23,6 +23,7 @@ WRITE = "write"  # gives a file beside the .log new content
 TRIM = "trim"  # cuts an index to its entries
 INSERT = "insert"  # puts a transaction marker into a .log, when it is salvaged
 MOVE = "move"  # puts a batch of a .log where its offsets belong, when it is salvaged
+CHANGE = "change"  # gives a batch of a .log another leader epoch, when it is salvaged
 LEAVE_OUT = "leave-out"  # takes bytes out of a .log that cannot be trusted, when it is salvaged
 WARN = "warn"  # changes nothing
 

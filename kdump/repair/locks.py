@@ -21,6 +21,10 @@ class RefusedError(KdumpError):
     """A safety rail: what was asked for could harm data that somebody is using."""
 
 
+class InUseError(RefusedError):
+    """Somebody writes what is about to be changed."""
+
+
 def check_not_locked(log_directory: str) -> None:
     """Raise RefusedError where a live process holds the lock file of a log directory. The file is not changed.
 
@@ -95,13 +99,26 @@ def _holder(descriptor: int) -> str | None:
 
 
 def check_not_growing(paths: Iterable[str]) -> None:
-    """Raise RefusedError where one of the files changes while we look. Raises OSError."""
-    watched = list(paths)
-    before = [_state(path) for path in watched]
-    time.sleep(GROWTH_WATCH_SECONDS)
-    for path, state in zip(watched, before, strict=True):
-        if _state(path) != state:
-            raise RefusedError(f"{path}: this file is being written; stop the broker, or work on a copy")
+    """Raise InUseError where one of the files changes while we look. Raises OSError."""
+    GrowthWatch(paths).check()
+
+
+class GrowthWatch:
+    """Files that must not change from now on. Raises OSError."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._before = {path: _state(path) for path in paths}
+        self._since = time.monotonic()
+
+    def check(self, paths: Iterable[str] | None = None) -> None:
+        """Raise InUseError where one of these files (None: of all) has changed; it waits if that was too short a time.
+
+        Raises OSError.
+        """
+        time.sleep(max(0.0, self._since + GROWTH_WATCH_SECONDS - time.monotonic()))
+        for path in self._before if paths is None else paths:
+            if _state(path) != self._before[path]:
+                raise InUseError(f"{path}: this file is being written; stop the broker, or work on a copy")
 
 
 def _state(path: str) -> tuple[int, int]:

@@ -191,15 +191,17 @@ def _bases(directory: VirtualDirectory) -> Iterator[int]:
 def _seams(directory: VirtualDirectory, name: str) -> set[int]:
     """The positions in a .log on paper where bytes of the real file are left out."""
     seams = set()
-    at = end = 0
+    at = end = new = 0
     source = name if name in directory.source else ""
     for part in parts_of(directory.files[name]):
         if isinstance(part, SourceBytes):
-            if part.start != end:
+            if part.start not in (end, end + new):  # as many new bytes stand for old ones
                 seams.add(at)
-            source, end = part.name, part.start + part.size
+            source, end, new = part.name, part.start + part.size, 0
+        else:
+            new += part.size
         at += part.size
-    if source and _has_data(directory, source, end):
+    if source and _has_data(directory, source, min(end + new, directory.source[source])):
         seams.add(at)
     return seams
 

@@ -11,7 +11,8 @@ Where that still ends in an exception, the file or the batch at fault is left ou
   reach its base offset.
 - A partition.metadata that is missing or unreadable is made from that of another partition of the same topic in the
   same log directory, where there is one.
-- Leader epochs that contradict the batches are dropped for those that the batches tell.
+- A batch whose leader epoch cannot be right gets another one (kdump.repair.leader_epochs). Leader epochs of
+  leader-epoch-checkpoint that contradict the batches are dropped for those that the batches tell.
 - A log start offset beyond the end of the log would have the broker drop everything: the log then starts where its
   first segment does.
 - A transaction whose marker was lost with what is left out gets it back where a .txnindex tells that it was aborted.
@@ -39,6 +40,7 @@ from kdump.recovery.errors import LoadError
 from kdump.recovery.loader import load_log
 from kdump.recovery.log_view import LogView
 from kdump.recovery.outcome import (
+    CHANGE,
     DELETE,
     INSERT,
     LEAVE_OUT,
@@ -67,6 +69,7 @@ from kdump.repair.aftermath import (
     open_txns,
     without_markers,
 )
+from kdump.repair.leader_epochs import put_right, wrong_epochs
 from kdump.repair.lost_markers import (
     ABORTED,
     OPEN,
@@ -191,7 +194,11 @@ class _Attempt:
                 next_base, last_offsets[base] = base, kept[-1]
             elif parts and name != logs[0][1]:
                 self._remove_segment(base, name, "nothing of the segment can be kept")
+                self._removed.append(base)
         self._remove_overtaken(last_offsets)
+        wrong = wrong_epochs(self.directory, [name for _, name in sorted(self._logs())])
+        put_right(self.directory, wrong)
+        self.steps += (Step(CHANGE, each.name, str(each), position=each.position) for each in wrong)
 
     def _remove_overtaken(self, last_offsets: Mapping[int, int]) -> None:
         """Remove the empty segments that begin before the batches of an earlier one end: offsets would come again."""
@@ -211,11 +218,10 @@ class _Attempt:
         return sorted(
             (finding.position, finding.message)
             for finding in verification.run([self.directory.full(name)])
-            if finding.severity == ERROR and finding.code.startswith("KD-BATCH-") and finding.position is not None
+            if finding.severity == ERROR and _is_fault(finding.code) and finding.position is not None
         )
 
     def _remove_segment(self, base: int, name: str, why: str) -> None:
-        self._removed.append(base)
         self.steps.append(Step(DELETE, name, why))
         for kind in (names.LOG, *names.INDEX_KINDS):
             self.directory.delete(file_name(base, kind), why)
@@ -353,6 +359,11 @@ class _Attempt:
             sibling, data = found
             self.directory.write(name, data)
             self.steps.append(Step(WRITE, name, f"the topic's id is taken from {sibling}", size=len(data)))
+
+
+def _is_fault(code: str) -> bool:
+    """Whether a finding is about a batch; whether its payload can be decompressed salvage sees for itself."""
+    return code.startswith("KD-BATCH-") and code != "KD-BATCH-CODEC"
 
 
 def _sources(recipe: Recipe) -> tuple[SourceBytes, ...]:

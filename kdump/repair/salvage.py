@@ -23,8 +23,10 @@ from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
+from kdump.errors import CodecLimitError, CodecMissingError, KdumpError
 from kdump.formats.batch import CONTROL
 from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.formats.faults import Fault
 from kdump.formats.java_text import LONG_MAX
 from kdump.payloads import inflate
 from kdump.recovery.errors import LoadError
@@ -73,8 +75,9 @@ def sort_out(
     """What to keep of a .log, in the order of the offsets, and what to leave out.
 
     `base_offset` is the segment's, `next_base` that of the next segment. `faults` are what else is wrong with batches:
-    byte positions inside them, ascending, and why. `limit` bounds what one batch may decompress to, in bytes. Raises
-    OSError.
+    byte positions inside them, ascending, and why. `limit` bounds what one batch may decompress to, in bytes; of one
+    that would be larger the header has to do. Raises OSError, and CodecMissingError where a codec's library is not
+    installed.
     """
     highest = LONG_MAX - 1 if next_base is None else next_base - 1
     parts = _without(faults, _readable(log, base_offset, limit))
@@ -101,17 +104,25 @@ def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[Stretch | 
             row = part.first
             while row < part.stop:
                 stretch = inflate(part.block, row, part.stop, limit)
+                if isinstance(stretch.error, CodecMissingError):
+                    raise stretch.error  # what cannot be judged must not be left out
                 for at, payload in enumerate(stretch.payloads, row):
-                    broken = at == stretch.stop - 1 and (stretch.error or stretch.fault)
-                    judged = _judged(log, part.block, at, payload, bool(broken))
+                    failure = (stretch.error or stretch.fault) if at == stretch.stop - 1 else None
+                    judged = _judged(log, part.block, at, payload, failure)
                     yield judged._replace(start=judged.start + shift, stop=judged.stop + shift)
                 row = stretch.stop
 
 
-def _judged(log: LogView, block: BatchBlock, row: int, payload: bytes | None, broken: bool) -> Stretch | LeftOut:
+def _judged(
+    log: LogView, block: BatchBlock, row: int, payload: bytes | None, failure: KdumpError | Fault | None
+) -> Stretch | LeftOut:
+    """A batch, of which `failure` says why its payload cannot be had, by itself."""
     start = block.position[row]
     stop = start + block.size[row]
-    if broken or not 0 <= block.magic[row] <= 2 or kernels.check(block, row, payload):
+    if isinstance(failure, CodecLimitError):  # its CRC holds, and that has to do
+        first = block.base_offset[row] if block.count[row] >= 0 else block.last_offset[row]
+        return Stretch(start, stop, first, block.last_offset[row], 1, False)
+    if failure or not 0 <= block.magic[row] <= 2 or kernels.check(block, row, payload):
         return LeftOut(start, stop, f"the records of the batch at offset {block.last_offset[row]} cannot be read")
     if block.attributes[row] & CONTROL and block.producer_id[row] >= 0:
         try:

@@ -98,10 +98,13 @@ def examine_indexes(log: PartitionLog, startup: Startup, kinds: frozenset[str], 
     """
     directory = VirtualDirectory(log)
     for name, says in log.files.items():
-        if says.kind in names.INDEX_KINDS and says.state == names.LIVE:
+        if says.kind == names.TXN_INDEX and says.state == names.LIVE:
             directory.write(name, b"")
         elif says.kind in _NO_PART_OF_INDEXES:
             directory.delete(name, "")
+    for segment in log.segments:  # where the .index is missing, a broker recovers the segment twice
+        for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
+            directory.write(names.segment_file_name(segment.base_offset, f".{kind}"), b"")
     outcome, plan = plan_recovery(log, replace(startup, clean=False, recovery_point=0), directory)
     task = _narrowed(Task(log.path, plan, None, (), (), outcome), log, kinds)
     if task.plan is None or bases is None:

@@ -344,9 +344,12 @@ class TestRails:
                 file.write(b"x")
 
         monkeypatch.setattr(time, "sleep", grow)
-        assert run("repair", data, "--apply", *config) == 4
-        assert f"refused: {log}: this file is being written; stop the broker, or work on a copy" in run.err
+        told = f"refused: {log}: this file is being written; stop the broker, or work on a copy\n"
+        for target in ([], ["--output", data.parent / "copy"]):
+            assert run("repair", data, "--apply", *target, *config) == 4
+            assert run.err.count(told) == 1
         assert not any(backups(data / partition) for partition in DAMAGED)
+        assert sorted(path.name for path in data.parent.iterdir()) == ["data", "topic.properties"]
 
     @pytest.mark.parametrize("which", ["data", "orders-0"])
     def test_the_name_of_the_directory_forces_it(self, run: Run, locked: Path, config: list[str], which: str) -> None:
@@ -631,7 +634,24 @@ class TestRows:
         assert run.of_type("partition")[0]["path"].startswith(str(strange))
 
 
+class TestCodecs:
+    def test_what_cannot_be_judged_is_not_left_out(self, data: Path, config: list[str], tmp_path: Path) -> None:
+        corpus = ROOT / "fixtures" / "corpus" / "i-zstd-trunc"
+        copy = shutil.copytree(corpus, tmp_path / "zstd")
+        before = tree(copy)
+        program = "import sys; sys.modules['zstandard'] = None\nfrom kdump.commands.cli import main; main()"
+        arguments = ["repair", str(copy), "--strategy", "salvage", "--apply", *config]
+        done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 3
+        assert "zstd needs the package zstandard, which is not installed: pip install zstandard" in done.stderr
+        assert tree(copy) == before
+
+
 class TestLostMarkers:
+    def test_only_with_salvage(self, run: Run, data: Path) -> None:
+        assert run("repair", data, "--lost-markers", "abort") == 2
+        assert "--lost-markers goes with --strategy salvage" in run.err
+
     @pytest.fixture
     def lost(self, data: Path) -> Path:
         """A transaction whose last marker is cut off; no index tells what became of it."""

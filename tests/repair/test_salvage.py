@@ -95,6 +95,12 @@ def test_a_marker_that_the_broker_cannot_read(tmp_path: Path, bad: bytes, why: s
     assert why in left_out(parts)[0]
 
 
+def test_a_batch_too_large_to_be_decompressed_here_stays(tmp_path: Path) -> None:
+    large = batch(101, 9, attributes=1)
+    parts = sorted_out(tmp_path, batch(100) + large + broken(batch(110)) + batch(111), limit=50)
+    assert kept(parts) == [(100, 109), (111, 111)]
+
+
 def test_faults_from_elsewhere(tmp_path: Path) -> None:
     data = batch(100) + batch(101) + batch(102)
     parts = sorted_out(tmp_path, data, faults=[(SIZE, "its timestamp"), (SIZE + 61, "its key")])

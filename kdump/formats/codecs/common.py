@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kdump.errors import CodecError
+from kdump.errors import CodecLimitError, CodecMissingError
 
 Buffer = bytes | bytearray | memoryview
 
@@ -15,7 +15,7 @@ KAFKA_STEP = 16 << 10
 """Bytes that Kafka's buffered readers ask of a gzip or zstd stream at once."""
 
 
-class LimitError(CodecError):
+class LimitError(CodecLimitError):
     """The payload grows past the limit."""
 
     def __init__(self, limit: int) -> None:
@@ -64,9 +64,10 @@ def join(pieces: Iterable[bytes], limit: int) -> bytes:
     return got[0] if len(got) == 1 else b"".join(got)
 
 
-def missing(codec: int, package: str) -> CodecError:
+def missing(codec: int, package: str) -> CodecMissingError:
     """The error for a codec whose library is not there."""
-    return CodecError(f"{NAMES[codec]} needs the package {package}, which is not installed: pip install {package}")
+    name = NAMES[codec]
+    return CodecMissingError(f"{name} needs the package {package}, which is not installed: pip install {package}")
 
 
 def library_text(error: Exception) -> str:

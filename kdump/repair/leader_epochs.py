@@ -1,0 +1,125 @@
+"""Leader epochs of batches that cannot be right: along a log they never decrease, and no CRC covers them.
+
+A replica whose epochs are wrong is truncated at wrong offsets, so a salvaged log is not left with them. Of all ways to
+give batches another epoch so that epochs do not decrease, the one that changes fewest is taken: a batch gets the epoch
+of the one before it that stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import NamedTuple
+
+from kdump.formats.batch import LOG_OVERHEAD
+from kdump.recovery.directory import VirtualDirectory
+from kdump.recovery.log_view import LogView
+from kdump.recovery.outcome import NewContent, joined, parts_of, piece_of
+
+MOST_RUNS = 1000
+"""With more changes of the epoch along a log nothing is told from them."""
+
+MOST_BYTES = 1 << 26
+"""How much of a log may be made anew, in memory."""
+
+_EPOCH_SIZE = 4
+
+
+class WrongEpoch(NamedTuple):
+    """A batch of the .log `name` at byte `position`, on paper, whose leader epoch becomes `epoch`."""
+
+    name: str
+    position: int
+    size: int
+    first_offset: int
+    old_epoch: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return (
+            f"the batch at offset {self.first_offset} has leader epoch {self.old_epoch}, which its neighbours rule out:"
+            f" it gets {self.epoch}"
+        )
+
+
+class _Batch(NamedTuple):
+    name: str
+    position: int
+    size: int
+    offset: int
+    epoch: int
+
+
+def wrong_epochs(directory: VirtualDirectory, logs: Iterable[str]) -> list[WrongEpoch]:
+    """The batches of these .log files, in order, whose leader epoch cannot be right. Raises OSError."""
+    names = list(logs)
+    runs = []
+    for epoch, group in groupby(_batches(directory, names), key=lambda batch: batch.epoch):
+        runs.append((epoch, sum(1 for _ in group)))
+        if len(runs) > MOST_RUNS:
+            return []
+    believed = _believed(runs)
+    if len(believed) == len(runs):
+        return []
+    right = _right_epochs([epoch for epoch, _ in runs], believed)
+    wrong: list[WrongEpoch] = []
+    size = 0
+    for number, (_, group) in enumerate(groupby(_batches(directory, names), key=lambda batch: batch.epoch)):
+        for batch in group if number not in believed else ():
+            wrong.append(WrongEpoch(*batch, right[number]))
+            size += batch.size
+            if size > MOST_BYTES:
+                return []
+    return wrong
+
+
+def put_right(directory: VirtualDirectory, wrong: Iterable[WrongEpoch]) -> None:
+    """Give batches their leader epoch in a directory on paper. Raises OSError."""
+    for each in wrong:
+        recipe, end = directory.files[each.name], each.position + each.size
+        data = directory.read(each.name, each.position, each.size)
+        epoch = each.epoch.to_bytes(_EPOCH_SIZE, "big")
+        changed = data[:LOG_OVERHEAD] + epoch + data[LOG_OVERHEAD + _EPOCH_SIZE :]
+        before, after = piece_of(recipe, 0, each.position), piece_of(recipe, end, recipe.size - end)
+        directory.put(each.name, joined((*parts_of(before), NewContent(changed, len(changed)), *parts_of(after))))
+
+
+def _batches(directory: VirtualDirectory, logs: Iterable[str]) -> Iterator[_Batch]:
+    """The batches that have a leader epoch."""
+    for name in logs:
+        with LogView(directory, name) as view:
+            for block in view.blocks():
+                for row in range(block.length):
+                    epoch = block.leader_epoch[row]
+                    if epoch >= 0 and block.magic[row] >= 2:
+                        yield _Batch(name, block.position[row], block.size[row], block.base_offset[row], epoch)
+
+
+def _believed(runs: list[tuple[int, int]]) -> set[int]:
+    """The numbers of the runs of (epoch, batches) that make the weightiest chain of epochs that do not decrease."""
+    weights: list[int] = []
+    before: list[int] = []
+    for number, (epoch, batches) in enumerate(runs):
+        best = max(
+            (other for other in range(number) if runs[other][0] <= epoch),
+            key=weights.__getitem__,
+            default=-1,
+        )
+        before.append(best)
+        weights.append(batches + (weights[best] if best >= 0 else 0))
+    chain = set()
+    number = max(range(len(runs)), key=weights.__getitem__, default=-1)
+    while number >= 0:
+        chain.add(number)
+        number = before[number]
+    return chain
+
+
+def _right_epochs(epochs: list[int], believed: set[int]) -> list[int]:
+    """The epoch of each run, or that of the nearest believed one: before it, or else behind it."""
+    right = []
+    latest = epochs[min(believed)]
+    for number, epoch in enumerate(epochs):
+        latest = epoch if number in believed else latest
+        right.append(latest)
+    return right

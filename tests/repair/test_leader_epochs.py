@@ -1,0 +1,102 @@
+"""Leader epochs of batches that cannot be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kdump
+from kdump.formats import names
+from kdump.formats.checkpoints import parse_leader_epochs
+from kdump.recovery.config import Startup
+from kdump.repair.leader_epochs import MOST_RUNS
+from tests.recovery.building import batch, broken, file, make_log, marker, produced
+from tests.repair.salvaging import errors, examined, salvage
+
+STARTUP = Startup(now=1_000_000)
+
+
+def with_epoch(offset: int, epoch: int) -> bytes:
+    return batch(offset, leader_epoch=epoch)
+
+
+def salvaged(folder: Path, *segments: list[int]) -> tuple[Path, list[int], list[str]]:
+    """Salvage a log of one-record batches with these leader epochs: its directory, the epochs then, the reasons."""
+    files = {}
+    base = 0
+    for epochs in segments:
+        files[file(base, names.LOG)] = b"".join(with_epoch(base + n, epoch) for n, epoch in enumerate(epochs))
+        base += len(epochs)
+    make_log(folder, files)
+    partition = folder / "topic-0"
+    found = salvage(partition, STARTUP)
+    assert found.cuts == ()
+    assert found.kept.batches == sum(map(len, segments))
+    again = examined(partition, STARTUP)
+    assert again.plan is not None
+    assert again.plan.operations == ()
+    return partition, epochs_of(partition), [step.why for step in found.outcome.steps if step.action == "change"]
+
+
+def epochs_of(partition: Path) -> list[int]:
+    found: list[int] = []
+    for segment in kdump.open_log(str(partition)).segments:
+        with segment.open_log() as log:
+            for block in log.blocks():
+                assert all(block.valid[: block.length])
+                found += block.leader_epoch[: block.length]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([0, 0, 1, 1, 2], [0, 0, 1, 1, 2]),
+        ([3, 3, 1, 3, 3], [3, 3, 3, 3, 3]),
+        ([3, 3, 99, 3, 4], [3, 3, 3, 3, 4]),
+        ([99, 3, 3, 4], [3, 3, 3, 4]),
+        ([1, 1, 5, 2, 6, 2, 3, 3], [1, 1, 1, 2, 2, 2, 3, 3]),
+        ([1, 2, 2, 2, 0], [1, 2, 2, 2, 2]),
+        ([1, 1, 7], [1, 1, 7]),  # nothing tells that it is wrong
+        ([1, 1, -1, 1], [1, 1, -1, 1]),  # none at all, as of old
+    ],
+)
+def test_as_few_as_possible_are_changed(tmp_path: Path, before: list[int], after: list[int]) -> None:
+    partition, epochs, reasons = salvaged(tmp_path, before)
+    assert epochs == after
+    assert len(reasons) == sum(old != new for old, new in zip(before, after, strict=True))
+    assert errors(partition, STARTUP) == []
+
+
+def test_across_segments(tmp_path: Path) -> None:
+    partition, epochs, reasons = salvaged(tmp_path, [1, 1, 4], [2, 2, 2], [0, 3])
+    assert epochs == [1, 1, 1, 2, 2, 2, 2, 3]
+    assert reasons == [
+        "the batch at offset 2 has leader epoch 4, which its neighbours rule out: it gets 1",
+        "the batch at offset 6 has leader epoch 0, which its neighbours rule out: it gets 2",
+    ]
+    entries = parse_leader_epochs((partition / names.LEADER_EPOCH_CHECKPOINT).read_bytes(), "")
+    assert [(entry.epoch, entry.start_offset) for entry in entries] == [(1, 0), (2, 3), (3, 7)]
+
+
+def test_where_epochs_make_no_sense_at_all_nothing_is_told_from_them(tmp_path: Path) -> None:
+    wild = [n % 2 for n in range(MOST_RUNS + 2)]
+    assert salvaged(tmp_path, wild)[1:] == (wild, [])
+
+
+def test_a_changed_batch_is_no_place_where_a_marker_was_lost(tmp_path: Path) -> None:
+    parts = [
+        produced(0, 7, transactional=True),
+        broken(marker(1, 7)),
+        with_epoch(2, 0),
+        produced(3, 7, transactional=True, base_sequence=1),
+        with_epoch(9, 0),
+        with_epoch(20, 5),
+        with_epoch(30, 0),
+        with_epoch(31, 0),
+    ]
+    make_log(tmp_path, {file(0, names.LOG): b"".join(parts)})
+    found = salvage(tmp_path / "topic-0", STARTUP, "abort")
+    assert [each.offset for each in found.markers] == [1]
+    assert set(epochs_of(tmp_path / "topic-0")) == {0}
