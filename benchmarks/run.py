@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import data
 import lookups
+import rebuilding
 import verifying
 import writing
 from kafka_figures import FIGURES
@@ -27,8 +28,8 @@ from processes import Cost, RunError, measure
 
 from kdump import kernels
 
-START, DECODE, LOOKUP, WRITE, VERIFY = "start", "decode", "lookup", "write", "verify"
-GROUPS = (START, *(log.name for log in data.LOGS), DECODE, LOOKUP, WRITE, VERIFY)
+START, DECODE, LOOKUP, WRITE, VERIFY, REPAIR = "start", "decode", "lookup", "write", "verify", "repair"
+GROUPS = (START, *(log.name for log in data.LOGS), DECODE, LOOKUP, WRITE, VERIFY, REPAIR)
 DUMPS = {"headers": (), "deep": ("--deep-iteration",), "print": ("--print-data-log",)}
 DECODED_BYTES = 64 * data.MIB
 MB = 1_000_000
@@ -42,7 +43,7 @@ COST_HEADS = (
 )  # fmt: skip
 LOOKUP_HEADS = "lookup by", "median ms", "1 in 100 above ms", "most KB of the log"
 RATE_HEADS = "file", "decoder", "M records/s", "x aiokafka"
-VERIFY_HEADS = "verify", "wall ms", "CPU ms"
+VERIFY_HEADS = "verify and repair", "wall ms", "CPU ms"
 WRITE_HEADS = "written", "MB/s", "x kafka-python's builder"
 TARGET_HEADS = "target", "measured", "wanted", "holds"
 
@@ -79,6 +80,7 @@ class Measured:
         self.writes: dict[str, float] = {}
         self.fixture_seconds = 0.0
         self.verifying: dict[str, verifying.Seconds] = {}
+        self.rebuilding: dict[str, verifying.Seconds] = {}
 
     def peak(self, group: str, command: str) -> float:
         """Peak memory in MB over that of the interpreter."""
@@ -134,6 +136,9 @@ class Measured:
             yield Target("100 partitions with 3 segments, CPU", self.fixture_seconds, 2, True, "s")
         if self.verifying:
             yield from self.verify_targets(self.verifying)
+        if self.rebuilding:
+            ratio = self.rebuilding[rebuilding.REBUILD].cpu / self.rebuilding[rebuilding.SHALLOW].cpu
+            yield Target("rebuild-index: CPU against verify", ratio, 1.3, True)
         dumps = [key for key in self.costs if key[1] in DUMPS]
         if dumps:
             yield Target("peak memory over the interpreter's", max(self.peak(*key) for key in dumps), 60, True, "MB")
@@ -179,7 +184,7 @@ class Measured:
 
     def verify_rows(self) -> Iterator[tuple[str, ...]]:
         """What verifying takes, for people."""
-        for name, seconds in self.verifying.items():
+        for name, seconds in (self.verifying | self.rebuilding).items():
             yield name, f"{seconds.wall * 1000:.3g}", f"{seconds.cpu * 1000:.3g}"
 
     def write_rows(self) -> Iterator[tuple[str, ...]]:
@@ -268,6 +273,8 @@ def measure_all(groups: list[str], folder: Path, divisor: int, repeat: int) -> M
         measured.fixture_seconds = writing.fixture_seconds(folder, divisor)
     if VERIFY in groups:
         measured.verifying = verifying.measure(folder, divisor, repeat)
+    if REPAIR in groups:
+        measured.rebuilding = rebuilding.measure(folder, divisor, repeat)
     return measured
 
 
@@ -278,7 +285,7 @@ def report(measured: Measured) -> None:
         print(table(RATE_HEADS, list(measured.rate_rows())))
     if measured.lookups:
         print(table(LOOKUP_HEADS, list(measured.lookup_rows())))
-    if measured.verifying:
+    if measured.verifying or measured.rebuilding:
         print(table(VERIFY_HEADS, list(measured.verify_rows())))
     if measured.writes:
         print(table(WRITE_HEADS, list(measured.write_rows())))
@@ -297,6 +304,7 @@ def as_json(measured: Measured) -> dict[str, object]:
         "lookups": {key: cost._asdict() for key, cost in measured.lookups.items()},
         "writes": measured.writes,
         "verify": {name: seconds._asdict() for name, seconds in measured.verifying.items()},
+        "rebuilding": {name: seconds._asdict() for name, seconds in measured.rebuilding.items()},
         "fixture": measured.fixture_seconds,
         "targets": [{**target._asdict(), "holds": target.holds} for target in measured.targets()],
     }

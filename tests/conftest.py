@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -14,6 +15,9 @@ SHARED = ROOT.parent / "shared"
 # A machine under load is no fault of the code's.
 hypothesis.settings.register_profile("kdump", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("kdump")
+
+# Shells start what runs in the background with Ctrl-C ignored, and so would be what the tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,32 @@
+"""The Spark session of all these tests. What needs Spark is only collected where that is installed, and has to work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NEED_SPARK = [
+    "test_cluster.py", "test_connect.py", "test_engines.py", "test_findings.py", "test_pushdown.py", "test_session.py",
+    "test_source.py", "test_stream.py", "test_write.py",
+]  # fmt: skip
+NEED_ARROW = ["test_commit.py", "test_kafkas_logs.py", "test_tables.py"]
+
+collect_ignore = [
+    *([] if find_spec("pyspark") else NEED_SPARK),
+    *([] if find_spec("pyarrow") else NEED_ARROW),
+]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A local session."""
+    with local_session() as session:
+        yield session

@@ -1,0 +1,105 @@
+"""From paths to partitions: directories, patterns, replicas, and what is no log at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kdump.spark.places import PathError, end_offset, find_partitions
+from kdump.storage.partition_log import PartitionLog
+from tests.spark.building import log_directory, new_log, options_of
+
+
+def found(*paths: Path | str, **options: object) -> list[tuple[str | None, int | None]]:
+    return [(each.topic, each.number) for each in find_partitions(options_of(*paths, **options))]
+
+
+def test_log_directories_partition_directories_and_patterns(tmp_path: Path) -> None:
+    first = log_directory(tmp_path / "a", x_0=1, x_1=1)
+    second = log_directory(tmp_path / "b", y_0=1)
+    everything = [("x", 0), ("x", 1), ("y", 0)]
+    assert found(first, second) == found(tmp_path / "*") == found(tmp_path / "[ab]" / "?-*") == everything
+    assert found(second / "y-0", first) == [("y", 0), ("x", 0), ("x", 1)]
+    assert found(first, topics="x", partitions="1") == [("x", 1)]
+
+
+def test_directories_on_their_way_out_are_left_alone(tmp_path: Path) -> None:
+    root = log_directory(tmp_path / "a", x_0=1)
+    leaving = "x-1.0123456789abcdef0123456789abcdef-delete"
+    new_log(root / leaving, 1).close()
+    assert found(root) == [("x", 0)]
+    assert found(root / leaving) == [("x", 1)]  # asked for by name
+
+
+def test_a_directory_of_another_name_has_no_topic(tmp_path: Path) -> None:
+    new_log(tmp_path / "copy", 1).close()
+    assert found(tmp_path / "copy") == [(None, None)]
+    with pytest.raises(PathError, match="one of those asked for"):
+        found(tmp_path / "copy", topics="copy")
+
+
+def test_the_same_directory_counts_once(tmp_path: Path) -> None:
+    root = log_directory(tmp_path / "a", x_0=1)
+    os.symlink(root, tmp_path / "link")
+    assert found(root, tmp_path / "link", root / "x-0", replicas="all") == [("x", 0)]
+
+
+def test_of_several_replicas_the_one_that_has_most(tmp_path: Path) -> None:
+    for broker, count in (("1", 3), ("2", 8), ("3", 8)):
+        log_directory(tmp_path / broker, x_0=count)
+    [chosen] = find_partitions(options_of(tmp_path / "*"))
+    assert chosen.log.path == str(tmp_path / "2" / "x-0")
+    assert len(found(tmp_path / "*", replicas="all")) == 3
+    # a newer leader epoch beats a longer log
+    (tmp_path / "1" / "x-0" / "leader-epoch-checkpoint").write_text("0\n1\n7 0\n")
+    [chosen] = find_partitions(options_of(tmp_path / "*"))
+    assert chosen.log.path == str(tmp_path / "1" / "x-0")
+
+
+def test_where_a_log_ends(tmp_path: Path) -> None:
+    new_log(tmp_path / "x-0", 50).close()
+    assert end_offset(PartitionLog(str(tmp_path / "x-0"))) == 50
+    new_log(tmp_path / "x-1", start_offset=9).close()
+    assert end_offset(PartitionLog(str(tmp_path / "x-1"))) == 9
+
+
+def test_what_is_no_log(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    for path, text in (
+        ("missing", "there is no such directory"),
+        ("missing*", "nothing matches this pattern"),
+        ("empty", "there are no logs in it"),
+        ("file", "is a file: give its partition directory"),
+    ):
+        with pytest.raises(PathError, match=text):
+            found(tmp_path / path)
+    root = log_directory(tmp_path / "a", x_0=1)
+    with pytest.raises(PathError, match=r"no partition in .* is one of those asked for"):
+        found(root, topics="y")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_directory_that_cannot_be_read(tmp_path: Path) -> None:
+    root = log_directory(tmp_path / "a", x_0=1)
+    os.chmod(root, 0)
+    with pytest.raises(PathError, match="Permission denied"):
+        found(root)
+    os.chmod(root, 0o755)
+
+
+def test_a_partition_that_goes_away_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = log_directory(tmp_path / "a", x_0=1)
+    real = PartitionLog.__init__
+
+    def gone(self: PartitionLog, path: str) -> None:
+        if path.endswith("x-0"):
+            shutil.rmtree(path, ignore_errors=True)
+        real(self, path)
+
+    monkeypatch.setattr(PartitionLog, "__init__", gone)
+    with pytest.raises(PathError, match="No such file"):
+        found(root)
