@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
-from kdump.clean.config import CleanerConfig, cleaner_config
-from kdump.errors import CheckpointError
-from kdump.formats.java_properties import parse_properties
-from kdump.recovery.config import ConfigError
-from kdump.storage.files import read_small
+from kdump.clean.config import cleaner_config
 
 from .compact_run import Options, compact
-from .output import safe, safe_path
 from .topic_options import format_option, now_option
+from .topic_settings import config_option, property_file
 
 
 @click.command("compact")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--apply", "applies", is_flag=True, help="Clean the partitions where they are.")
 @click.option(
-    "--output", type=click.Path(file_okay=False), metavar="DIR",
+    "--output",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
     help="Write a log directory with the cleaned partitions there; the originals stay as they are.",
 )
 @click.option("--no-backup", is_flag=True, help="With --apply, keep nothing of what is replaced.")
 @click.option(
-    "--passes", type=click.IntRange(1), default=1, show_default=True, metavar="N",
-    help="With --apply, let up to so many passes follow each other where one does not have room for all keys.",
+    "--passes",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="With --apply or --output, let up to so many passes follow each other where one has no room for all keys.",
 )
+@config_option
 @click.option(
-    "--config", "config_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    help="A server.properties, or a properties file with settings of the topic and of the cleaner.",
-)
-@click.option(
-    "--min-cleanable-ratio", type=click.FloatRange(0, 1), metavar="R",
+    "--min-cleanable-ratio",
+    type=click.FloatRange(0, 1),
+    metavar="R",
     help="Clean where the dirty ratio is above this. By default min.cleanable.dirty.ratio of --config, else 0.5.",
 )
 @click.option(
-    "--legacy-batches", type=click.Choice(("keep", "convert")), default="convert", show_default=True,
+    "--legacy-batches",
+    type=click.Choice(("keep", "convert")),
+    default="convert",
+    show_default=True,
     help="Leave batches of formats v0 and v1 in their format, as Kafka up to 3.9 does, or rewrite them in v2, as from"
     " 4.0 on.",
 )
@@ -53,7 +55,7 @@ def command(
     output: str | None,
     no_backup: bool,
     passes: int,
-    config_file: str | None,
+    config_files: tuple[str, ...],
     min_cleanable_ratio: float | None,
     legacy_batches: str,
     exact_keys: bool,
@@ -72,11 +74,12 @@ def command(
 
     A pass takes as many different keys as fit into log.cleaner.dedupe.buffer.size (5033164 by default); where there are
     more, the rest stays dirty for the next pass. In a log directory only those partitions are looked at that are known
-    to be compacted: by cleanup.policy in --config, by the cleaner's checkpoint, or as Kafka's own. Of --config these
-    settings count besides, under their names for topics or for the server: min.cleanable.dirty.ratio,
-    min.compaction.lag.ms, max.compaction.lag.ms, delete.retention.ms, segment.bytes, segment.index.bytes,
-    index.interval.bytes, max.message.bytes, message.max.bytes, message.format.version, producer.id.expiration.ms and
-    log.cleaner.threads, .io.buffer.size, .io.buffer.load.factor, .dedupe.buffer.size.
+    to be compacted: by cleanup.policy in --config or in the cluster's metadata log, if it is in the same log directory,
+    by the cleaner's checkpoint, or as Kafka's own. From there these settings count besides, under their names for
+    topics or for the server: min.cleanable.dirty.ratio, min.compaction.lag.ms, max.compaction.lag.ms,
+    delete.retention.ms, segment.bytes, segment.index.bytes, index.interval.bytes, max.message.bytes, message.max.bytes,
+    message.format.version, producer.id.expiration.ms and log.cleaner.threads, .io.buffer.size, .io.buffer.load.factor,
+    .dedupe.buffer.size.
 
     Exits with 1 when a partition is due and neither --apply nor --output is given, else with 0.
 
@@ -84,25 +87,27 @@ def command(
     Examples:
       kdump compact /var/lib/kafka/data
       kdump compact /var/lib/kafka/data/users-0 --config users.properties --min-cleanable-ratio 0
-      kdump compact /var/lib/kafka/data/users-0 --output /tmp/cleaned
-      kdump compact /var/lib/kafka/data --apply --format jsonl | jq 'select(.type == "partition") | .after.bytes'
+      kdump compact /var/lib/kafka/data --config server.properties --config 'users*=users.properties'
+      kdump compact /var/lib/kafka/data/users-0 --output /tmp/cleaned --passes 10
+      kdump compact /var/lib/kafka/data --apply --format jsonl | jq 'select(.cleaning) | .cleaning.after.bytes'
     """
     if applies and output is not None:
         raise click.UsageError("--apply and --output exclude each other.")
     if no_backup and not applies:
         raise click.UsageError("--no-backup needs --apply.")
-    if passes > 1 and not applies:
-        raise click.UsageError("--passes needs --apply.")
-    config = _config(config_file, converts_legacy=legacy_batches == "convert")
-    if min_cleanable_ratio is not None:
-        config = replace(config, min_cleanable_ratio=min_cleanable_ratio)
-    return compact(paths, Options(now, config, format_, applies, output, not no_backup, passes, exact_keys))
-
-
-def _config(path: str | None, *, converts_legacy: bool) -> CleanerConfig:
-    """The settings in a file. Raises click.BadParameter."""
-    try:
-        properties = parse_properties(read_small(path), path) if path else {}
-        return cleaner_config(properties, converts_legacy=converts_legacy)
-    except (ConfigError, CheckpointError) as error:
-        raise click.BadParameter(f"{safe_path(path or '')}: {safe(str(error))}", param_hint="--config") from None
+    if passes > 1 and not applies and output is None:
+        raise click.UsageError("--passes needs --apply or --output.")
+    files = tuple(property_file(text, cleaner_config) for text in config_files)
+    options = Options(
+        now=now,
+        files=files,
+        min_cleanable_ratio=min_cleanable_ratio,
+        converts_legacy=legacy_batches == "convert",
+        format=format_,
+        applies=applies,
+        output=output,
+        keep_old=not no_backup,
+        passes=passes,
+        exact_keys=exact_keys,
+    )
+    return compact(paths, options)

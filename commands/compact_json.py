@@ -29,10 +29,12 @@ class JsonLines:
                 "partition",
                 {
                     "path": state.log.path,
+                    "pass": found.number,
                     "due": state.is_due(config),
                     "done": found.is_done,
                     "backup": found.kept,
                     "output": found.output,
+                    "error": found.failure,
                     "logStartOffset": state.log_start_offset,
                     "logEndOffset": state.log_end_offset,
                     "highWatermark": state.high_watermark if state.is_watermark_known else None,
@@ -48,7 +50,7 @@ class JsonLines:
                     "minCleanableRatio": config.min_cleanable_ratio,
                     "overdueSince": state.overdue_since,
                     "bytes": state.size,
-                    "cleaning": _cleaning(cleaning) if cleaning else None,
+                    "cleaning": _cleaning(cleaning, found.capacity) if cleaning else None,
                 },
             )
         )
@@ -70,10 +72,11 @@ def _limit(limit: Limit) -> Row:
     return row
 
 
-def _cleaning(cleaning: Cleaning) -> Row:
+def _cleaning(cleaning: Cleaning, capacity: int | None) -> Row:
     counts = cleaning.counts
     return {
         "keys": cleaning.keys,
+        "mapCapacity": capacity,
         "mapIsFull": cleaning.is_full,
         "endOffset": cleaning.end_offset,
         "bytesAfter": cleaning.size_after,

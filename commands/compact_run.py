@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 import click
 
 from kdump.clean.apply import (
     check_output,
-    check_unused,
+    check_still,
     clean_in_place,
     clean_into,
     copy_directory_files,
     finish_interrupted,
 )
 from kdump.clean.cleaning import Cleaning, clean
-from kdump.clean.config import CleanerConfig, not_compacted
+from kdump.clean.config import CleanerConfig, cleaner_config, not_compacted
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState, look
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.inventory import DirectoryCheckpoints
 from kdump.repair.journal import new_folder, new_stamp, unfinished
-from kdump.repair.locks import RefusedError
+from kdump.repair.locks import RefusedError, holding
+from kdump.retention.settings import PropertyFile, Settings
 from kdump.storage.log_directory import LogDirectory
 from kdump.storage.partition_log import PartitionLog
 
@@ -35,6 +36,7 @@ from .output import complain, safe, safe_path
 from .paths import KafkaFile, expand
 from .progress import ProgressBar
 from .topic_options import note, output_for
+from .topic_settings import settings_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,9 @@ class Options:
     """What the command line asks for."""
 
     now: int
-    config: CleanerConfig
+    files: tuple[PropertyFile, ...] = ()
+    min_cleanable_ratio: float | None = None
+    converts_legacy: bool = True
     format: str = "text"
     applies: bool = False
     output: str | None = None
@@ -50,12 +54,19 @@ class Options:
     passes: int = 1
     exact_keys: bool = False
 
+    def config(self, properties: Mapping[str, str]) -> CleanerConfig:
+        """The settings that these properties of a topic come to. Raises ConfigError."""
+        config = cleaner_config(properties, converts_legacy=self.converts_legacy)
+        ratio = config.min_cleanable_ratio if self.min_cleanable_ratio is None else self.min_cleanable_ratio
+        return replace(config, min_cleanable_ratio=ratio)
+
 
 class Found(NamedTuple):
     """A partition and what became of it: `cleaning` is None where the cleaner is not due.
 
     `is_done`: it was cleaned, not only on paper; what was replaced is in the folder `kept`, if it was kept. `output` is
-    the directory that was written.
+    the directory that was written. `number` is that of the pass, from 1 on. `failure` says why it could not be cleaned.
+    `capacity` is how many keys the offset map has room for, None where that depends on their lengths.
     """
 
     state: PartitionState
@@ -64,6 +75,9 @@ class Found(NamedTuple):
     is_done: bool = False
     kept: str | None = None
     output: str | None = None
+    number: int = 1
+    failure: str | None = None
+    capacity: int | None = None
 
 
 class Printer(Protocol):
@@ -184,35 +198,53 @@ class _Run:
         self._bar = bar
         self._read = 0
         self._is_checked = False
+        self._settings = Settings()
         self._noted: set[str] = set()
         self._stamp = new_stamp()
 
     def place(self, place: Place) -> None:
         """The partitions of one log directory."""
-        output = self._options.output
-        copied: list[Cleaning | PartitionState] = []
         self._is_checked = False
         with self._failures.told(place.path):
-            if output is not None:
-                check_output(output)
-            for path in place.partitions:
-                with self._failures.told(path):
-                    copied += self._passes(place, path)
-            if output is not None and copied:
-                copy_directory_files(place.path, output, copied)
+            self._settings = settings_in(LogDirectory(place.path), self._options.files)
+            if self._options.output is not None:
+                self._copy(place, self._options.output)
+                return
+            with holding(place.path, os.stat(place.path)) if self._options.applies else nullcontext():
+                for path in place.partitions:
+                    with self._failures.told(path):
+                        self._passes(place, path)
 
     def end(self) -> None:
         """All has been looked at."""
         self._printer.end()
 
-    def _passes(self, place: Place, path: str) -> list[Cleaning | PartitionState]:
-        """One pass over a partition, or several; what was copied into another directory, if it was."""
-        self._finish(place.path, path)
+    def _passes(self, place: Place, path: str) -> None:
+        """One pass over a partition, or several."""
+        self._finish(path)
         for number in range(1, self._options.passes + 1):
             found = self._partition(place, PartitionLog(path), number)
-            if found is None or not found.is_done or found.cleaning is None or not found.cleaning.is_full:
+            if not _goes_on(found):
                 break
-        return [found.cleaning or found.state] if found and found.output else []
+
+    def _copy(self, place: Place, output: str) -> None:
+        """Passes over partitions, of which the first one writes them into another directory."""
+        check_output(output)
+        copied: dict[str, Cleaning | PartitionState] = {}
+        for path in place.partitions:
+            with self._failures.told(path):
+                self._finish(path)
+                found = self._partition(place, PartitionLog(path), 1)
+                number = 1
+                while found is not None and found.output is not None:
+                    copied[path] = found.cleaning or found.state
+                    if number == self._options.passes or not _goes_on(found):
+                        break
+                    number += 1
+                    copy_directory_files(place.path, output, list(copied.values()))
+                    found = self._partition(Place(output, place.is_named), PartitionLog(found.output), number)
+        if copied:
+            copy_directory_files(place.path, output, list(copied.values()))
 
     def _checkpoints(self, path: str) -> DirectoryCheckpoints:
         checkpoints = DirectoryCheckpoints(LogDirectory(path))
@@ -224,21 +256,22 @@ class _Run:
             raise error
         return checkpoints
 
-    def _finish(self, log_directory: str, path: str) -> None:
+    def _finish(self, path: str) -> None:
         """Finish what was interrupted, or say that there is something."""
         path = os.path.abspath(path)
         if not self._options.applies:
             for folder in unfinished(path):
                 note(f"{safe_path(folder)}: a change of {safe_path(path)} was interrupted, and --apply finishes it")
             return
-        for folder in finish_interrupted(log_directory, path, keep_old=self._options.keep_old):
+        for folder in finish_interrupted(path, keep_old=self._options.keep_old):
             note(f"{safe_path(folder)}: this was interrupted, and is finished now")
 
     def _partition(self, place: Place, log: PartitionLog, number: int) -> Found | None:
         """One pass over a partition; None where it is none for the cleaner."""
-        options, config = self._options, self._options.config
+        options = self._options
         known = self._checkpoints(place.path).of(log)
         topic = log.name.topic if log.name else ""
+        config = options.config(self._settings.properties(topic))
         why = not_compacted(config, topic, was_cleaned=known.cleaner is not None, is_named=place.is_named)
         if why:
             self._printer.passed_over(log.path, why)
@@ -248,43 +281,53 @@ class _Run:
         state = look(log, known, config, options.now)
         if number > 1 and not state.is_due(config):
             return None
-        found = self._clean(place, state, number)
+        try:
+            capacity = None if options.exact_keys else config.map_keys
+            found = self._clean(place, state, config, number)._replace(number=number, capacity=capacity)
+        except (OSError, KdumpError) as error:
+            self._bar.hide()
+            if not isinstance(error, BrokenPipeError):
+                self._printer.partition(Found(state, config, None, number=number, failure=str(error)))
+            raise
         self._bar.add(state.segments[0].segment.log_path, max(0, 2 * state.size - self._read))
         self._bar.hide()
         self._printer.partition(found)
         return found
 
-    def _clean(self, place: Place, state: PartitionState, number: int) -> Found:
+    def _clean(self, place: Place, state: PartitionState, config: CleanerConfig, number: int) -> Found:
         """Clean a partition as it was asked for, if it is due."""
-        options, config = self._options, self._options.config
+        options = self._options
         is_due = state.is_due(config)
         self._read = 0
         name = os.path.basename(os.path.abspath(state.log.path))
-        if options.output is not None:
-            cleaning = clean_into(state, self._cleaner(state, guarded=True) if is_due else None, options.output)
+        clean = self._cleaner(state, config, guarded=options.applies or options.output is not None)
+        if options.output is not None and number == 1:
+            cleaning = clean_into(state, clean if is_due else None, options.output)
             return Found(state, config, cleaning, is_due, None, os.path.join(options.output, name))
         if not is_due:
             return Found(state, config, None)
-        if not options.applies:
+        if not options.applies and options.output is None:
             self._failures.worsen(exit_codes.FINDINGS)
-            return Found(state, config, self._cleaner(state, guarded=False)(Staging(None)))
-        if not self._is_checked:
-            check_unused(place.path, place.partitions)
+            return Found(state, config, clean(Staging(None)))
+        if options.applies and not self._is_checked:
+            check_still(place.partitions)
             self._is_checked = True
         stamp = self._stamp if number == 1 else f"{self._stamp}-{number}"
         folder = new_folder(os.path.join(place.path, name), stamp=stamp)
-        cleaning = clean_in_place(state, self._cleaner(state, guarded=True), folder, keep_old=options.keep_old)
-        return Found(state, config, cleaning, True, folder if options.keep_old else None)
+        keeps_old = options.keep_old and options.output is None
+        cleaning = clean_in_place(state, clean, folder, keep_old=keeps_old)
+        output = None if options.output is None else os.path.join(options.output, name)
+        return Found(state, config, cleaning, True, folder if keeps_old else None, output)
 
-    def _cleaner(self, state: PartitionState, *, guarded: bool) -> Callable[[Staging], Cleaning]:
+    def _cleaner(self, state: PartitionState, config: CleanerConfig, *, guarded: bool) -> Callable[[Staging], Cleaning]:
         """What cleans the partition; `guarded`: only if it does not look as if the topic were not compacted at all."""
         options = self._options
 
         def run(staging: Staging) -> Cleaning:
             cleaning = clean(
-                state, options.config, options.now, staging, exact_keys=options.exact_keys, progress=self._progress
+                state, config, options.now, staging, exact_keys=options.exact_keys, progress=self._progress
             )
-            if guarded and cleaning.counts.keyless and not options.config.is_compacted:
+            if guarded and cleaning.counts.keyless and not config.is_compacted:
                 raise RefusedError(
                     f"{state.log.path}: cleaning would drop records without a key, {cleaning.counts.keyless} in all and"
                     f" the first at offset {cleaning.counts.first_keyless}: is the topic compacted at all? If so, say"
@@ -297,3 +340,8 @@ class _Run:
     def _progress(self, path: str, size: int) -> None:
         self._read += size
         self._bar.add(path, size)
+
+
+def _goes_on(found: Found | None) -> bool:
+    """Whether another pass follows: there was no room for all keys."""
+    return found is not None and found.is_done and found.cleaning is not None and found.cleaning.is_full

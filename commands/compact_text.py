@@ -30,18 +30,19 @@ class Text:
     def partition(self, found: Found) -> None:
         """One pass over a partition."""
         state, cleaning = found.state, found.cleaning
-        self._partitions += 1
-        self._heading(safe_path(state.log.path))
+        self._partitions += found.number == 1
+        again = f", pass {found.number}" if found.number > 1 else ""
+        self._heading(f"{safe_path(state.log.path)}{again}")
         self._lines(_facts(found))
         self._lines(_limits(state, self._now))
         if cleaning is None:
             self._lines(_done(found))
             return
-        self._due += 1
+        self._due += found.number == 1
         self._freed += state.size - cleaning.size_after
         for line in aligned(_HEAD, _comparison(cleaning), right=_HEAD[1:], indent="  "):
             self._write(line)
-        self._lines(_results(cleaning, self._now))
+        self._lines(_results(cleaning, found.capacity, self._now))
         self._lines(_groups(cleaning))
         if cleaning.is_full:
             room = f"the offset map is full ({cleaning.keys:,} keys; see log.cleaner.dedupe.buffer.size)"
@@ -74,7 +75,8 @@ def _done(found: Found) -> Iterator[str]:
     if found.output:
         yield f"written to {safe_path(found.output)}"
     elif found.is_done:
-        yield f"done{f'; what was replaced is in {safe_path(found.kept)}' if found.kept else ''}"
+        where = f"; what was replaced is in {safe_path(found.kept)}, and takes its space" if found.kept else ""
+        yield f"done{where}"
 
 
 def _facts(found: Found) -> Iterator[str]:
@@ -130,9 +132,11 @@ def _comparison(cleaning: Cleaning) -> list[tuple[str, str, str]]:
     return [(name, f"{now:,}", f"{after:,}") for name, now, after in rows]
 
 
-def _results(cleaning: Cleaning, now: int) -> Iterator[str]:
+def _results(cleaning: Cleaning, capacity: int | None, now: int) -> Iterator[str]:
     counts = cleaning.counts
-    yield f"{_number(cleaning.keys, 'different key')} in the dirty part; clean up to {cleaning.end_offset} afterwards"
+    room = "" if capacity is None or cleaning.is_full else f", of {capacity:,} that fit into the offset map"
+    yield f"{_number(cleaning.keys, 'different key')} in the dirty part{room}"
+    yield f"clean up to offset {cleaning.end_offset} afterwards"
     dropped = (
         (counts.superseded, "superseded"),
         (counts.expired, "of tombstones that are due"),

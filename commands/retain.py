@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
 
-from kdump.errors import CheckpointError
-from kdump.formats.java_properties import parse_properties
 from kdump.recovery.config import ConfigError
 from kdump.retention.config import (
     CLEANUP_POLICY,
@@ -17,12 +14,11 @@ from kdump.retention.config import (
     RETENTION_MS,
     retention_config,
 )
-from kdump.retention.settings import PropertyFile
-from kdump.storage.files import read_small
 
-from .output import safe, safe_path
+from .output import safe
 from .retain_run import Options, retain
 from .topic_options import format_option, now_option
+from .topic_settings import config_option, property_file
 
 _GIVEN = {
     "retention_ms": RETENTION_MS,
@@ -38,14 +34,7 @@ _GIVEN = {
 @click.option("--retention-bytes", type=int, metavar="N", help="retention.bytes; -1: no limit.")
 @click.option("--delete-retention-ms", type=click.IntRange(min=0), metavar="MS", help="delete.retention.ms.")
 @click.option("--cleanup-policy", metavar="POLICY", help="cleanup.policy: delete, compact, or compact,delete.")
-@click.option(
-    "--config",
-    "config_files",
-    multiple=True,
-    metavar="[TOPIC=]FILE",
-    help="A server.properties or a topic's properties; with TOPIC (a name or pattern) for those topics alone. May be"
-    " repeated.",
-)
+@config_option
 @click.option(
     "--log-start-offset",
     type=click.IntRange(min=0),
@@ -104,7 +93,7 @@ def command(paths: tuple[str, ...], config_files: tuple[str, ...], format_: str,
       kdump retain /var/lib/kafka/data --config 'orders*=orders.properties' --apply --no-backup
       kdump retain /var/lib/kafka/data --format jsonl | jq 'select(.type == "partition" and .blocked) | .path'
     """
-    files = tuple(_property_file(text) for text in config_files)
+    files = tuple(property_file(text, retention_config) for text in config_files)
     given = {name: str(value) for option, name in _GIVEN.items() if (value := options.pop(option)) is not None}
     try:
         retention_config(given)
@@ -113,18 +102,3 @@ def command(paths: tuple[str, ...], config_files: tuple[str, ...], format_: str,
     if options["no_backup"] and not options["applies"]:
         raise click.UsageError("--no-backup needs --apply.")
     return retain(paths, Options(format=format_, files=files, given=given, **options))
-
-
-def _property_file(text: str) -> PropertyFile:
-    """The properties that a `[TOPIC=]FILE` names. Raises click.BadParameter."""
-    topics, equals, path = text.partition("=")
-    if not equals or os.sep in topics:
-        topics, path = "", text
-    try:
-        properties = parse_properties(read_small(path), path)
-        retention_config(properties)
-    except OSError as error:
-        raise click.BadParameter(f"{safe_path(path)}: {error.strerror}", param_hint="--config") from None
-    except (ConfigError, CheckpointError) as error:
-        raise click.BadParameter(f"{safe_path(path)}: {safe(str(error))}", param_hint="--config") from None
-    return PropertyFile(path, topics or None, properties)

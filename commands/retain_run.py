@@ -12,25 +12,24 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.inventory import DirectoryCheckpoints, owner_of
+from kdump.inventory import DirectoryCheckpoints
 from kdump.repair.locks import RefusedError, check_not_growing, holding
 from kdump.repair.plan import Plan
 from kdump.retention.apply import carry_out, check_allowed, finish_interrupted, interrupted
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.plan import partition_plan
 from kdump.retention.segments import Shutdown
-from kdump.retention.settings import PropertyFile, Settings
+from kdump.retention.settings import PropertyFile
 from kdump.retention.totals import Totals
 from kdump.storage.log_directory import LogDirectory
 from kdump.storage.partition_log import PartitionLog
-from kdump.topics.metadata_log import state_of_directory
-from kdump.topics.reading import Trouble, unreadable
 
 from . import exit_codes
 from .ls_run import Progress
 from .output import complain, safe, safe_path
 from .paths import KafkaFile, expand
 from .topic_options import note, output_for
+from .topic_settings import settings_in
 
 ONLY_START = "nothing but --log-start-offset, so only that counts"
 
@@ -248,8 +247,7 @@ class _Place:
         for error in self._checkpoints.faults.errors:
             raise error
         self._clean = directory.clean_shutdown
-        owner = owner_of(directory)
-        self._settings = Settings(_cluster(directory), owner[1] if owner else None, options.files, options.given)
+        self._settings = settings_in(directory, options.files, options.given)
 
     def examine(self, log: PartitionLog) -> PartitionRetention:
         """What retention does to a partition. Raises OSError, KdumpError."""
@@ -266,22 +264,3 @@ class _Place:
             shutdown, checkpoints, options.now, options.log_start_offset, options.high_watermark
         )
         return examine(log, circumstances, settings, tombstones=options.tombstones)
-
-
-def _cluster(directory: LogDirectory) -> Mapping[tuple[int, str], Mapping[str, str]]:
-    """The configurations in the cluster's metadata log, where it is in the same log directory and can be trusted."""
-    if names.CLUSTER_METADATA_DIR not in directory.directories:
-        return {}
-    path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
-    troubles: list[Trouble] = []
-    try:
-        state = state_of_directory(PartitionLog(path), troubles.append)
-    except OSError as error:
-        troubles.append(unreadable(path, error))
-    except KdumpError as error:
-        troubles.append(Trouble(path, None, str(error)))
-    if not troubles:
-        return state.image.configs
-    more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
-    note(f"{safe_path(path)}: settings of topics in it do not count: {safe(troubles[0].text)}{more}")
-    return {}

@@ -18,7 +18,8 @@ def test_a_run(tmp_path: Path) -> None:
         text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert [line.split("  ")[0].strip() for line in done.stdout.splitlines()[1:]] == ["copy", "dry run", "compact"]
+    names = [line.split("  ")[0].strip() for line in done.stdout.splitlines()[1:]]
+    assert names == ["copy", "read and rewrite", "dry run", "compact"]
     (log_dir,) = tmp_path.iterdir()
     log = kdump.open_log(str(log_dir / "users-0"))
     keys = [record.key for record in log.records() if isinstance(record, kdump.Record)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from kdump.clean.cleaning import Cleaning
 from kdump.clean.plan import CLEANED, cleaning_plan
@@ -22,30 +23,27 @@ from kdump.repair.apply import (
     discard,
     finish,
 )
-from kdump.repair.locks import RefusedError, check_not_growing, check_not_locked
+from kdump.repair.locks import RefusedError, check_not_growing
 from kdump.storage.log_directory import LogDirectory
 from kdump.storage.partition_log import PartitionLog
 
 Clean = Callable[[Staging], Cleaning]
 
 
-def finish_interrupted(log_directory: str, partition_directory: str, *, keep_old: bool = True) -> list[str]:
-    """Finish what an interrupted run began in a partition; the folders of what was finished.
+def finish_interrupted(partition_directory: str, *, keep_old: bool = True) -> list[str]:
+    """Finish what an interrupted run began in a partition, which nobody else may be using; the folders of what it was.
 
-    Raises OSError, KdumpError, RefusedError where a broker runs.
+    Raises OSError, KdumpError.
     """
     folders = list(journal.unfinished(partition_directory))
-    if folders:
-        check_not_locked(log_directory)
     for folder in folders:
         finish(folder, keep_old=keep_old)
     clear_leftovers(partition_directory)
     return folders
 
 
-def check_unused(log_directory: str, partition_directories: Iterable[str]) -> None:
-    """Raise RefusedError where a broker holds the log directory, or one of these logs grows. Raises OSError."""
-    check_not_locked(log_directory)
+def check_still(partition_directories: Iterable[str]) -> None:
+    """Raise InUseError where one of these logs grows. Raises OSError."""
     logs = [PartitionLog(path).segments[-1:] for path in partition_directories]
     check_not_growing([last.log_path for segments in logs for last in segments])
 
@@ -56,8 +54,7 @@ def clean_in_place(state: PartitionState, clean: Clean, folder: str, *, keep_old
     `folder`, in the same file system, takes the journal and what is kept. Nothing is changed before everything new
     is on the disk. Raises OSError, KdumpError, RefusedError where there is not enough space.
     """
-    log_directory = os.path.dirname(os.path.abspath(state.log.path))
-    check_room(SPARE_BYTES + sum(each.size for each in state.between(0, state.first_uncleanable_offset)), log_directory)
+    _check_room(state, clean, os.path.dirname(os.path.abspath(state.log.path)))
     new = os.path.join(folder, journal.NEW)
     os.makedirs(new)
     try:
@@ -75,6 +72,24 @@ def clean_in_place(state: PartitionState, clean: Clean, folder: str, *, keep_old
     return cleaning
 
 
+def _check_room(state: PartitionState, clean: Clean | None, directory: str, *, copies: bool = False) -> None:
+    """Raise RefusedError where there is no room for what cleaning writes, and what stays if that is copied.
+
+    Where there is room for as much as is read nothing else matters; only otherwise it is found out how much it will be.
+    Raises OSError, KdumpError.
+    """
+    cleaned = sum(each.size for each in state.between(0, state.first_uncleanable_offset))
+    staying = state.size - cleaned if copies or clean is None else 0
+    try:
+        check_room(SPARE_BYTES + staying + cleaned, directory)
+    except RefusedError:
+        if clean is None or not cleaned:
+            raise
+        paper = clean(Staging(None))
+        staying = paper.state.size - paper.counts.size_before if copies else 0
+        check_room(SPARE_BYTES + staying + paper.counts.size_after, directory)
+
+
 def check_output(directory: str) -> None:
     """Raise RefusedError where something is in the directory that is to be written. Raises OSError."""
     if os.path.lexists(directory) and os.listdir(directory):
@@ -89,7 +104,7 @@ def clean_into(state: PartitionState, clean: Clean | None, directory: str) -> Cl
     source = os.path.abspath(state.log.path)
     target = os.path.join(directory, os.path.basename(source))
     os.makedirs(directory, exist_ok=True)
-    check_room(SPARE_BYTES + state.size, directory)
+    _check_room(state, clean, directory, copies=True)
     os.mkdir(target)
     try:
         cleaning = clean(Staging(target)) if clean else None
@@ -139,7 +154,10 @@ def copy_directory_files(source: str, directory: str, cleaned: Sequence[Cleaning
             OffsetCheckpointEntry(*key, offset) for key, offset in offsets.items() if key in ends and offset is not None
         ]
         if entries or name in logs.files:
-            files.write_file(os.path.join(directory, name), (format_offset_checkpoint(entries),))
+            path = os.path.join(directory, name)
+            with suppress(FileNotFoundError):  # it is there from an earlier pass
+                os.remove(path)
+            files.write_file(path, (format_offset_checkpoint(entries),))
     files.sync_directory(directory)
 
 

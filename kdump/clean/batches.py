@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kdump import kernels
+from kdump.blocks import BatchBlock
 from kdump.clean.new_segment import Written
 from kdump.clean.reading import Batches
 from kdump.formats.batch import (
@@ -78,9 +79,15 @@ def rebuilt(
     return data, Written(len(data), last_kept, max_timestamp, last_offset)
 
 
-def emptied(batches: Batches, row: int) -> tuple[bytearray, Written]:
+def unchanged(block: BatchBlock, row: int) -> tuple[memoryview, Written]:
+    """A batch as it is."""
+    at, size = block.position[row] - block.data_position, block.size[row]
+    offset = block.last_offset[row]
+    return memoryview(block.data)[at : at + size], Written(size, offset, block.max_timestamp[row], offset)
+
+
+def emptied(block: BatchBlock, row: int) -> tuple[bytearray, Written]:
     """The header alone of a v2 batch: what it says of producer, sequence, offsets and time stays."""
-    block = batches.block
     header = NewBatch(
         block.attributes[row] & _CARRIED & ~CODEC_MASK,
         block.producer_id[row],

@@ -15,6 +15,7 @@ from kdump.clean.rewriting import Counts, Rewriting
 from kdump.clean.staging import NewFile, Staging
 from kdump.clean.state import PartitionState, SegmentFacts, between, next_offset
 from kdump.clean.transactions import aborted_in
+from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
 
 
@@ -80,14 +81,16 @@ def clean(
     found = build_map(new_keys(config, exact=exact_keys), state, buffer, progress)
     legacy_horizon = _legacy_horizon(state, config)
     rewriting = Rewriting(state, config, found, buffer, now, progress)
+    any_aborted = any(each.segment.has(names.TXN_INDEX) for each in state.segments)
     groups = []
     segments = state.between(0, found.end_offset)
     for group in group_segments(segments, state.first_uncleanable_offset, config):
         target = NewSegment(group[0].base_offset, config, state.log.path)
         with staging.open_log(target.base_offset) as target.out:
             for number, facts in enumerate(group):
-                stop = group[number + 1].base_offset if number + 1 < len(group) else next_offset(facts.segment)
-                rewriting.transactions.add(_aborted_from(state, facts.base_offset, stop))
+                if any_aborted:
+                    stop = group[number + 1].base_offset if number + 1 < len(group) else next_offset(facts.segment)
+                    rewriting.transactions.add(_aborted_from(state, facts.base_offset, stop))
                 rewriting.copy(facts, target, facts.modified > legacy_horizon)
         files = staging.finish(target, group[-1].modified, os.stat(group[0].segment.log_path))
         rewriting.counts.size_after += target.size

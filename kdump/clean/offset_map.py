@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
@@ -52,17 +52,22 @@ class Keys(Protocol):
         latest_offset: int,
         now: int,
         keeps_legacy_tombstones: bool,
+        taken_row: int,
     ) -> bytearray:
         """What becomes of each record."""
 
 
 @dataclass(slots=True)
 class OffsetMap:
-    """The keys of the dirty section up to `latest_offset` (absolute); `is_full` if it goes on behind that."""
+    """The keys of the dirty section up to `latest_offset` (absolute); `is_full` if it goes on behind that.
+
+    `read_from` tells from which byte on each segment was read for them, by base offset.
+    """
 
     keys: Keys
     latest_offset: int = -1
     is_full: bool = False
+    read_from: dict[int, int] = field(default_factory=dict)
 
     @property
     def end_offset(self) -> int:
@@ -115,6 +120,7 @@ class _Building:
     def _read(self, facts: SegmentFacts) -> None:
         with facts.segment.open_log() as log:
             position = facts.segment.position_of(log, self._start)
+            self.map.read_from[facts.base_offset] = position
             self._buffer.start(position)
             for batches in read_batches(log, facts.base_offset, position):
                 self._take(batches)
@@ -148,9 +154,7 @@ class _Building:
         block, first, stop = batches.block, batches.first, batches.stop
         wanted = bytearray(b"\1") * (stop - first)
         attributes = block.attributes
-        if self._transactions.is_idle and not any(
-            attributes[row] & (CONTROL | TRANSACTIONAL) for row in range(first, stop)
-        ):
+        if self._transactions.is_idle and not any(map((CONTROL | TRANSACTIONAL).__and__, attributes[first:stop])):
             return wanted
         for row, start, end in batches.rows():
             last_offset, producer_id = block.last_offset[row], block.producer_id[row]

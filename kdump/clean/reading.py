@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -28,6 +28,12 @@ class Batches(NamedTuple):
     def payload(self, row: int) -> bytes | None:
         """The decompressed payload of a row; None where it is not compressed."""
         return self.payloads[row - self.first]
+
+    def span(self, row: int) -> tuple[int, int]:
+        """The numbers of a row's first record and of the first one behind its last."""
+        column, length = self.records.row, self.records.length
+        start = bisect_left(column, row, 0, length)
+        return start, bisect_right(column, row, start, length)
 
     def rows(self) -> Iterator[tuple[int, int, int]]:
         """Each row with the numbers of its first record and of the first one behind its last."""

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from kdump import kernels
 from kdump.blocks import BatchBlock
-from kdump.clean.batches import emptied, mixes_formats, rebuilt
+from kdump.clean.batches import emptied, mixes_formats, rebuilt, unchanged
 from kdump.clean.config import CleanerConfig
 from kdump.clean.errors import CleaningError
-from kdump.clean.new_segment import NewSegment, Written
+from kdump.clean.new_segment import NewSegment
 from kdump.clean.offset_map import OffsetMap, Progress, control_type
 from kdump.clean.read_buffer import ReadBuffer
 from kdump.clean.reading import Batches, read_batches
+from kdump.clean.rewritten import Rewritten
 from kdump.clean.state import PartitionState, SegmentFacts
 from kdump.clean.transactions import Transactions
 from kdump.formats.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
+from kdump.kernels.batch_fates import GONE, OTHER
 from kdump.kernels.fates import DISCARDED, EXPIRED, KEPT, KEPT_TOMBSTONE, KEYLESS, SUPERSEDED
 from kdump.storage.log_file import LogFile
+
+_TRANSACTIONS = CONTROL | TRANSACTIONAL
 
 
 @dataclass(slots=True)
@@ -76,86 +81,60 @@ class Rewriting:
         """Copy a segment into `target`. Raises OSError, CleaningError, CodecError."""
         self._target = target
         self._buffer.start(0)
+        found = self._map
+        taken_from = found.read_from.get(facts.base_offset, facts.size)
         with facts.segment.open_log() as log:
             for batches in read_batches(log, facts.base_offset):
-                self._copy(log, batches, keeps_legacy_tombstones)
-                block, last = batches.block, batches.stop - 1
-                size = block.position[last] + block.size[last] - block.position[batches.first]
+                block, first, stop, payloads, records = batches
+                taken_row = bisect_left(block.position, taken_from, first, stop)
+                fates = found.keys.sift(
+                    block, records, first, payloads, found.latest_offset, self._now, keeps_legacy_tombstones, taken_row
+                )
+                self._copy(log, batches, fates)
+                size = block.position[stop - 1] + block.size[stop - 1] - block.position[first]
                 self.counts.size_before += size
                 self._progress(log.path, size)
             target.end_chunk()
         self._buffer.restore()
 
-    def _copy(self, log: LogFile, batches: Batches, keeps_legacy_tombstones: bool) -> None:
-        block, first, stop, payloads, records = batches
-        buffer, target = self._buffer, self._target
-        assert target is not None
-        fates = self._map.keys.sift(
-            block, records, first, payloads, self._map.latest_offset, self._now, keeps_legacy_tombstones
-        )
-        waiting = first  # rows from here on stay as they are, and are not written yet
+    def _copy(self, log: LogFile, batches: Batches, fates: bytearray) -> None:
+        """Write what stays of batches, now that it is known what becomes of each record as far as its key tells."""
+        block, first, stop, _, records = batches
+        markers = self._judge_transactions(batches, fates)
+        rewritten = Rewritten(*kernels.rewrite(block, records, first, stop, fates, self._horizon), first)
+        waiting = first  # rows from here on have not been written yet
+        for row in self._rows_apart(block, rewritten):
+            self._put(block, rewritten, waiting, row)
+            self._put_apart(log, batches, row, fates, markers)
+            waiting = row + 1
+        self._put(block, rewritten, waiting, stop)
+        self._count(batches, fates, rewritten)
+
+    def _judge_transactions(self, batches: Batches, fates: bytearray) -> dict[int, bool]:
+        """Change `fates` where a transaction decides, not a key; of the control batches, whether they end nothing."""
+        block, first, stop = batches.block, batches.first, batches.stop
+        markers: dict[int, bool] = {}
+        if self.transactions.is_idle and not any(map(_TRANSACTIONS.__and__, block.attributes[first:stop])):
+            return markers
         for row, start, end in batches.rows():
-            position, size = block.position[row], block.size[row]
-            if buffer.begins(position, size):
-                self._put_unchanged(batches, waiting, row)
-                waiting = row
-                target.end_chunk()
-            fate = self._judge(batches, row, start, end, fates)
-            if fate.stays_unchanged:
-                waiting_size = position + size - block.position[waiting]
-            else:
-                if waiting < row:
-                    self._put_unchanged(batches, waiting, row)
-                waiting, waiting_size = row + 1, 0
-                self._put_changed(log, batches, row, start, end, fates, fate)
-            if target.chunk_size + waiting_size > buffer.size:
-                self._put_unchanged(batches, waiting, row + 1)
-                waiting = row + 1
-                target.end_chunk()
-                buffer.start(position + size)
-        self._put_unchanged(batches, waiting, stop)
-        self._count(batches, fates)
+            is_new = block.magic[row] >= 2
+            if is_new and block.attributes[row] & CONTROL:
+                markers[row] = self._judge_marker(batches, row, start, end, fates)
+                continue
+            transactional = is_new and bool(block.attributes[row] & TRANSACTIONAL)
+            if self.transactions.discards_data(block.last_offset[row], block.producer_id[row], transactional):
+                fates[start:end] = bytes((DISCARDED,)) * (end - start)
+                self.counts.aborted += end - start
+        return markers
 
-    def _judge(self, batches: Batches, row: int, start: int, end: int, fates: bytearray) -> _BatchFate:
-        """Decide on a batch; `fates` of its records are changed where something else than their keys decides."""
-        block, counts = batches.block, self.counts
-        magic, attributes = block.magic[row], block.attributes[row]
-        is_plain = magic >= 2 and not attributes & (CONTROL | TRANSACTIONAL) and self.transactions.is_idle
-        if is_plain and fates.count(KEPT, start, end) == end - start > 0:
-            return _UNCHANGED
-        horizon = block.base_timestamp[row] if magic >= 2 and attributes & DELETE_HORIZON else None
-        if magic >= 2 and attributes & CONTROL:
-            ends_nothing = self._judge_marker(batches, row, start, end, fates, horizon)
-        else:
-            ends_nothing = False
-            self._judge_data(batches, row, start, end, fates)
-        tombstones = fates.count(KEPT_TOMBSTONE, start, end)
-        kept = fates.count(KEPT, start, end) + tombstones
-        if not kept:
-            if block.last_offset[row] + 1 == self._upper_bound or self._is_last_of_producer(block, row):
-                counts.emptied += 1
-                return _EMPTIED
-            counts.batches_after -= 1
-            return _GONE
-        converts = magic < 2 and self._config.converts_legacy
-        is_due = horizon is None and (magic >= 2 or converts) and (tombstones > 0 or ends_nothing)
-        if is_due:
-            horizon = self._horizon
-        if tombstones and horizon is not None and (counts.first_horizon is None or horizon < counts.first_horizon):
-            counts.first_horizon = horizon
-        counts.converted += converts
-        unchanged = kept == end - start and not is_due and not converts and not self._is_mixed(batches, row)
-        return _BatchFate(unchanged, horizon, kept)
-
-    def _judge_marker(
-        self, batches: Batches, row: int, start: int, end: int, fates: bytearray, horizon: int | None
-    ) -> bool:
+    def _judge_marker(self, batches: Batches, row: int, start: int, end: int, fates: bytearray) -> bool:
         """Decide on a control batch, whose key does not count; whether nothing is left of what it ends."""
         block, records = batches.block, batches.records
         type_ = control_type(batches, row, start, end)
         ends_nothing, txn = self.transactions.discards_marker(block.last_offset[row], block.producer_id[row], type_)
         if txn and self._target:
             self._target.note_aborted((txn,))
+        horizon = _horizon(block, row)
         is_over = ends_nothing and horizon is not None and horizon <= self._now
         for at in range(start, end):
             stays = KEPT_TOMBSTONE if records.value_length[at] < 0 else KEPT
@@ -163,19 +142,94 @@ class Rewriting:
         self.counts.markers += end - start if is_over else 0
         return ends_nothing
 
-    def _judge_data(self, batches: Batches, row: int, start: int, end: int, fates: bytearray) -> None:
-        """Drop the records of a data batch if its transaction was aborted."""
-        block = batches.block
-        transactional = block.magic[row] >= 2 and bool(block.attributes[row] & TRANSACTIONAL)
-        if self.transactions.discards_data(block.last_offset[row], block.producer_id[row], transactional):
-            fates[start:end] = bytes((DISCARDED,)) * (end - start)
-            self.counts.aborted += end - start
+    def _rows_apart(self, block: BatchBlock, rewritten: Rewritten) -> list[int]:
+        """The rows that the kernel does not decide on, and those with nothing left that have to stay all the same."""
+        first, kinds = rewritten.first, rewritten.kinds
+        may_stay = self._last_records or self._upper_bound - 1 in block.last_offset[first : first + len(kinds)]
+        if not (may_stay and GONE in kinds) and OTHER not in kinds:
+            return []
+        return [
+            row
+            for row, kind in enumerate(kinds, first)
+            if kind == OTHER or (kind == GONE and may_stay and self._has_to_stay(block, row))
+        ]
 
-    def _count(self, batches: Batches, fates: bytearray) -> None:
-        """Count what became of these batches' records; of batches, those that are gone are not among the rest."""
+    def _put(self, block: BatchBlock, rewritten: Rewritten, row: int, stop: int) -> None:
+        """Write rows that the kernel decided on, chunk by chunk."""
+        buffer, target = self._buffer, self._target
+        assert target is not None
+        while row < stop:
+            if buffer.begins(block.position[row], block.size[row]):
+                target.end_chunk()
+            end = bisect_right(block.position, buffer.limit, row, stop)
+            if end > row + 1 and block.position[end - 1] + block.size[end - 1] > buffer.limit:
+                end -= 1
+            end = rewritten.row_beyond(rewritten.start(row) + buffer.size - target.chunk_size, row, end)
+            target.put(*rewritten.between(block, row, end))
+            self._end_large_chunk(block, end - 1)
+            row = end
+
+    def _put_apart(self, log: LogFile, batches: Batches, row: int, fates: bytearray, markers: dict[int, bool]) -> None:
+        """Decide on a row that the kernel did not decide on, and write what is left of it. Raises CleaningError."""
+        block, target = batches.block, self._target
+        assert target is not None
+        if self._buffer.begins(block.position[row], block.size[row]):
+            target.end_chunk()
+        start, end = batches.span(row)
+        tombstones = fates.count(KEPT_TOMBSTONE, start, end)
+        kept = fates.count(KEPT, start, end) + tombstones
+        if not kept:
+            self._put_emptied(log, block, row)
+            return
+        horizon = _horizon(block, row)
+        converts = block.magic[row] < 2 and self._config.converts_legacy
+        is_due = horizon is None and (block.magic[row] >= 2 or converts) and (tombstones or markers.get(row, False))
+        if is_due:
+            horizon = self._horizon
+        if tombstones and horizon is not None:
+            self._note_horizon(horizon)
+        self.counts.converted += converts
+        self.counts.batches_after += 1
+        if kept == end - start and not is_due and not converts and not self._is_mixed(batches, row):
+            target.put(*unchanged(block, row))
+        else:
+            target.put(*rebuilt(batches, row, start, end, fates, kept, horizon, convert=converts))
+        self._end_large_chunk(block, row)
+
+    def _put_emptied(self, log: LogFile, block: BatchBlock, row: int) -> None:
+        """Write the header of a batch with nothing left, if it has to stay."""
+        if not self._has_to_stay(block, row):
+            return
+        if block.magic[row] < 2:
+            raise CleaningError(
+                f"{log.path} at byte {block.position[row]}: nothing is left of a batch of format"
+                f" v{block.magic[row]} that has to stay for its offset {block.last_offset[row]}, where Kafka's"
+                " cleaner fails (Empty batches are only supported for magic v2 and above)"
+            )
+        assert self._target is not None
+        self._target.put(*emptied(block, row))
+        self.counts.batches_after += 1
+        self.counts.emptied += 1
+        self._end_large_chunk(block, row)
+
+    def _end_large_chunk(self, block: BatchBlock, row: int) -> None:
+        """After this row, end a chunk that has become larger than what it was made of."""
+        target = self._target
+        if target is not None and target.chunk_size > self._buffer.size:
+            target.end_chunk()
+            self._buffer.start(block.position[row] + block.size[row])
+
+    def _note_horizon(self, horizon: int) -> None:
+        """Some tombstones stay until then."""
         counts = self.counts
+        if counts.first_horizon is None or horizon < counts.first_horizon:
+            counts.first_horizon = horizon
+
+    def _count(self, batches: Batches, fates: bytearray, rewritten: Rewritten) -> None:
+        """Count what became of these batches' records."""
+        counts, kinds = self.counts, rewritten.kinds
         counts.batches_before += batches.stop - batches.first
-        counts.batches_after += batches.stop - batches.first
+        counts.batches_after += len(kinds) - kinds.count(GONE) - kinds.count(OTHER)
         counts.records_before += len(fates)
         tombstones = fates.count(KEPT_TOMBSTONE)
         kept = fates.count(KEPT) + tombstones
@@ -188,6 +242,12 @@ class Rewriting:
             counts.keyless += keyless
             if keyless and counts.first_keyless < 0:
                 counts.first_keyless = batches.records.offset[fates.index(KEYLESS)]
+        if rewritten.first_horizon is not None:
+            self._note_horizon(rewritten.first_horizon)
+
+    def _has_to_stay(self, block: BatchBlock, row: int) -> bool:
+        """Whether the header of a batch stays when nothing else of it does."""
+        return block.last_offset[row] + 1 == self._upper_bound or self._is_last_of_producer(block, row)
 
     def _is_last_of_producer(self, block: BatchBlock, row: int) -> bool:
         """Whether it is the last that is known of an active producer, whose state must not be lost with it."""
@@ -203,48 +263,8 @@ class Rewriting:
         payload = batches.payload(row)
         return batches.block.magic[row] < 2 and payload is not None and mixes_formats(batches.block.magic[row], payload)
 
-    def _put_unchanged(self, batches: Batches, first: int, stop: int) -> None:
-        """Write rows that stay as they are."""
-        if first >= stop:
-            return
-        block, target = batches.block, self._target
-        assert target is not None
-        start = block.position[first]
-        end = block.position[stop - 1] + block.size[stop - 1]
-        timestamps = block.max_timestamp[first:stop]
-        largest = max(timestamps)
-        offset = block.last_offset[first + timestamps.index(largest)]
-        at = start - block.data_position
-        data = memoryview(block.data)[at : at + end - start]
-        target.put(data, Written(end - start, block.last_offset[stop - 1], largest, offset))
 
-    def _put_changed(
-        self, log: LogFile, batches: Batches, row: int, start: int, end: int, fates: bytearray, fate: _BatchFate
-    ) -> None:
-        """Write what is left of a batch. Raises CleaningError."""
-        block, target = batches.block, self._target
-        assert target is not None
-        if fate.records:
-            converts = self._config.converts_legacy
-            target.put(*rebuilt(batches, row, start, end, fates, fate.records, fate.horizon, convert=converts))
-        elif fate is _EMPTIED:
-            if block.magic[row] < 2:
-                raise CleaningError(
-                    f"{log.path} at byte {block.position[row]}: nothing is left of a batch of format"
-                    f" v{block.magic[row]} that has to stay for its offset {block.last_offset[row]}, where Kafka's"
-                    " cleaner fails (Empty batches are only supported for magic v2 and above)"
-                )
-            target.put(*emptied(batches, row))
-
-
-class _BatchFate(NamedTuple):
-    """What becomes of a batch: so many of its records stay, under this delete horizon (ms) if it has one."""
-
-    stays_unchanged: bool
-    horizon: int | None
-    records: int
-
-
-_UNCHANGED = _BatchFate(True, None, 0)
-_GONE = _BatchFate(False, None, 0)
-_EMPTIED = _BatchFate(False, 0, 0)
+def _horizon(block: BatchBlock, row: int) -> int | None:
+    """The delete horizon (ms) that a batch has."""
+    has_one = block.magic[row] >= 2 and block.attributes[row] & DELETE_HORIZON
+    return block.base_timestamp[row] if has_one else None

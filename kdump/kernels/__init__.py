@@ -52,7 +52,9 @@ if TYPE_CHECKING or active == "portable":
         encode,
         encode_kept,
         find_batch,
+        hop,
         murmur2,
+        rewrite,
         survey,
         walk,
     )
@@ -69,7 +71,9 @@ else:
         encode,
         encode_kept,
         find_batch,
+        hop,
         murmur2,
+        rewrite,
         survey,
         walk,
     )
@@ -101,7 +105,9 @@ __all__ = [
     "encode",
     "encode_kept",
     "find_batch",
+    "hop",
     "murmur2",
+    "rewrite",
     "survey",
     "walk",
 ]

@@ -15,8 +15,10 @@ from cpython.bytearray cimport (
 )
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdint cimport (
+    INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+)
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 import array
@@ -30,12 +32,12 @@ cdef extern from "native/crc.h" nogil:
     uint32_t kdump_crc32(uint32_t value, const uint8_t *p, size_t n)
 
 cdef extern from "native/md5.h" nogil:
+    void kdump_md5_init()
     void kdump_md5(const uint8_t *p, size_t n, uint8_t *sum)
     void kdump_md5_short(const uint8_t *const *p, const size_t *n, uint8_t *const *sums)
 
 cdef extern from "native/memory.h" nogil:
     void *kdump_zeros(size_t n)
-    void kdump_prefetch(const void *p)
 
 cdef extern from "native/varint.h" nogil:
     bint kdump_short_varint(const uint8_t *p, int64_t *at, int64_t end, int64_t *value)
@@ -45,6 +47,7 @@ cdef extern from "native/text.h" nogil:
     size_t kdump_put_number(uint8_t *to, int64_t number)
 
 kdump_crc_init()
+kdump_md5_init()
 
 
 def crc32c_method():
@@ -77,6 +80,7 @@ include "native/walk.pxi"
 include "native/records.pxi"
 include "native/text.pxi"
 include "native/encode.pxi"
+include "native/offset_map.pxi"
 include "native/compaction.pxi"
 include "native/columns.pxi"
 include "native/survey.pxi"

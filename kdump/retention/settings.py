@@ -72,6 +72,17 @@ class Settings:
     files: Sequence[PropertyFile] = ()
     given: Mapping[str, str] = field(default_factory=dict)
 
+    def properties(self, topic: str) -> dict[str, str]:
+        """All that is said of a topic, or of topics that nothing else is said of."""
+        found: dict[str, str] = {}
+        for name in ("", str(self.node_id)):
+            found |= self.cluster.get((BROKER_RESOURCE, name), {})
+        found |= self.cluster.get((TOPIC_RESOURCE, topic), {})
+        for file in sorted(self.files, key=lambda file: file.topics is not None):
+            if file.topics is None or file.is_for(topic):
+                found |= file.properties
+        return {**found, **self.given}
+
     def of(self, topic: str, *, was_cleaned: bool = False) -> TopicSettings:
         """The settings of a topic. Raises ConfigError.
 

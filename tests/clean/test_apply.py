@@ -143,7 +143,7 @@ def test_a_failure_before_the_changes_leaves_nothing(partition: Path) -> None:
 def run(log_dir: Path, *, keep_old: bool) -> None:
     """What one run does: finish an interrupted one, and clean what is due."""
     partition = log_dir / "users-0"
-    finish_interrupted(str(log_dir), str(partition), keep_old=keep_old)
+    finish_interrupted(str(partition), keep_old=keep_old)
     if state_of(partition, GROUPED).is_due(GROUPED):
         clean_once(partition, GROUPED, keep_old=keep_old)
 

@@ -173,8 +173,7 @@ class History:
 
     def verify(self) -> None:
         """Nothing in the directory is wrong."""
-        # where the first batches of an aborted transaction are gone, the log no longer tells the last stable offset
-        options = Options(deep=True, now=self.now, jobs=1, ignore=("KD-TXN-ENTRY",))
+        options = Options(deep=True, now=self.now, jobs=1)
         findings = Verification(options).run([str(self.partition)])
         assert [found for found in findings if found.severity == ERROR] == []
 

@@ -79,10 +79,12 @@ def test_json_lines(run: Run, partition: Path) -> None:
     assert row == {
         "type": "partition",
         "path": str(partition),
+        "pass": 1,
         "due": True,
         "done": False,
         "backup": None,
         "output": None,
+        "error": None,
         "logStartOffset": 0,
         "logEndOffset": 21,
         "highWatermark": None,
@@ -102,6 +104,7 @@ def test_json_lines(run: Run, partition: Path) -> None:
     after = cleaning["after"]["bytes"]
     assert cleaning == {
         "keys": 3,
+        "mapCapacity": 5033164,
         "mapIsFull": False,
         "endOffset": 20,
         "bytesAfter": after + len(SEGMENTS[20][0]),
@@ -266,6 +269,7 @@ def test_what_cannot_be_cleaned_is_said_and_the_others_go_on(run: Run, partition
     (partition / name(0, "log")).write_bytes(data)
     assert run("compact", partition, other, AT, "--apply") == 3
     assert f"{name(0, 'log')} at byte 0: the CRC of the batch" in run.err
+    assert "dirty ratio 1.000" in run.out
     assert len(list(partition.glob("*.log"))) == 3
     assert len(list(other.glob("*.log"))) == 2
 
@@ -283,7 +287,7 @@ def test_a_directory_that_is_no_partition_in_use_is_not_changed(run: Run, partit
     [
         (("--apply", "--output=x"), "exclude each other"),
         (("--no-backup",), "--no-backup needs --apply"),
-        (("--passes=2",), "--passes needs --apply"),
+        (("--passes=2",), "--passes needs --apply or --output"),
         (("--min-cleanable-ratio=2",), "2"),
         (("--now=yesterday",), "yesterday"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import NamedTuple
@@ -69,7 +70,7 @@ def _walk(case: Case, kernel: ModuleType) -> Iterator[Observation]:
     while True:
         status = kernel.walk(block, position, case.end, case.file_end)
         yield "walk", (status, block.status, block.length, block.next_position)
-        yield "state", (block.needed, block.bad_size, block.packed)
+        yield "state", (block.needed, block.bad_size, block.packed, block.controls)
         yield "batches", columns(block, BATCH_COLUMNS)
         yield from _contents(case, kernel, block, records, text)
         if status != BLOCK_FULL:
@@ -147,13 +148,16 @@ def _compacted(
     """What compaction makes of the records, with a map that has not room for many keys."""
     keys = kernel.OffsetMap(16 * 24, 12)
     found: list[object] = [keys.take(block, records, first, payloads, b"\1" * len(payloads), 0), keys.size]
-    fates = keys.sift(block, records, first, payloads, 1 << 62, 0, False)
+    stop = first + len(payloads)
+    fates = keys.sift(block, records, first, payloads, 1 << 62, 0, False, first + (stop - first) // 2)
     found.append(bytes(fates))
+    rewritten = kernel.rewrite(block, records, first, stop, fates, 1 << 40)
+    found.append([part.tolist() if isinstance(part, array) else part for part in rewritten])
     if any(fate & 1 for fate in fates):
         at = next(number for number, fate in enumerate(fates) if fate & 1)
         row = records.row[at]
-        stop = next((number for number in range(at, records.length) if records.row[number] != row), records.length)
-        found.append(kernel.encode_kept(block, records, at, stop, fates, payloads[row - first], 0, None))
+        end = next((number for number in range(at, records.length) if records.row[number] != row), records.length)
+        found.append(kernel.encode_kept(block, records, at, end, fates, payloads[row - first], 0, None))
     return found
 
 

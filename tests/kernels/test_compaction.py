@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from types import ModuleType
 
 import pytest
@@ -10,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.blocks import RecordBlock
-from kdump.formats.batch import DELETE_HORIZON, HEADER_SIZE
+from kdump.formats.batch import CONTROL, DELETE_HORIZON, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_record
-from kdump.kernels import fates
+from kdump.kernels import batch_fates, fates, portable
 from kdump.kernels.portable import compaction
 from kdump.payloads import inflate
 from tests.kernels.reading import KERNELS, NATIVE, only_native, walked
@@ -113,8 +114,9 @@ def test_taking_and_sifting(
     assert at == plain.take(block, records, 0, payloads, wanted, start)
     assert at == records.length or found.size == limit
     for legacy in (True, False):
-        kept = found.sift(block, records, 0, payloads, latest, 2, legacy)
-        assert kept == plain.sift(block, records, 0, payloads, latest, 2, legacy)
+        kept = found.sift(block, records, 0, payloads, latest, 2, legacy, 0)
+        assert kept == plain.sift(block, records, 0, payloads, latest, 2, legacy, 0)
+        assert kept == found.sift(block, records, 0, payloads, latest, 2, legacy, block.length)
         for number, fate in enumerate(kept):
             is_tombstone = records.value_length[number] < 0
             if records.offset[number] > latest:
@@ -145,6 +147,122 @@ def test_encoding_what_stays(kernel: ModuleType, rows, codec: int, data: st.Data
     assert not any(encoded[:HEADER_SIZE])
 
 
+@given(KERNEL, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40)), min_size=1, max_size=30), st.integers(1, 4))
+def test_what_is_remembered_of_a_key_is_what_looking_it_up_would_tell(
+    kernel: ModuleType, rows: list[tuple[int, int]], limit: int
+) -> None:
+    """Offsets may rise, repeat and fall; of those that were not taken nothing is remembered."""
+    data = b"".join(encode_batch([NewRecord(offset, 1, b"%d" % key, b"v")]) for key, offset in rows)
+    block, payloads, records = walked_all(kernel, data)
+    found = kernel.OffsetMap(24 * 50, limit)
+    taken = found.take(block, records, 0, payloads, bytes(row % 5 != 3 for row in range(len(rows))), 5)
+    for row in (0, taken // 2):
+        kept = found.sift(block, records, 0, payloads, 1 << 40, 0, False, row)
+        for at, (key, offset) in enumerate(rows):
+            assert kept[at] == (fates.SUPERSEDED if offset < found.get(b"%d" % key) else fates.KEPT)
+
+
+def walked_all(kernel: ModuleType, data: bytes):
+    """As `decoded`, with room for more batches."""
+    block = walked(kernel, data, rows=64)
+    payloads = inflate(block, 0, block.length).payloads
+    records = RecordBlock()
+    kernel.decode(block, records, 0, block.length, payloads)
+    return block, payloads, records
+
+
+def test_the_offsets_of_more_keys_than_are_looked_up_at_once(kernel: ModuleType) -> None:
+    keys = [b"%d" % (number * 7919 % 500) * (1 + number % 9) for number in range(1300)]
+    found = kernel.OffsetMap(24 * 5000, 4000)
+    for start in range(0, len(keys), 650):
+        batch = [NewRecord(at, 1, keys[at], b"") for at in range(start, start + 650)]
+        block, payloads, records = walked_all(kernel, encode_batch(batch))
+        assert found.take(block, records, 0, payloads, b"\1", 0) == 650
+        latest = {key: at for at, key in enumerate(keys[: start + 650])}
+        expected = [fates.KEPT if latest[record.key] == record.offset else fates.SUPERSEDED for record in batch]
+        for row in (0, 1):
+            assert list(found.sift(block, records, 0, payloads, 1 << 40, 0, True, row)) == expected
+    assert found.size == len(set(keys))
+
+
+BATCHES = st.tuples(
+    RECORDS,
+    st.sampled_from((0, 1, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON, DELETE_HORIZON | 1)),
+    st.integers(0, 2),
+)
+
+
+@given(KERNEL, st.lists(BATCHES, min_size=1, max_size=6), st.data())
+def test_rewriting_batches(kernel: ModuleType, batches, data: st.DataObject) -> None:
+    log = b"".join(
+        encode_message(NewRecord(100 * number, 7, b"k", b"v"), 1)
+        if number and form == 0
+        else encode_batch(
+            [record._replace(offset=record.offset + 100 * number) for record in new_records(rows)],
+            NewBatch(attributes, 5, 6, 7, 8, 100 * number + 90, 100 * number + 190, 1000, 2000),
+        )
+        for number, (rows, attributes, form) in enumerate(batches)
+    )
+    block, _, records = walked_all(kernel, log)
+    fate = st.sampled_from((fates.SUPERSEDED, fates.KEPT, fates.KEPT, fates.KEYLESS))
+    what = bytearray(
+        data.draw(fate)
+        if records.value_length[at] >= 0
+        else data.draw(st.sampled_from((fates.EXPIRED, fates.KEPT_TOMBSTONE, fates.KEPT_TOMBSTONE)))
+        for at in range(records.length)
+    )
+    rewritten = kernel.rewrite(block, records, 0, block.length, what, 5000)
+    assert rewritten == portable.rewrite(block, records, 0, block.length, what, 5000)
+    new, kinds, ends, offsets, times, first_horizon = rewritten
+    horizons = []
+    start = at = 0
+    for row, (kind, end) in enumerate(zip(kinds, ends, strict=True)):
+        mine = [number for number in range(records.length) if records.row[number] == row]
+        staying = [number for number in mine if what[number] & 1]
+        has_tombstones = any(what[number] == fates.KEPT_TOMBSTONE for number in staying)
+        attributes = block.attributes[row]
+        old = log[block.position[row] :][: block.size[row]]
+        if kind == batch_fates.COPIED:
+            assert (new[start:end], offsets[row], times[row]) == (old, block.last_offset[row], block.max_timestamp[row])
+            assert staying == mine
+            assert not has_tombstones or attributes & DELETE_HORIZON
+        elif kind == batch_fates.REBUILT:
+            again, _, left = walked_all(kernel, bytes(new[start:end]))
+            assert again.valid[0]
+            assert again.attributes[0] == attributes | (DELETE_HORIZON if has_tombstones else 0)
+            assert again.count[0] == left.length == len(staying)
+            for column in ("base_offset", "last_offset", "producer_id", "producer_epoch", "base_sequence"):
+                assert getattr(again, column)[0] == getattr(block, column)[row]
+            assert left.offset[: left.length] == array("q", [records.offset[number] for number in staying])
+            assert left.timestamp[: left.length] == array("q", [records.timestamp[number] for number in staying])
+            assert offsets[row] == records.offset[staying[-1]]
+            assert times[row] == again.max_timestamp[0]
+            if has_tombstones and not attributes & DELETE_HORIZON:
+                assert again.base_timestamp[0] == 5000
+        else:
+            assert end == start
+            assert (offsets[row], times[row]) == (-1, -1)
+            legacy, control = block.magic[row] < 2, bool(attributes & CONTROL)
+            assert (kind == batch_fates.OTHER) == bool(legacy or control or (staying and attributes & 1))
+            assert kind == batch_fates.OTHER or not staying
+        if has_tombstones and end > start:
+            horizons.append(block.base_timestamp[row] if attributes & DELETE_HORIZON else 5000)
+        start = end
+        at += len(mine)
+    assert first_horizon == min(horizons, default=None)
+    assert len(new) == start
+
+
+def test_rewriting_nothing_and_records_of_other_rows(kernel: ModuleType) -> None:
+    block, _, records = decoded(kernel, encode_batch([NewRecord(1, 1, b"key", b"value")]))
+    with pytest.raises(ValueError, match="not in order"):
+        kernel.rewrite(block, records, 0, 0, b"\1", 5)
+    records.length = 0
+    empty = bytearray(), bytearray(), array("q"), array("q"), array("q"), None
+    assert kernel.rewrite(block, records, 0, 0, b"", 5) == empty
+    assert kernel.rewrite(block, records, 0, 1, b"", 5)[1] == bytes((batch_fates.GONE,))
+
+
 @only_native
 @pytest.mark.parametrize(
     ("column", "value"),
@@ -157,7 +275,7 @@ def test_the_compiled_map_reads_nothing_outside(column: str, value: int) -> None
     with pytest.raises(ValueError, match=r"of another batch|not inside"):
         found.take(block, records, 0, payloads, b"\1", 0)
     with pytest.raises(ValueError, match=r"of another batch|not inside"):
-        found.sift(block, records, 0, payloads, 5, 0, True)
+        found.sift(block, records, 0, payloads, 5, 0, True, 0)
 
 
 @only_native
@@ -171,9 +289,15 @@ def test_the_compiled_encoder_reads_nothing_outside(column: str, value: int) -> 
     getattr(records, column)[0] = value
     with pytest.raises(ValueError, match=r"not inside|rows outside|not held"):
         NATIVE.encode_kept(block, records, 0, 1, b"\1", payloads[0], 0, None)
+    with pytest.raises(ValueError, match="not inside"):
+        NATIVE.rewrite(block, records, 0, 1, bytes((fates.KEPT_TOMBSTONE,)), 5)
+    with pytest.raises(ValueError, match="have a fate"):
+        NATIVE.rewrite(block, records, 0, 1, b"", 5)
 
 
 @only_native
 def test_both_mean_the_same_by_a_number() -> None:
     names = {name: value for name, value in vars(fates).items() if name.isupper() and name != "DISCARDED"}
     assert names == NATIVE.FATE_NUMBERS
+    names = {name: value for name, value in vars(batch_fates).items() if name.isupper()}
+    assert names == NATIVE.BATCH_FATE_NUMBERS

@@ -56,7 +56,7 @@ def test_a_difference_is_found_and_can_be_seen_again() -> None:
     class Broken:
         LogText, RecordColumns, OffsetMap = portable.LogText, portable.RecordColumns, portable.OffsetMap
         check, decode, find_batch = portable.check, portable.decode, portable.find_batch
-        encode_kept = portable.encode_kept
+        encode_kept, rewrite = portable.encode_kept, portable.rewrite
 
         @staticmethod
         def walk(*arguments: object) -> int:

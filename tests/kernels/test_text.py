@@ -345,6 +345,61 @@ def test_gaps_are_kept_between_blocks(kernel: ModuleType) -> None:
     assert list(text.gaps) == [5, 7]
 
 
+def test_gaps_after_a_known_offset(kernel: ModuleType) -> None:
+    text = kernel.LogText(*DEEP, kraft_text)
+    assert (text.first_offset, text.last_offset, list(text.gaps)) == (None, -1, [])
+    block = walked(kernel, encode_batch(records(2, 5, 3)))
+    text.render(block, 0, 1, [None], bytes)
+    assert (text.first_offset, text.last_offset, list(text.gaps)) == (5, 8, [5, 8])
+    text.restart(4)
+    assert (text.first_offset, text.last_offset, list(text.gaps)) == (None, 4, [])
+    text.render(block, 0, 1, [None], bytes)
+    assert (text.first_offset, text.last_offset, list(text.gaps)) == (5, 8, [5, 8])
+    text.restart(5)
+    text.render(block, 0, 1, [None], bytes)
+    assert list(text.gaps) == [5, 5, 5, 8]
+    text.restart()
+    text.render(walked(kernel, encode_batch(records(2, -1))), 0, 1, [None], bytes)
+    assert (text.first_offset, text.last_offset, list(text.gaps)) == (-1, 0, [])
+
+
+# --- text that is held
+
+
+def test_text_is_held_until_it_is_flushed(kernel: ModuleType) -> None:
+    block = walked(kernel, encode_batch([NewRecord(0, 1, b"k", b"v" * 1000)]) * 600, rows=600)
+    pieces: list[bytes] = []
+
+    def write(piece: memoryview) -> None:
+        pieces.append(bytes(piece))
+
+    kernel.LogText(*DATA, kraft_text).render(block, 0, 600, [None] * 600, write)
+    expected = b"".join(pieces)
+    pieces.clear()
+    text = kernel.LogText(*DATA, kraft_text, hold=True)
+    for first in range(0, 600, 100):
+        text.render(block, first, first + 100, [None] * 100, write)
+    assert pieces == []
+    assert text.held == len(expected) > FLUSH_SIZE
+    text.flush(write)
+    assert pieces == [expected]
+    assert text.held == 0
+    text.flush(write)
+    assert len(pieces) == 1
+
+
+def test_text_that_is_held_can_be_forgotten(kernel: ModuleType) -> None:
+    block = walked(kernel, golden("v2"))
+    pieces: list[bytes] = []
+    text = kernel.LogText(*DATA, kraft_text, hold=True)
+    text.render(block, 0, 1, [None], bytes)
+    text.restart()
+    assert text.held == 0
+    text.render(block, 0, 1, [None], bytes)
+    text.flush(lambda piece: pieces.append(bytes(piece)))
+    assert b"".join(pieces).decode() == f"{V2_LINE}\n{V2_RECORD}{KEY_VALUE}\n"
+
+
 # --- numbers and texts
 
 

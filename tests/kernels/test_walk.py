@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kdump.blocks import BatchBlock
 from kdump.formats import faults
+from kdump.formats.batch import CONTROL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER, UNDERSIZED
 from tests.kernels.golden import GOLDEN, Golden
@@ -180,6 +181,33 @@ def test_goes_on_where_a_full_block_ended(kernel: ModuleType, rows: int) -> None
     assert found == [*((1000 + offset * len(V2), offset) for offset in range(5)), (1000 + 5 * len(V2), 7)]
 
 
+@pytest.mark.parametrize("first", [1, 2, 4])
+def test_goes_on_behind_the_rows_of_another_buffer(kernel: ModuleType, first: int) -> None:
+    """As if all had been in one: the rows before stay, also where their bytes are gone."""
+    entries = [encode_batch(records(1, offset)) for offset in range(5)] + [V1]
+    data = b"".join(entries)
+    whole, block = block_of(data, 8), block_of(data[: first * len(V2)], 8)
+    assert kernel.walk(whole, 0, len(data), len(data)) == END
+    assert kernel.walk(block, 0, len(data), len(data)) == NEED_BYTES
+    block.data, block.data_position = data[first * len(V2) :], first * len(V2)
+    block.available = len(block.data)
+    assert kernel.walk(block, block.next_position, len(data), len(data), first) == END
+    assert (block.length, block.next_position) == (6, len(data))
+    assert [row_of(block, row) for row in range(6)] == [row_of(whole, row) for row in range(6)]
+
+
+@pytest.mark.parametrize("row", [-1, 3, 1 << 40])
+def test_goes_on_inside_the_block_only(kernel: ModuleType, row: int) -> None:
+    with pytest.raises(ValueError, match="not inside the block"):
+        kernel.walk(block_of(V2, 3), 0, len(V2), len(V2), row)
+
+
+def test_a_block_counts_its_control_batches(kernel: ModuleType) -> None:
+    control = encode_batch(records(1), NewBatch(CONTROL, 7, 0))
+    for data, count in ((V2 + V1, 0), (V2 + control + V1 + control, 2)):
+        assert walked(kernel, data).controls == count
+
+
 def test_a_block_counts_its_compressed_rows(kernel: ModuleType) -> None:
     packed = encode_batch(records(1), NewBatch(attributes=3))
     for data, count in ((V2 + V1, 0), (V2 + packed + V1 + packed, 2)):
@@ -258,3 +286,64 @@ def test_checksums_go_on(data: bytes, cut: int) -> None:
         for name in ("crc32", "crc32c"):
             checksum = getattr(kernel, name)
             assert checksum(data[cut:], checksum(data[:cut])) == checksum(data)
+
+
+# --- hopping over entries
+
+
+def hops(kernel: ModuleType, data: bytes, start: int, stop: int, end: int) -> int:
+    return int(kernel.hop(data + bytes(17), start, stop, end))
+
+
+def test_hopping_ends_behind_the_last_entry_that_begins_in_time(kernel: ModuleType) -> None:
+    entries = [V2, V1, V0, V2, V0]
+    ends = [sum(map(len, entries[:number])) for number in range(len(entries) + 1)]
+    data = b"".join(entries)
+    for stop in range(len(data) + 1):
+        assert hops(kernel, data, 0, stop, len(data)) == min(end for end in ends if end >= stop)
+    for end in range(len(data) + 1):
+        assert hops(kernel, data, 0, len(data), end) == max(each for each in ends if each <= end)
+    assert hops(kernel, data, ends[2], ends[2] + 1, len(data)) == ends[3]
+    assert hops(kernel, data, ends[2], ends[2], len(data)) == ends[2]
+    assert hops(kernel, data, ends[2], 5, len(data)) == ends[2]
+
+
+@pytest.mark.parametrize(
+    ("size", "magic", "ordinary"),
+    [(14, 0, True), (13, 0, False), (14, 1, True), (14, 255, True), (14, 2, False), (48, 2, False), (49, 2, True),
+     (48, 3, False), (49, 127, True), (-1, 2, False), (-(1 << 31), 0, False), (0, 0, False), ((1 << 31) - 1, 2, False)],
+)  # fmt: skip
+def test_hopping_over_ordinary_entries_alone(kernel: ModuleType, size: int, magic: int, ordinary: bool) -> None:
+    data = (bytes(8) + SIZE.pack(size) + bytes(4) + bytes((magic,))).ljust(100, b"\0")
+    assert hops(kernel, V1 + data, 0, len(V1) + 1, len(V1) + 100) == len(V1) + (12 + size if ordinary else 0)
+
+
+def test_hopping_to_an_entry_that_goes_on_behind_the_data(kernel: ModuleType) -> None:
+    assert kernel.hop(V2[:20], 0, 1, len(V2)) == len(V2)
+    assert kernel.hop(V2[:20], 0, 1, len(V2) - 1) == 0
+
+
+def test_hopping_stays_inside_the_data(kernel: ModuleType) -> None:
+    for start, stop in ((-1, 5), (0, len(V2) - 16)):
+        with pytest.raises(ValueError, match="not inside the data"):
+            kernel.hop(V2, start, stop, len(V2))
+    assert kernel.hop(b"", 7, -17, 0) == 7
+
+
+@given(st.lists(st.sampled_from((V2, V1, V0)), min_size=1, max_size=6), st.data())
+def test_hopping_agrees_with_walking(entries: list[bytes], draw: st.DataObject) -> None:
+    data = bytearray(b"".join(entries))
+    for at, byte in draw.draw(st.lists(st.tuples(st.integers(0, len(data) - 1), st.integers(0, 255)), max_size=3)):
+        data[at] = byte
+    end = draw.draw(st.integers(0, len(data)))
+    found = {hops(kernel, bytes(data), 0, len(data), end) for kernel in KERNELS}
+    assert len(found) == 1
+    block = block_of(bytes(data))
+    KERNELS[0].walk(block, 0, end, len(data))
+    rows = [(block.position[row] + block.size[row], block.size[row], block.magic[row]) for row in range(block.length)]
+    ordinary = 0
+    for behind, size, magic in rows:
+        if magic >= 2 and size < 61:
+            break
+        ordinary = behind
+    assert found == {ordinary}

@@ -1,278 +1,24 @@
-# Keys and their latest offsets; records that stay, encoded anew (portable.compaction).
+# Records that stay, encoded anew (portable.compaction).
 
 cdef enum:
-    SUPERSEDED = 0
-    KEPT = 1
-    EXPIRED = 2
-    KEPT_TOMBSTONE = 3
-    KEYLESS = 4
-    HASH_SIZE = 16
-    LAST_WORD = 12
-    FIRST_SLOTS = 1 << 16
-    LANES = 8
-    SHORT_KEY = 55
+    ROW_COPIED = 0
+    ROW_REBUILT = 1
+    ROW_GONE = 2
+    ROW_OTHER = 3
+    CRC_AT = 17
 
-FATE_NUMBERS = {
-    "SUPERSEDED": SUPERSEDED, "KEPT": KEPT, "EXPIRED": EXPIRED, "KEPT_TOMBSTONE": KEPT_TOMBSTONE, "KEYLESS": KEYLESS,
-}
+BATCH_FATE_NUMBERS = {"COPIED": ROW_COPIED, "REBUILT": ROW_REBUILT, "GONE": ROW_GONE, "OTHER": ROW_OTHER}
 
-ctypedef struct MapEntry:
-    uint8_t sum[16]
-    int64_t offset
+cdef array.array NUMBERS = array.array("q")
 
-ctypedef struct Lanes:
-    # keys whose sums are computed side by side
-    const uint8_t *key[8]
-    size_t length[8]
-    uint8_t *sum[8]
-    int count
-
-
-cdef class OffsetMap:
-    """Kafka's SkimpyOffsetMap; see portable.compaction."""
-
-    cdef readonly int64_t slots
-    cdef readonly int64_t size
-    cdef readonly int64_t limit
-    cdef int64_t used_slots
-    cdef MapEntry *entries
-    cdef uint8_t *sums
-    cdef int64_t most_sums
-
-    def __cinit__(self, int64_t memory, int64_t limit):
-        self.slots = memory // <int64_t>sizeof(MapEntry)
-        if limit < 0 or limit > self.slots or self.slots < 1:
-            raise ValueError(f"{memory} bytes have no room for {limit} keys")
-        self.limit = limit
-        self.size = 0
-        self.used_slots = min(self.slots, <int64_t>FIRST_SLOTS)
-        self.entries = <MapEntry *>kdump_zeros(<size_t>self.used_slots * sizeof(MapEntry))
-        if self.entries == NULL:
-            raise MemoryError
-
-    def __dealloc__(self):
-        free(self.entries)
-        free(self.sums)
-
-    def put(self, bytes key, int64_t offset):
-        """Note that `key` has `offset`; False when the map has reached its limit, be it that the key is known."""
-        cdef uint8_t sum[16]
-        if self.size >= self.limit:
-            return False
-        kdump_md5(<const uint8_t *>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key), sum)
-        self.make_room(1)
-        self.note(sum, offset)
-        return True
-
-    def get(self, bytes key):
-        """The offset noted for `key`; -1 where there is none."""
-        cdef uint8_t sum[16]
-        kdump_md5(<const uint8_t *>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key), sum)
-        return self.find(sum)
-
-    def take(self, block, records, int64_t first, payloads, wanted, int64_t start_offset):
-        """Note the keys of decoded records; the number of the first one that there is no room for."""
-        cdef Batches b
-        cdef Records r
-        cdef Lanes lanes
-        cdef Source *sources = NULL
-        cdef Py_buffer buffer
-        cdef const uint8_t[::1] rows = wanted
-        cdef int64_t at, stop = first + len(payloads), length = records.length
-        if rows.shape[0] < stop - first:
-            raise ValueError("not all rows are told to be wanted or not")
-        PyObject_GetBuffer(block.data, &buffer, PyBUF_SIMPLE)
-        try:
-            bind_batches(block, &b, &buffer)
-            bind_records(records, &r)
-            check_rows(&b, first, stop, True)
-            sources = bind_sources(&b, first, stop, payloads)
-            check_keys(&b, &r, length, first, stop, sources)
-            self.make_room(length)
-            self.make_sums(length)
-            lanes.count = 0
-            with nogil:
-                for at in range(length):
-                    if rows[r.row[at] - first] and r.key_length[at] >= 0 and r.offset[at] >= start_offset:
-                        self.sum_up(&lanes, &r, at, &sources[r.row[at] - first])
-                self.sum_rest(&lanes)
-                for at in range(length):
-                    if not rows[r.row[at] - first] or r.key_length[at] < 0 or r.offset[at] < start_offset:
-                        continue
-                    if self.size >= self.limit:
-                        length = at
-                        break
-                    self.note(self.sums + HASH_SIZE * at, r.offset[at])
-        finally:
-            free(sources)
-            PyBuffer_Release(&buffer)
-        return length
-
-    def sift(
-        self, block, records, int64_t first, payloads, int64_t latest_offset, int64_t now, bint keeps_legacy_tombstones
-    ):
-        """What becomes of each decoded record."""
-        cdef Batches b
-        cdef Records r
-        cdef Lanes lanes
-        cdef Source *sources = NULL
-        cdef Py_buffer buffer
-        cdef int64_t at, stop = first + len(payloads), length = records.length
-        cdef uint8_t *fates
-        cdef uint8_t fate
-        found = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>length)
-        fates = <uint8_t *>PyByteArray_AS_STRING(found)
-        PyObject_GetBuffer(block.data, &buffer, PyBUF_SIMPLE)
-        try:
-            bind_batches(block, &b, &buffer)
-            bind_records(records, &r)
-            check_rows(&b, first, stop, True)
-            sources = bind_sources(&b, first, stop, payloads)
-            check_keys(&b, &r, length, first, stop, sources)
-            self.make_sums(length)
-            lanes.count = 0
-            with nogil:
-                for at in range(length):
-                    if r.key_length[at] >= 0 and r.offset[at] <= latest_offset:
-                        self.sum_up(&lanes, &r, at, &sources[r.row[at] - first])
-                self.sum_rest(&lanes)
-                for at in range(length):
-                    fate = KEPT_TOMBSTONE if r.value_length[at] < 0 else KEPT
-                    if r.offset[at] <= latest_offset:
-                        if r.key_length[at] < 0:
-                            fate = KEYLESS
-                        elif r.offset[at] < self.find(self.sums + HASH_SIZE * at):
-                            fate = SUPERSEDED
-                        elif fate == KEPT_TOMBSTONE and not retains(&b, r.row[at], now, keeps_legacy_tombstones):
-                            fate = EXPIRED
-                    fates[at] = fate
-        finally:
-            free(sources)
-            PyBuffer_Release(&buffer)
-        return found
-
-    cdef int make_sums(self, int64_t length) except -1:
-        """Have room for the sums of so many keys."""
-        cdef uint8_t *sums
-        if length > self.most_sums:
-            sums = <uint8_t *>realloc(self.sums, <size_t>(length * HASH_SIZE))
-            if sums == NULL:
-                raise MemoryError
-            self.sums = sums
-            self.most_sums = length
-        return 0
-
-    cdef inline void sum_up(self, Lanes *lanes, const Records *r, int64_t at, const Source *s) noexcept nogil:
-        """The sum of a record's key, at once or together with those that follow."""
-        lanes.key[lanes.count] = s.data + r.key_position[at]
-        lanes.length[lanes.count] = <size_t>r.key_length[at]
-        lanes.sum[lanes.count] = self.sums + HASH_SIZE * at
-        if r.key_length[at] > SHORT_KEY:
-            self.sum_one(lanes, lanes.count)
-            return
-        lanes.count += 1
-        if lanes.count == LANES:
-            kdump_md5_short(lanes.key, lanes.length, lanes.sum)
-            for lane in range(LANES):
-                kdump_prefetch(&self.entries[self.slot(lanes.sum[lane], 0)])
-            lanes.count = 0
-
-    cdef inline void sum_rest(self, Lanes *lanes) noexcept nogil:
-        for lane in range(lanes.count):
-            self.sum_one(lanes, lane)
-        lanes.count = 0
-
-    cdef inline void sum_one(self, Lanes *lanes, int lane) noexcept nogil:
-        """The sum of one key; the processor is told that its entry is soon needed."""
-        kdump_md5(lanes.key[lane], lanes.length[lane], lanes.sum[lane])
-        kdump_prefetch(&self.entries[self.slot(lanes.sum[lane], 0)])
-
-    cdef int make_room(self, int64_t more) except -1:
-        """Enlarge the table, up to all of the memory, until half of it is free after so many new entries."""
-        cdef int64_t slots = self.used_slots, at
-        cdef MapEntry *old = self.entries
-        cdef MapEntry *new
-        while slots < self.slots and slots < 2 * (self.size + more):
-            slots = min(2 * slots, self.slots)
-        if slots == self.used_slots:
-            return 0
-        new = <MapEntry *>kdump_zeros(<size_t>slots * sizeof(MapEntry))
-        if new == NULL:
-            raise MemoryError
-        self.entries = new
-        slots, self.used_slots = self.used_slots, slots
-        self.size = 0
-        for at in range(slots):
-            if not is_empty(&old[at]):
-                self.note(old[at].sum, old[at].offset)
-        free(old)
-        return 0
-
-    cdef void note(self, const uint8_t *sum, int64_t offset) noexcept nogil:
-        """There must be an empty entry, or one of this key."""
-        cdef MapEntry *entry
-        cdef int64_t attempt = 0
-        while True:
-            entry = &self.entries[self.slot(sum, attempt)]
-            if is_empty(entry):
-                memcpy(entry.sum, sum, HASH_SIZE)
-                self.size += 1
-                break
-            if memcmp(entry.sum, sum, HASH_SIZE) == 0:
-                break
-            attempt += 1
-        entry.offset = offset
-
-    cdef int64_t find(self, const uint8_t *sum) noexcept nogil:
-        cdef MapEntry *entry
-        cdef int64_t attempt
-        for attempt in range(self.used_slots + LAST_WORD):
-            entry = &self.entries[self.slot(sum, attempt)]
-            if is_empty(entry):
-                return -1
-            if memcmp(entry.sum, sum, HASH_SIZE) == 0:
-                return entry.offset
-        return -1
-
-    cdef inline int64_t slot(self, const uint8_t *sum, int64_t attempt) noexcept nogil:
-        cdef int64_t word = attempt if attempt < LAST_WORD else LAST_WORD
-        cdef int32_t probe = <int32_t>(<uint32_t>get32(sum + word) + <uint32_t>(attempt - word))
-        if probe == <int32_t>0x80000000:
-            return 0
-        return (-<int64_t>probe if probe < 0 else probe) % self.used_slots
-
-
-cdef inline bint is_empty(const MapEntry *entry) noexcept nogil:
-    cdef uint64_t words[2]
-    memcpy(words, entry.sum, HASH_SIZE)
-    return words[0] == 0 and words[1] == 0 and entry.offset == 0
-
-
-cdef inline bint retains(const Batches *b, int64_t row, int64_t now, bint keeps_legacy_tombstones) noexcept nogil:
-    """Whether the tombstones of a batch stay."""
-    if b.magic[row] < 2:
-        return keeps_legacy_tombstones
-    return not b.attributes[row] & DELETE_HORIZON or now < b.base_timestamp[row]
-
-
-cdef inline bint lies_inside(const Batches *b, const Source *s, int64_t position, int64_t length) noexcept nogil:
-    cdef int64_t available = s.end if s.confined else b.available
-    return length <= 0 or (0 <= position <= available and length <= available - position)
-
-
-cdef int check_keys(
-    const Batches *b, const Records *r, int64_t length, int64_t first, int64_t stop, const Source *sources
-) except -1:
-    """Refuse records of other rows, and keys outside their source."""
-    cdef int64_t at
-    if length < 0 or length > r.capacity:
-        raise ValueError("the record block is shorter than it says")
-    for at in range(length):
-        if r.row[at] < first or r.row[at] >= stop:
-            raise ValueError(f"record {at} is of another batch")
-        if not lies_inside(b, &sources[r.row[at] - first], r.key_position[at], r.key_length[at]):
-            raise ValueError(f"the key of record {at} is not inside its source")
-    return 0
+ctypedef struct RewrittenRows:
+    int64_t first
+    uint8_t *kinds
+    int64_t *ends
+    int64_t *max_offset
+    int64_t *max_timestamp
+    int64_t first_horizon
+    bint has_horizon
 
 
 def encode_kept(block, records, int64_t start, int64_t stop, fates, payload, int64_t base_offset, base_timestamp):
@@ -326,6 +72,208 @@ def encode_kept(block, records, int64_t start, int64_t stop, fates, payload, int
     finally:
         PyBuffer_Release(&buffer)
     return data, base, largest
+
+
+def rewrite(block, records, int64_t first, int64_t stop, fates, int64_t horizon):
+    """What stays of rows, as far as that is to be told here; see portable.compaction."""
+    cdef Batches b
+    cdef Records r
+    cdef Py_buffer buffer
+    cdef const uint8_t[::1] kept = fates
+    cdef RewrittenRows out
+    cdef int64_t length = records.length
+    cdef uint8_t *to
+    cdef array.array ends, offsets, times
+    if length < 0 or length > kept.shape[0]:
+        raise ValueError("not all records have a fate")
+    PyObject_GetBuffer(block.data, &buffer, PyBUF_SIMPLE)
+    try:
+        bind_batches(block, &b, &buffer)
+        bind_records(records, &r)
+        check_rows(&b, first, stop, True)
+        if length > r.capacity:
+            raise ValueError("the record block is shorter than it says")
+        kinds = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>(stop - first))
+        ends = array.clone(NUMBERS, <Py_ssize_t>(stop - first), False)
+        offsets = array.clone(NUMBERS, <Py_ssize_t>(stop - first), False)
+        times = array.clone(NUMBERS, <Py_ssize_t>(stop - first), False)
+        out.first = first
+        out.kinds = <uint8_t *>PyByteArray_AS_STRING(kinds)
+        out.ends = <int64_t *>ends.data.as_longlongs
+        out.max_offset = <int64_t *>offsets.data.as_longlongs
+        out.max_timestamp = <int64_t *>times.data.as_longlongs
+        out.first_horizon = INT64_MAX
+        out.has_horizon = False
+        if measure_rows(&b, &r, length, first, stop, &kept[0] if length else NULL, horizon, &out):
+            raise ValueError("records are not inside their batches, or not in order")
+        data = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>(out.ends[stop - first - 1] if stop > first else 0))
+        to = <uint8_t *>PyByteArray_AS_STRING(data)
+        with nogil:
+            put_rows(to, &b, &r, length, first, stop, &kept[0] if length else NULL, horizon, &out)
+    finally:
+        PyBuffer_Release(&buffer)
+    return data, kinds, ends, offsets, times, out.first_horizon if out.has_horizon else None
+
+
+cdef int measure_rows(
+    const Batches *b, const Records *r, int64_t length, int64_t first, int64_t stop, const uint8_t *kept,
+    int64_t horizon, RewrittenRows *out,
+) noexcept nogil:
+    """Tell of every row what becomes of it; 1 where records lead out of their batches."""
+    cdef int64_t row, at = 0, start, staying, tombstones, size, end = 0
+    cdef int64_t base, own_horizon
+    cdef Source s
+    for row in range(first, stop):
+        start = at
+        staying = tombstones = 0
+        out.max_timestamp[row - first] = -1
+        out.max_offset[row - first] = -1
+        while at < length and r.row[at] == row:
+            staying += kept[at] & 1
+            tombstones += kept[at] == KEPT_TOMBSTONE
+            at += 1
+        size = 0
+        if b.magic[row] < 2 or b.attributes[row] & CONTROL or b.size[row] < HEADER_SIZE:
+            out.kinds[row - first] = ROW_OTHER
+        elif not staying:
+            out.kinds[row - first] = ROW_GONE
+        else:
+            own_horizon = b.base_timestamp[row] if b.attributes[row] & DELETE_HORIZON else horizon
+            if staying == at - start and (not tombstones or b.attributes[row] & DELETE_HORIZON):
+                out.kinds[row - first] = ROW_COPIED
+                size = b.size[row]
+                out.max_offset[row - first] = b.last_offset[row]
+                out.max_timestamp[row - first] = b.max_timestamp[row]
+            elif b.attributes[row] & CODEC_MASK:
+                out.kinds[row - first] = ROW_OTHER
+            else:
+                out.kinds[row - first] = ROW_REBUILT
+                base = base_of(b, r, row, start, kept, tombstones, horizon)
+                s.data = b.data
+                s.start = s.end = 0
+                s.confined = False
+                size = rebuilt_size(b, r, row, start, at, kept, &s, base, out)
+                if size < 0:
+                    return 1
+                if size > INT32_MAX:
+                    out.kinds[row - first] = ROW_OTHER
+                    out.max_timestamp[row - first] = out.max_offset[row - first] = -1
+                    size = 0
+            if tombstones and out.kinds[row - first] != ROW_OTHER:
+                out.has_horizon = True
+                out.first_horizon = min(out.first_horizon, own_horizon)
+        end += size
+        out.ends[row - first] = end
+    return at < length
+
+
+cdef inline int64_t base_of(
+    const Batches *b, const Records *r, int64_t row, int64_t start, const uint8_t *kept, int64_t tombstones,
+    int64_t horizon,
+) noexcept nogil:
+    """The base timestamp of a batch of which something stays: its delete horizon, or the first record's."""
+    if b.attributes[row] & DELETE_HORIZON:
+        return b.base_timestamp[row]
+    if tombstones:
+        return horizon
+    while not kept[start] & 1:
+        start += 1
+    return r.timestamp[start]
+
+
+cdef int64_t rebuilt_size(
+    const Batches *b, const Records *r, int64_t row, int64_t start, int64_t stop, const uint8_t *kept,
+    const Source *s, int64_t base, RewrittenRows *out,
+) noexcept nogil:
+    """How many bytes a batch takes of which not all stays; -1 where records lead out of the source."""
+    cdef int64_t at, body, largest = INT64_MIN, size = HEADER_SIZE
+    for at in range(start, stop):
+        if not kept[at] & 1:
+            continue
+        if (
+            not lies_inside(b, s, r.key_position[at], r.key_length[at])
+            or not lies_inside(b, s, r.value_position[at], r.value_length[at])
+        ):
+            return -1
+        body = kept_size(b, r, at, s, b.base_offset[row], base)
+        if body < 0:
+            return -1
+        size += varint_size(body) + body
+        largest = max(largest, r.timestamp[at])
+        out.max_offset[row - out.first] = r.offset[at]
+    out.max_timestamp[row - out.first] = b.max_timestamp[row] if b.attributes[row] & LOG_APPEND_TIME else largest
+    return size
+
+
+cdef void put_rows(
+    uint8_t *to, const Batches *b, const Records *r, int64_t length, int64_t first, int64_t stop, const uint8_t *kept,
+    int64_t horizon, const RewrittenRows *out,
+) noexcept nogil:
+    """Write the rows that stay as they are, and those that are written anew."""
+    cdef int64_t row, at = 0, start, staying, tombstones, base
+    cdef Source s
+    cdef uint8_t *batch
+    s.data = b.data
+    s.start = s.end = 0
+    s.confined = False
+    for row in range(first, stop):
+        start = at
+        staying = tombstones = 0
+        while at < length and r.row[at] == row:
+            staying += kept[at] & 1
+            tombstones += kept[at] == KEPT_TOMBSTONE
+            at += 1
+        if out.kinds[row - first] == ROW_COPIED:
+            memcpy(to, b.data + b.position[row] - b.data_position, <size_t>b.size[row])
+            to += b.size[row]
+        elif out.kinds[row - first] == ROW_REBUILT:
+            batch = to
+            base = base_of(b, r, row, start, kept, tombstones, horizon)
+            to += HEADER_SIZE
+            for start in range(start, at):
+                if kept[start] & 1:
+                    to = put_kept(to, b, r, start, &s, b.base_offset[row], base)
+            put_header(
+                batch, b, row, to - batch, staying, base, tombstones, out.max_timestamp[row - first]
+            )
+
+
+cdef inline void put_header(
+    uint8_t *to, const Batches *b, int64_t row, int64_t size, int64_t count, int64_t base_timestamp,
+    int64_t tombstones, int64_t max_timestamp,
+) noexcept nogil:
+    """The header of a batch written anew, whose records are there."""
+    cdef int64_t attributes = b.attributes[row] & (LOG_APPEND_TIME | TRANSACTIONAL)
+    if tombstones or b.attributes[row] & DELETE_HORIZON:
+        attributes |= DELETE_HORIZON
+    put64(to, <uint64_t>b.base_offset[row])
+    put32(to + 8, <uint32_t>(size - LOG_OVERHEAD))
+    put32(to + 12, <uint32_t>b.leader_epoch[row])
+    to[16] = 2
+    put16(to + 21, <uint32_t>attributes)
+    put32(to + 23, <uint32_t>(b.last_offset[row] - b.base_offset[row]))
+    put64(to + 27, <uint64_t>base_timestamp)
+    put64(to + 35, <uint64_t>max_timestamp)
+    put64(to + 43, <uint64_t>b.producer_id[row])
+    put16(to + 51, <uint32_t>b.producer_epoch[row])
+    put32(to + 53, <uint32_t>b.base_sequence[row])
+    put32(to + 57, <uint32_t>count)
+    put32(to + CRC_AT, kdump_crc32c(0, to + CRC_START, <size_t>(size - CRC_START)))
+
+
+cdef inline void put16(uint8_t *to, uint32_t value) noexcept nogil:
+    to[0] = <uint8_t>(value >> 8)
+    to[1] = <uint8_t>value
+
+
+cdef inline void put32(uint8_t *to, uint32_t value) noexcept nogil:
+    put16(to, value >> 16)
+    put16(to + 2, value)
+
+
+cdef inline void put64(uint8_t *to, uint64_t value) noexcept nogil:
+    put32(to, <uint32_t>(value >> 32))
+    put32(to + 4, <uint32_t>value)
 
 
 cdef int64_t kept_size(

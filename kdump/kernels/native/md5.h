@@ -70,35 +70,66 @@ static void kdump_md5(const uint8_t *p, size_t n, uint8_t sum[16]) {
     for (int i = 0; i < 4; i++) kdump_md5_store(sum + 4 * i, state[i]);
 }
 
-/* Eight short inputs, side by side in vectors where the compiler has these: a single sum is one long chain of steps that
- * wait for each other. */
-#define KDUMP_MD5_LANES 8
+/* Several short inputs, side by side in vectors where the compiler has these: a single sum is one long chain of steps
+ * that wait for each other. Compiled for each kind of vectors; kdump_md5_init() picks what the processor has. */
+#define KDUMP_MD5_LANES 16
 #define KDUMP_MD5_SHORT 55
 
 #if defined(__GNUC__)
 typedef uint32_t kdump_lanes __attribute__((vector_size(4 * KDUMP_MD5_LANES)));
 
-static void kdump_md5_short(const uint8_t *const *p, const size_t *n, uint8_t *const *sums) {
-    static const uint32_t start[4] = {KDUMP_MD5_START};
-    uint8_t tails[KDUMP_MD5_LANES][128];
-    kdump_lanes words[16], a, b, c, d;
+/* The only block of each input, word by word across the lanes. */
+static inline void kdump_md5_spread(
+    uint32_t words[16][KDUMP_MD5_LANES], const uint8_t *const *p, const size_t *n) {
+    memset(words, 0, 64 * KDUMP_MD5_LANES);
     for (int lane = 0; lane < KDUMP_MD5_LANES; lane++) {
-        kdump_md5_pad(tails[lane], p[lane], n[lane], n[lane]);
-        for (int i = 0; i < 16; i++) words[i][lane] = kdump_md5_load(tails[lane] + 4 * i);
-        a[lane] = start[0], b[lane] = start[1], c[lane] = start[2], d[lane] = start[3];
-    }
-    KDUMP_MD5_ROUNDS(kdump_lanes)
-    for (int lane = 0; lane < KDUMP_MD5_LANES; lane++) {
-        kdump_md5_store(sums[lane], a[lane] + start[0]);
-        kdump_md5_store(sums[lane] + 4, b[lane] + start[1]);
-        kdump_md5_store(sums[lane] + 8, c[lane] + start[2]);
-        kdump_md5_store(sums[lane] + 12, d[lane] + start[3]);
+        const size_t whole = n[lane] / 4, rest = n[lane] % 4;
+        uint32_t last = 0x80u << (8 * rest);
+        for (size_t i = 0; i < whole; i++) words[i][lane] = kdump_md5_load(p[lane] + 4 * i);
+        for (size_t i = 0; i < rest; i++) last |= (uint32_t)p[lane][4 * whole + i] << (8 * i);
+        words[whole][lane] = last;
+        words[14][lane] = (uint32_t)n[lane] << 3;
     }
 }
+
+#define KDUMP_MD5_SHORTS(name, attributes)                                                                         \
+    attributes static void name(const uint8_t *const *p, const size_t *n, uint8_t *const *sums) {                  \
+        static const uint32_t start[4] = {KDUMP_MD5_START};                                                        \
+        const kdump_lanes zero = {0};                                                                              \
+        uint32_t spread[16][KDUMP_MD5_LANES], out[4][KDUMP_MD5_LANES];                                             \
+        kdump_lanes words[16], a = zero + start[0], b = zero + start[1], c = zero + start[2], d = zero + start[3]; \
+        kdump_md5_spread(spread, p, n);                                                                            \
+        memcpy(words, spread, sizeof words);                                                                       \
+        KDUMP_MD5_ROUNDS(kdump_lanes)                                                                              \
+        a += start[0], b += start[1], c += start[2], d += start[3];                                                \
+        memcpy(out[0], &a, sizeof a), memcpy(out[1], &b, sizeof b);                                                \
+        memcpy(out[2], &c, sizeof c), memcpy(out[3], &d, sizeof d);                                                \
+        for (int lane = 0; lane < KDUMP_MD5_LANES; lane++)                                                         \
+            for (int i = 0; i < 4; i++) kdump_md5_store(sums[lane] + 4 * i, out[i][lane]);                         \
+    }
+
+KDUMP_MD5_SHORTS(kdump_md5_shorts, )
+#if defined(__x86_64__)
+KDUMP_MD5_SHORTS(kdump_md5_shorts_avx2, __attribute__((target("avx2"))))
+KDUMP_MD5_SHORTS(kdump_md5_shorts_avx512, __attribute__((target("avx512f"))))
+#endif
 #else
-static void kdump_md5_short(const uint8_t *const *p, const size_t *n, uint8_t *const *sums) {
+static void kdump_md5_shorts(const uint8_t *const *p, const size_t *n, uint8_t *const *sums) {
     for (int lane = 0; lane < KDUMP_MD5_LANES; lane++) kdump_md5(p[lane], n[lane], sums[lane]);
 }
 #endif
+
+/* The sums of KDUMP_MD5_LANES inputs of at most KDUMP_MD5_SHORT bytes. */
+static void (*kdump_md5_short)(const uint8_t *const *p, const size_t *n, uint8_t *const *sums) = kdump_md5_shorts;
+
+static void kdump_md5_init(void) {
+#if defined(__GNUC__) && defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f"))
+        kdump_md5_short = kdump_md5_shorts_avx512;
+    else if (__builtin_cpu_supports("avx2"))
+        kdump_md5_short = kdump_md5_shorts_avx2;
+#endif
+}
 
 #endif

@@ -24,13 +24,4 @@ static void *kdump_zeros(size_t n) {
     return calloc(n ? n : 1, 1);
 }
 
-/* Bytes that are going to be needed. */
-static inline void kdump_prefetch(const void *p) {
-#if defined(__GNUC__)
-    __builtin_prefetch(p);
-#else
-    (void)p;
-#endif
-}
-
 #endif

@@ -256,9 +256,12 @@ cdef class LogText:
     """A renderer for one log file; see portable.text.LogText."""
 
     cdef readonly object gaps
+    cdef readonly int64_t last_offset
     cdef bint deep, print_data, skip_metadata
     cdef object control
-    cdef int64_t last_offset
+    cdef bint hold
+    cdef bint has_first
+    cdef int64_t first
     cdef Out out
     cdef int64_t gap_numbers
     cdef Repeat last
@@ -268,17 +271,38 @@ cdef class LogText:
         self.out.length = self.out.capacity = 0
         self.last.length = 0
 
-    def __init__(self, bint deep, bint print_data, bint skip_metadata, control):
-        self.gaps = array.array("q")
+    def __init__(self, bint deep, bint print_data, bint skip_metadata, control, *, bint hold=False):
         self.deep = deep
         self.print_data = print_data
         self.skip_metadata = skip_metadata
         self.control = control
-        self.last_offset = -1
-        self.gap_numbers = 0
+        self.hold = hold
+        self.restart()
 
     def __dealloc__(self):
         free(self.out.p)
+
+    @property
+    def first_offset(self):
+        """The first record's offset, or None."""
+        return self.first if self.has_first else None
+
+    @property
+    def held(self):
+        """Bytes of text that are held."""
+        return self.out.length
+
+    def restart(self, int64_t last_offset=-1):
+        """Forget the text that is held, and all offsets but the last one."""
+        self.out.length = 0
+        self.gaps = array.array("q")
+        self.gap_numbers = 0
+        self.has_first = False
+        self.last_offset = last_offset
+
+    def flush(self, write):
+        """Write the text that is held."""
+        self.put_out(write)
 
     def render(self, block, int64_t first, int64_t stop, payloads, write):
         """Write the lines of the batches `first` to `stop` - 1; return the damage that ended them early, if any."""
@@ -302,13 +326,14 @@ cdef class LogText:
             except DamageError as damage:  # from `control`
                 return damage.fault
             finally:
-                self.flush(write)
+                if not self.hold:
+                    self.put_out(write)
         finally:
             free(sources)
             PyBuffer_Release(&buffer)
         return (fault.code, fault.a, fault.b) if fault.code else None
 
-    cdef int flush(self, object write) except -1:
+    cdef int put_out(self, object write) except -1:
         cdef Py_ssize_t length = <Py_ssize_t>self.out.length
         if length:
             self.out.length = 0  # even if `write` fails
@@ -317,9 +342,9 @@ cdef class LogText:
         return 0
 
     cdef inline int flush_full(self, object write) except -1 nogil:
-        if self.out.length >= FLUSH_SIZE:
+        if self.out.length >= FLUSH_SIZE and not self.hold:
             with gil:
-                self.flush(write)
+                self.put_out(write)
         return 0
 
     cdef int rows(
@@ -343,6 +368,9 @@ cdef class LogText:
         return 0
 
     cdef inline int follow(self, int64_t offset) except -1 nogil:
+        if not self.has_first:
+            self.first = offset
+            self.has_first = True
         if self.last_offset != -1 and self.last_offset != add64(offset, -1):
             with gil:
                 self.gaps.append(self.last_offset)
@@ -359,6 +387,7 @@ cdef class LogText:
         cdef bint small = s.confined and s.end <= SMALL_BATCH and b.attributes[row] & CONTROL == 0
         cdef size_t length = self.out.length
         cdef int64_t last_offset = self.last_offset, gap_numbers = self.gap_numbers
+        cdef bint has_first = self.has_first
         cdef int64_t at = s.start, index
         cdef Record r
         if check_batch(b, row, s, fault) if s.confined and not small else check_header(b, row, fault):
@@ -368,6 +397,7 @@ cdef class LogText:
                 if small:
                     self.out.length = length
                     self.last_offset = last_offset
+                    self.has_first = has_first
                     self.forget_gaps(gap_numbers)
                 return 0
             self.record_line(b, row, s, &r, fault)

@@ -1,23 +1,26 @@
 # Walk a buffer entry by entry, and find the next entry behind damage (portable.walk, portable.resync).
 
 
-def walk(block, int64_t position, int64_t end, int64_t file_end):
-    """Fill `block` with the entries from byte `position` on; return why it stopped."""
+def walk(block, int64_t position, int64_t end, int64_t file_end, int64_t row=0):
+    """Fill `block`, from `row` on, with the entries from byte `position` on; return why it stopped."""
     cdef Batches b
     cdef Py_buffer buffer
-    cdef int64_t length = 0, needed = 0, bad_size = 0
+    cdef int64_t length = row, needed = 0, bad_size = 0
     cdef int status
     if position < block.data_position:
         raise ValueError("the walk would start before the block's data")
     PyObject_GetBuffer(block.data, &buffer, PyBUF_SIMPLE)
     try:
         bind_batches(block, &b, &buffer)
+        if row < 0 or row >= b.capacity:
+            raise ValueError("the row is not inside the block")
         with nogil:
             status = walk_rows(&b, &position, end, file_end, &length, &needed, &bad_size)
     finally:
         PyBuffer_Release(&buffer)
     block.length = length
-    block.packed = packed_rows(&b, length)
+    block.packed = rows_with(&b, length, CODEC_MASK)
+    block.controls = rows_with(&b, length, CONTROL)
     block.next_position = position
     block.status = status
     if status == NEED_BYTES:
@@ -27,12 +30,12 @@ def walk(block, int64_t position, int64_t end, int64_t file_end):
     return status
 
 
-cdef int64_t packed_rows(const Batches *b, int64_t length) noexcept nogil:
-    """How many rows' attributes name a codec."""
-    cdef int64_t row, packed = 0
+cdef int64_t rows_with(const Batches *b, int64_t length, int64_t mask) noexcept nogil:
+    """How many rows' attributes have one of these bits."""
+    cdef int64_t row, count = 0
     for row in range(length):
-        packed += b.attributes[row] & CODEC_MASK != 0
-    return packed
+        count += b.attributes[row] & mask != 0
+    return count
 
 
 cdef int walk_rows(
@@ -104,6 +107,29 @@ cdef inline void put_row(const Batches *b, int64_t row, int64_t position, const 
     b.base_timestamp[row] = b.max_timestamp[row] = timestamp
     b.count[row] = -1 if p[17] & CODEC_MASK else 1
     b.valid[row] = <int64_t>kdump_crc32(0, p + 16, <size_t>(total - 16)) == b.crc[row]
+
+
+def hop(data, int64_t start, int64_t stop, int64_t end):
+    """Index in `data` behind the last of the ordinary entries from index `start` on that begin before `stop`."""
+    cdef Py_buffer buffer
+    cdef int64_t at = start, total
+    cdef const uint8_t *p
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    try:
+        if start < 0 or stop > buffer.len - FRAME_SIZE:
+            raise ValueError("the range is not inside the data")
+        with nogil:
+            while at < stop:
+                p = <const uint8_t *>buffer.buf + at
+                total = <int64_t>get32(p + 8) + LOG_OVERHEAD
+                if total < (HEADER_SIZE if <signed char>p[16] >= 2 else MIN_SIZE_FIELD + LOG_OVERHEAD):
+                    break
+                if at > end - total:
+                    break
+                at += total
+    finally:
+        PyBuffer_Release(&buffer)
+    return at
 
 
 def find_batch(data, int64_t start, int64_t stop, int64_t left, int64_t lowest, int64_t highest):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from kdump.formats.checksums import crc32, crc32c
 from kdump.kernels.portable.columns import RecordColumns, murmur2
-from kdump.kernels.portable.compaction import OffsetMap, encode_kept
+from kdump.kernels.portable.compaction import OffsetMap, encode_kept, rewrite
 from kdump.kernels.portable.encode import encode
 from kdump.kernels.portable.records import check, decode
 from kdump.kernels.portable.resync import find_batch
 from kdump.kernels.portable.survey import differences, survey
 from kdump.kernels.portable.text import LogText
-from kdump.kernels.portable.walk import walk
+from kdump.kernels.portable.walk import hop, walk
 
 __all__ = [
     "LogText",
@@ -24,7 +24,9 @@ __all__ = [
     "encode",
     "encode_kept",
     "find_batch",
+    "hop",
     "murmur2",
+    "rewrite",
     "survey",
     "walk",
 ]

@@ -5,13 +5,15 @@ The sources of records are as for `decode`: `payloads[row - first]`, or the bloc
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from hashlib import md5
 from struct import Struct
 
 from kdump.blocks import BatchBlock, RecordBlock
-from kdump.formats.batch import DELETE_HORIZON, HEADER_SIZE
-from kdump.formats.encode import NewRecord, encode_record
+from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, wrap64
+from kdump.formats.encode import MOST_BYTES, NewBatch, NewRecord, encode_record, frame_batch
+from kdump.kernels.batch_fates import COPIED, GONE, OTHER, REBUILT
 from kdump.kernels.fates import EXPIRED, KEPT, KEPT_TOMBSTONE, KEYLESS, SUPERSEDED
 from kdump.kernels.portable.records import Payloads, Source, headers, source_of
 
@@ -67,11 +69,13 @@ class KeyOffsets:
         latest_offset: int,
         now: int,
         keeps_legacy_tombstones: bool,
+        taken_row: int,
     ) -> bytearray:
         """What becomes of each decoded record: a number of kdump.kernels.fates.
 
         Records beyond `latest_offset` (absolute) stay whatever they are. A tombstone goes when `now` (ms) has reached
-        its batch's delete horizon; those of format v0 and v1 do unless `keeps_legacy_tombstones`.
+        its batch's delete horizon; those of format v0 and v1 do unless `keeps_legacy_tombstones`. The rows from
+        `taken_row` on were given to `take` before: kernels may remember what they found out then.
         """
         fates = bytearray(records.length)
         for at in range(records.length):
@@ -198,7 +202,7 @@ def encode_kept(
     data = bytearray(HEADER_SIZE)
     for at in kept:
         record = NewRecord(
-            records.offset[at],
+            base_offset + wrap64(records.offset[at] - base_offset),
             records.timestamp[at],
             _part(source, records.key_position[at], records.key_length[at]),
             _part(source, records.value_position[at], records.value_length[at]),
@@ -210,3 +214,98 @@ def encode_kept(
 
 def _part(source: Source, position: int, length: int) -> bytes | None:
     return bytes(source[position : position + length]) if length >= 0 else None
+
+
+Rewritten = tuple[bytearray, bytearray, "array[int]", "array[int]", "array[int]", int | None]
+"""What `rewrite` gives: data, kinds, ends, max_offset, max_timestamp, first_horizon."""
+
+
+def rewrite(
+    block: BatchBlock, records: RecordBlock, first: int, stop: int, fates: bytes | bytearray, horizon: int
+) -> Rewritten:
+    """What stays of rows `first` to `stop` - 1, `records` being theirs and `fates` what becomes of these.
+
+    All batches but those of format v0 and v1, control batches, and compressed ones of which only a part stays: they are
+    OTHER, and left to the caller. A batch of which all stays is copied, unless it has tombstones and no delete horizon;
+    otherwise it is encoded anew, with its own horizon or, where it has tombstones, with `horizon` (ms).
+
+    `data` are the bytes of all copied and rebuilt batches, `kinds` says for each row what became of it (a number of
+    kdump.kernels.batch_fates), `ends` up to where in `data` it and what is before it reaches. `max_offset` is its last
+    offset (absolute; of a rebuilt batch the last that stays) and `max_timestamp` its largest timestamp (ms), both -1
+    where nothing of it is in `data`. `first_horizon` is the earliest of those that have tombstones, None where none
+    has. Raises ValueError where the records are not those of the rows.
+    """
+    data, kinds = bytearray(), bytearray()
+    ends, offsets, times = array("q"), array("q"), array("q")
+    horizons = []
+    at = 0
+    for row in range(first, stop):
+        start = at
+        while at < records.length and records.row[at] == row:
+            at += 1
+        own = block.base_timestamp[row] if block.attributes[row] & DELETE_HORIZON else None
+        tombstones = fates.count(KEPT_TOMBSTONE, start, at)
+        kind = _kind(block, row, at - start, fates.count(KEPT, start, at) + tombstones, tombstones)
+        offset = timestamp = -1
+        if own is None and tombstones:
+            own = horizon
+        if kind == REBUILT:
+            batch, offset, timestamp = _rebuilt(block, records, row, start, at, fates, own)
+            kind = REBUILT if batch else OTHER
+            data += batch
+        elif kind == COPIED:
+            begin = block.position[row] - block.data_position
+            data += block.data[begin : begin + block.size[row]]
+            offset, timestamp = block.last_offset[row], block.max_timestamp[row]
+        if tombstones and own is not None and kind in (COPIED, REBUILT):
+            horizons.append(own)
+        kinds.append(kind)
+        ends.append(len(data))
+        offsets.append(offset)
+        times.append(timestamp)
+    if at < records.length:
+        raise ValueError("records are not inside their batches, or not in order")
+    return data, kinds, ends, offsets, times, min(horizons, default=None)
+
+
+def _kind(block: BatchBlock, row: int, count: int, kept: int, tombstones: int) -> int:
+    """What becomes of a row with `count` records, of which so many are kept, among them so many tombstones."""
+    attributes = block.attributes[row]
+    if block.magic[row] < 2 or attributes & CONTROL or block.size[row] < HEADER_SIZE:
+        return OTHER
+    if not kept:
+        return GONE
+    if kept == count and (not tombstones or attributes & DELETE_HORIZON):
+        return COPIED
+    return OTHER if attributes & CODEC_MASK else REBUILT
+
+
+def _rebuilt(
+    block: BatchBlock,
+    records: RecordBlock,
+    row: int,
+    start: int,
+    stop: int,
+    fates: bytes | bytearray,
+    horizon: int | None,
+) -> tuple[bytearray, int, int]:
+    """An uncompressed batch encoded anew, the last offset that stays, its largest timestamp; nothing if too large."""
+    data, base, largest = encode_kept(block, records, start, stop, fates, None, block.base_offset[row], horizon)
+    if len(data) > MOST_BYTES:
+        return bytearray(), -1, -1
+    attributes = block.attributes[row] & (LOG_APPEND_TIME | TRANSACTIONAL) | (0 if horizon is None else DELETE_HORIZON)
+    if attributes & LOG_APPEND_TIME:
+        largest = block.max_timestamp[row]
+    kept = [at for at in range(start, stop) if fates[at] & 1]
+    header = NewBatch(
+        attributes,
+        block.producer_id[row],
+        block.producer_epoch[row],
+        block.base_sequence[row],
+        block.leader_epoch[row],
+        block.base_offset[row],
+        block.base_offset[row] + wrap64(block.last_offset[row] - block.base_offset[row]),
+        base,
+        largest,
+    )
+    return frame_batch(data, header, len(kept)), records.offset[kept[-1]], largest

@@ -61,7 +61,10 @@ class LogText:
     control        gives the text of a KRaft control record (type, value), such as `SnapshotFooter {"version":0}`
     contents       gives the texts of (offset, key, value); None: as UTF-8
 
-    `gaps` collects pairs of consecutive records' offsets that do not follow each other.
+    hold           hold all text back until `flush`
+
+    `gaps` collects pairs of consecutive records' offsets that do not follow each other; `first_offset` (None before
+    there is one) and `last_offset` (-1) are those of the records since the last `restart`.
     """
 
     def __init__(
@@ -71,15 +74,28 @@ class LogText:
         skip_metadata: bool,
         control: ControlText,
         contents: Contents | None = None,
+        *,
+        hold: bool = False,
     ) -> None:
-        self.gaps = array("q")
         self._deep = deep
         self._print_data = print_data
         self._skip_metadata = skip_metadata
         self._control = control
         self._contents = contents or string_contents
-        self._last_offset = -1
+        self._hold = hold
+        self.restart()
+
+    @property
+    def held(self) -> int:
+        """Bytes of text that are held."""
+        return len(self._out)
+
+    def restart(self, last_offset: int = -1) -> None:
+        """Forget the text that is held, and all offsets; the next record is to follow `last_offset` (-1: none)."""
         self._out = bytearray()
+        self.gaps = array("q")
+        self.first_offset: int | None = None
+        self.last_offset = last_offset
 
     def render(
         self, block: BatchBlock, first: int, stop: int, payloads: Sequence[bytes | None], write: Write
@@ -95,18 +111,24 @@ class LogText:
                 self._batch_line(block, row)
                 if self._deep:
                     self._records(block, row, payloads[row - first], write)
-                self._flush(write, FLUSH_SIZE)
+                self._flush_full(write)
         except DamageError as damage:
             return damage.fault
         finally:
-            self._flush(write, 1)
+            if not self._hold:
+                self.flush(write)
         return None
 
-    def _flush(self, write: Write, least: int) -> None:
-        if len(self._out) >= least:
+    def flush(self, write: Write) -> None:
+        """Write the text that is held."""
+        if self._out:
             out, self._out = self._out, bytearray()
             with memoryview(out) as view:
                 write(view)
+
+    def _flush_full(self, write: Write) -> None:
+        if len(self._out) >= FLUSH_SIZE and not self._hold:
+            self.flush(write)
 
     def _batch_line(self, block: BatchBlock, row: int) -> None:
         magic = block.magic[row]
@@ -133,16 +155,18 @@ class LogText:
         if block.magic[row] >= 2:
             for record in batch_records(block, row, payload):
                 self._record_line(block, row, source, record)
-                self._flush(write, FLUSH_SIZE)
+                self._flush_full(write)
         else:
             for message in messages(block, row, payload):
                 self._message_line(block, row, source, message)
-                self._flush(write, FLUSH_SIZE)
+                self._flush_full(write)
 
     def _follow(self, offset: int) -> None:
-        if self._last_offset not in (-1, wrap64(offset - 1)):
-            self.gaps.extend((self._last_offset, offset))
-        self._last_offset = offset
+        if self.last_offset not in (-1, wrap64(offset - 1)):
+            self.gaps.extend((self.last_offset, offset))
+        if self.first_offset is None:
+            self.first_offset = offset
+        self.last_offset = offset
 
     def _record_line(self, block: BatchBlock, row: int, source: Source, record: Record) -> None:
         self._follow(record.offset)

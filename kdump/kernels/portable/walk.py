@@ -5,6 +5,7 @@ from __future__ import annotations
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import (
     CODEC_MASK,
+    CONTROL,
     CRC_START,
     FRAME,
     FRAME_SIZE,
@@ -20,14 +21,18 @@ from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEA
 from kdump.formats.message_set import CRC, TIMESTAMP
 
 
-def walk(block: BatchBlock, position: int, end: int, file_end: int) -> int:
+def walk(block: BatchBlock, position: int, end: int, file_end: int, row: int = 0) -> int:
     """Fill `block` with the entries from byte `position` of the file on; return why it stopped (also in `status`).
+
+    The rows before `row` stay as they are.
 
     The bytes come from `block.data[:block.available]`, which starts at file position `block.data_position`. `end` is
     where the log ends for this walk, `file_end` where the file does (a header may be read up to there). The rules for
     the end of a log are those of Kafka's file iterator.
     """
-    block.length = 0
+    if not 0 <= row < block.capacity:
+        raise ValueError("the row is not inside the block")
+    block.length = row
     while True:
         status = _next(block, position, end, file_end)
         if status:
@@ -38,9 +43,28 @@ def walk(block: BatchBlock, position: int, end: int, file_end: int) -> int:
             status = BLOCK_FULL
             break
     block.packed = sum(1 for attributes in block.attributes[: block.length] if attributes & CODEC_MASK)
+    block.controls = sum(1 for attributes in block.attributes[: block.length] if attributes & CONTROL)
     block.next_position = position
     block.status = status
     return status
+
+
+def hop(data: bytes | bytearray, start: int, stop: int, end: int) -> int:
+    """Index in `data` behind the last of the ordinary entries from index `start` on that begin before `stop`.
+
+    These follow one another and end by index `end`, which may lie behind the data; CRCs are not looked at. Not ordinary
+    is an entry with a size field too small for its magic's header. `data` must go on for a frame behind `stop`.
+    """
+    if start < 0 or stop > len(data) - FRAME_SIZE:
+        raise ValueError("the range is not inside the data")
+    at = start
+    while at < stop:
+        _, size, _, magic = FRAME.unpack_from(data, at)
+        total = size + LOG_OVERHEAD
+        if total < (HEADER_SIZE if magic >= 2 else MIN_SIZE_FIELD + LOG_OVERHEAD) or at > end - total:
+            break
+        at += total
+    return at
 
 
 def _next(block: BatchBlock, position: int, end: int, file_end: int) -> int:

@@ -1,0 +1,78 @@
+"""Which settings topics have: the option `--config [TOPIC=]FILE`, and the cluster's metadata log in a log directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from kdump.errors import CheckpointError, KdumpError
+from kdump.formats import names
+from kdump.formats.java_properties import parse_properties
+from kdump.inventory import owner_of
+from kdump.recovery.config import ConfigError
+from kdump.retention.settings import PropertyFile, Settings
+from kdump.storage.files import read_small
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.partition_log import PartitionLog
+from kdump.topics.metadata_log import state_of_directory
+from kdump.topics.reading import Trouble, unreadable
+
+from .output import safe, safe_path
+from .topic_options import note
+
+config_option = click.option(
+    "--config",
+    "config_files",
+    multiple=True,
+    metavar="[TOPIC=]FILE",
+    help="A server.properties or a topic's properties; with TOPIC (a name or pattern) for those topics alone. May be"
+    " repeated.",
+)
+
+
+def property_file(text: str, check: Callable[[Mapping[str, str]], Any]) -> PropertyFile:
+    """The properties that a `[TOPIC=]FILE` names, in which `check` finds nothing wrong. Raises click.BadParameter."""
+    topics, equals, path = text.partition("=")
+    if not equals or os.sep in topics:
+        topics, path = "", text
+    try:
+        properties = parse_properties(read_small(path), path)
+        check(properties)
+    except OSError as error:
+        raise click.BadParameter(f"{safe_path(path)}: {error.strerror}", param_hint="--config") from None
+    except (ConfigError, CheckpointError) as error:
+        raise click.BadParameter(f"{safe_path(path)}: {safe(str(error))}", param_hint="--config") from None
+    return PropertyFile(path, topics or None, properties)
+
+
+def settings_in(
+    directory: LogDirectory, files: tuple[PropertyFile, ...], given: Mapping[str, str] | None = None
+) -> Settings:
+    """The settings of the topics in a log directory, by its metadata log, `files` and what is `given` outright.
+
+    Raises OSError.
+    """
+    owner = owner_of(directory)
+    return Settings(_cluster(directory), owner[1] if owner else None, files, given or {})
+
+
+def _cluster(directory: LogDirectory) -> Mapping[tuple[int, str], Mapping[str, str]]:
+    """The configurations in the cluster's metadata log, where it is in the same log directory and can be trusted."""
+    if names.CLUSTER_METADATA_DIR not in directory.directories:
+        return {}
+    path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
+    troubles: list[Trouble] = []
+    try:
+        state = state_of_directory(PartitionLog(path), troubles.append)
+    except OSError as error:
+        troubles.append(unreadable(path, error))
+    except KdumpError as error:
+        troubles.append(Trouble(path, None, str(error)))
+    if not troubles:
+        return state.image.configs
+    more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+    note(f"{safe_path(path)}: settings of topics in it do not count: {safe(troubles[0].text)}{more}")
+    return {}

@@ -1,0 +1,40 @@
+"""What a kernel makes of many batches at once, ready to be written in pieces."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from typing import NamedTuple
+
+from kdump.blocks import BatchBlock
+from kdump.clean.new_segment import NO_TIMESTAMP, Written
+
+
+class Rewritten(NamedTuple):
+    """The batches of the rows from `first` on that are copied or rebuilt, as kdump.kernels.rewrite gives them."""
+
+    data: bytearray
+    kinds: bytearray
+    ends: array[int]
+    max_offset: array[int]
+    max_timestamp: array[int]
+    first_horizon: int | None
+    first: int
+
+    def start(self, row: int) -> int:
+        """Where in the data a row begins; those of which nothing stays are where the next one begins."""
+        return self.ends[row - self.first - 1] if row > self.first else 0
+
+    def row_beyond(self, size: int, row: int, stop: int) -> int:
+        """The row after the first one, from `row` on, that reaches beyond `size` bytes of data; at most `stop`."""
+        beyond = bisect_right(self.ends, size, row - self.first, stop - self.first)
+        return min(self.first + beyond + 1, stop)
+
+    def between(self, block: BatchBlock, row: int, stop: int) -> tuple[memoryview, Written]:
+        """The bytes of the rows from `row` up to `stop`, and what is to be said of them."""
+        start, end = self.start(row), self.start(stop)
+        timestamps = self.max_timestamp[row - self.first : stop - self.first]
+        largest = max(timestamps, default=NO_TIMESTAMP)
+        offset = block.last_offset[row + timestamps.index(largest)]
+        last = max(self.max_offset[row - self.first : stop - self.first])
+        return memoryview(self.data)[start:end], Written(end - start, last, largest, offset)
