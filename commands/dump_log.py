@@ -53,7 +53,7 @@ def _dump(options: Options) -> int:
     from .dump_log_java import JavaError, java_error
 
     out = sys.stdout.buffer
-    dump = Dump(options, out.write)
+    dump = Dump(options, out)
     try:
         for path in options.files:
             dump.file(path)

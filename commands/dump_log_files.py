@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import sys
+from io import DEFAULT_BUFFER_SIZE
+from typing import TYPE_CHECKING, BinaryIO
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
@@ -25,20 +26,28 @@ from .dump_log_java import (
     slice_end,
 )
 from .dump_log_report import Report
+from .whole_lines import write_lines
 
 if TYPE_CHECKING:
     from .dump_log_options import Options
 
-Write = Callable[[bytes | memoryview], object]
+PROCESSES_FROM = 16 << 20
+"""Bytes from which on several processes print the records of a log; for batches alone they gain too little."""
+MOST_PROCESSES = 4
+
+
+def processors() -> int:
+    """How many processors there are for processes of this one; 1 where it is not to have any."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
 
 
 class Dump:
     """One run of the tool: prints file by file and remembers what is reported at the end."""
 
-    def __init__(self, options: Options, write: Write) -> None:
+    def __init__(self, options: Options, out: BinaryIO) -> None:
         self.options = options
         self.report = Report()
-        self._write = write
+        self._out = out
         self._contents = contents_printer(options)
 
     def file(self, path: str) -> None:
@@ -65,6 +74,12 @@ class Dump:
         """Print one line."""
         self._write(os.fsencode(text) + b"\n")
 
+    def _write(self, text: bytes | memoryview) -> None:
+        if len(text) < DEFAULT_BUFFER_SIZE:
+            self._out.write(text)
+        else:
+            write_lines(self._out, text)
+
     def _log(self, path: str) -> None:
         name = os.path.basename(path)
         if name.endswith(".log"):
@@ -86,8 +101,9 @@ class Dump:
     def _batches(self, log: LogFile, stop: int) -> int:
         """Print the batches before byte `stop`; the position at which they end."""
         text = self._renderer()
+        start = self._regions(log, stop, text) if self.options.deep and stop >= PROCESSES_FROM else 0
         try:
-            for block in log.blocks(0, stop, whole=self.options.deep):
+            for block in log.blocks(start, stop, whole=self.options.deep):
                 self._block(text, block)
         finally:
             self.report.gaps(log.path, text.gaps)
@@ -97,11 +113,26 @@ class Dump:
             raise CorruptRecordError("Unexpected EOF while attempting to read the next batch")
         return block.next_position
 
-    def _renderer(self) -> kernels.LogText:
+    def _regions(self, log: LogFile, stop: int, text: kernels.LogText) -> int:
+        """Let several processes print what they can before byte `stop`; where `text` is to go on after them."""
+        count = min(MOST_PROCESSES, processors())
+        if count == 1 or self._contents or kernels.active != "native":
+            return 0
+        from .dump_log_regions import print_regions
+
+        self._out.flush()
+        renderers = [self._renderer(hold=True) for _ in range(count)]
+        position, last_offset, gaps = print_regions(log, stop, renderers, self._out.fileno())
+        for piece in gaps:
+            self.report.gaps(log.path, memoryview(piece).cast("q"))
+        text.restart(last_offset)
+        return position
+
+    def _renderer(self, *, hold: bool = False) -> kernels.LogText:
         options = self.options
         printing = (options.deep, options.print_data, options.skip_record_metadata, control_text)
         if not self._contents:
-            return kernels.LogText(*printing)
+            return kernels.LogText(*printing, hold=hold)
         from kdump.kernels.portable.text import LogText
 
         return LogText(*printing, contents=self._contents)

@@ -29,6 +29,7 @@ from kdump.segment_inventory import SegmentInfo, segment_info
 from kdump.storage.log_directory import LogDirectory
 from kdump.storage.partition_log import PartitionLog
 from kdump.storage.segment import Segment
+from kdump.topics.clusters import Clusters
 
 from . import exit_codes
 from .output import Output, complain, escape_json, safe, safe_path, wants_color
@@ -133,7 +134,7 @@ class _Run:
         self._printer = printer
         self._options = options
         self._progress = Progress()
-        self._clusters = _Clusters(paths if options.metadata else [])
+        self._clusters = Clusters(paths) if options.metadata else None
         self._listed: list[tuple[Owner, PartitionInfo]] = []
         self._matched = not options.topics
 
@@ -158,7 +159,7 @@ class _Run:
 
     def _log_directory(self, directory: LogDirectory) -> None:
         checkpoints = DirectoryCheckpoints(directory)
-        placing, trouble = self._clusters.of(directory)
+        placing, trouble = self._placing(directory)
         info = log_directory_info(directory, checkpoints)
         if trouble:
             info = replace(info, problems=(*info.problems, trouble))
@@ -203,7 +204,17 @@ class _Run:
             directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
         except OSError:
             return Checkpoints(), None, None
-        return DirectoryCheckpoints(directory).of(log), owner_of(directory), self._clusters.of(directory)[0]
+        return DirectoryCheckpoints(directory).of(log), owner_of(directory), self._placing(directory)[0]
+
+    def _placing(self, directory: LogDirectory) -> tuple[Placing | None, str | None]:
+        """What tells of a log directory's partitions, and why the cluster's metadata in it is of no use."""
+        if self._clusters is None:
+            return None, None
+        placing, troubles = self._clusters.of(directory)
+        if not troubles:
+            return placing, None
+        more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+        return None, f"{names.CLUSTER_METADATA_DIR} says nothing of the partitions: {troubles[0].text}{more}"
 
     def _file(self, file: KafkaFile) -> None:
         self._matched = True
@@ -227,54 +238,6 @@ class _Run:
         self._out.flush()
         complain(text)
         self.code = exit_codes.INCOMPLETE
-
-
-class _Clusters:
-    """The metadata of clusters that lies in the log directories listed, read when it is first of use."""
-
-    def __init__(self, paths: Iterable[str]) -> None:
-        """`paths` are those of the command line; without any no metadata is looked for."""
-        self._paths = list(paths)
-        self._by_path: dict[str, tuple[Placing | None, str | None]] = {}
-
-    def of(self, directory: LogDirectory) -> tuple[Placing | None, str | None]:
-        """What tells of a log directory's partitions, and why the metadata in it is of no use.
-
-        That in the directory itself comes first, then that in another one of the same broker.
-        """
-        if not self._paths:
-            return None, None
-        if names.CLUSTER_METADATA_DIR in directory.directories:
-            return self._read(directory)
-        owner = owner_of(directory)
-        for other in self._others() if owner else ():
-            if owner_of(other) == owner:
-                return self._read(other)[0], None
-        return None, None
-
-    def _others(self) -> Iterator[LogDirectory]:
-        for path in self._paths:
-            try:
-                found = LogDirectory(path)
-            except OSError:
-                continue
-            if names.CLUSTER_METADATA_DIR in found.directories:
-                yield found
-
-    def _read(self, directory: LogDirectory) -> tuple[Placing | None, str | None]:
-        path = os.path.realpath(directory.path)
-        if path not in self._by_path:
-            from kdump.topics.placement import cluster_beside
-            from kdump.topics.reading import Trouble
-
-            troubles: list[Trouble] = []
-            cluster = cluster_beside(directory, troubles.append)
-            trouble = None
-            if troubles:
-                more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
-                trouble = f"{names.CLUSTER_METADATA_DIR} says nothing of the partitions: {troubles[0].text}{more}"
-            self._by_path[path] = (cluster.placement if cluster else None), trouble
-        return self._by_path[path]
 
 
 class Progress:

@@ -16,6 +16,7 @@ from typing import Self
 import click
 
 from . import exit_codes
+from .whole_lines import write_lines
 
 PIECE = 1 << 18
 TERMINAL_PIECE = 1 << 12
@@ -93,7 +94,7 @@ class Output:
             return
         data = (self._finish(text) if self._finish else text).encode(self._encoding, "backslashreplace")
         with output_errors():
-            self._stream.write(data)
+            write_lines(self._stream, data)
 
 
 def complain(text: str) -> None:

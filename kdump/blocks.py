@@ -63,8 +63,9 @@ class BatchBlock:
     producer_id, producer_epoch, base_sequence, leader_epoch   -1 where absent, always so in v0/v1
     count           records as declared; 1 for an uncompressed v0/v1 message, -1 for a wrapper
 
-    `packed` counts the rows whose attributes name a codec. `data[0:available]` holds the bytes of the file from
-    `data_position` on; a row may lie only partly inside it (then `holds` is false).
+    `packed` counts the rows whose attributes name a codec, `controls` those that have the bit of a control batch.
+    `data[0:available]` holds the bytes of the file from `data_position` on; a row may lie only partly inside it, or not
+    at all (then `holds` is false).
     `status`, `next_position`, `needed` and `bad_size` say how the walk that filled the block ended (formats.faults).
     """
 
@@ -73,6 +74,7 @@ class BatchBlock:
         "available",
         "bad_size",
         "capacity",
+        "controls",
         "data",
         "data_position",
         "length",
@@ -103,7 +105,7 @@ class BatchBlock:
         for name in BATCH_COLUMNS:
             setattr(self, name, array("q", bytes(8 * capacity)))
         self.length = 0
-        self.packed = 0
+        self.packed = self.controls = 0
         self.data: bytearray | bytes = b""
         self.data_position = 0
         self.available = 0

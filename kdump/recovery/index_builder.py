@@ -61,6 +61,11 @@ class OffsetIndexBuilder:
         self.offsets.append(offset)
         self.positions.append(position)
 
+    def extend(self, offsets: array[int], positions: array[int]) -> None:
+        """Add entries that are known to be right."""
+        self.offsets.extend(offsets)
+        self.positions.extend(positions)
+
     def cut(self, entries: int) -> None:
         """Go back to the first `entries` entries."""
         del self.offsets[entries:], self.positions[entries:]

@@ -7,11 +7,13 @@ offset of the first batch that has it, if it is larger than that of the entry be
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import accumulate, islice
-from operator import lt
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
+from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.recovery.errors import LoadError
 from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
@@ -92,11 +94,13 @@ class IndexRebuild:
             self.max_timestamp = latest
             self.offset_of_max = block.last_offset[block.max_timestamp.index(latest, first, stop)]
 
-    def _points(self, block: BatchBlock, stop: int) -> list[int]:
+    def _points(self, block: BatchBlock, stop: int) -> Sequence[int]:
         """The rows that get an entry in the offset index."""
         positions, interval = block.position, self.interval
         points = []
         row = bisect_right(positions, self._last_entry_at + interval, 0, stop)
+        if row + 1 < stop and kernels.differences(positions[row : stop - 1], positions[row + 1 : stop])[0] > interval:
+            return range(row, stop)  # as where batches are as large as producers make them
         while row < stop:
             points.append(row)
             row = bisect_right(positions, positions[row] + interval, row + 1, stop)
@@ -107,29 +111,44 @@ class IndexRebuild:
         last_offsets = block.last_offset[:stop]
         if not last_offsets or last_offsets[0] <= self._highest_offset:
             return False
-        if not all(map(lt, last_offsets, islice(last_offsets, 1, None))):
+        _, _, falls, _, repeats = kernels.survey(last_offsets)
+        if falls or repeats:
             return False
         self._highest_offset = last_offsets[-1]
         return True
 
-    def _add_at_once(self, block: BatchBlock, stop: int, points: list[int]) -> None:
+    def _add_at_once(self, block: BatchBlock, stop: int, points: Sequence[int]) -> None:
         """Add the entries of rows in which nothing can be wrong."""
-        largest = list(accumulate(block.max_timestamp[:stop], max, initial=self.max_timestamp))
-        start = 0
-        for row in points:
-            self.offsets.put(block.last_offset[row], block.position[row])
-            latest = largest[row + 1]
-            if latest > self.times.last_timestamp:
-                if latest > self.max_timestamp:
-                    self.max_timestamp = latest
-                    self.offset_of_max = block.last_offset[block.max_timestamp.index(latest, start, row + 1)]
-                self.times.put(latest, self.offset_of_max)
-            start = row + 1
+        last_offsets, positions = block.last_offset, block.position
+        if isinstance(points, range):
+            self.offsets.extend(last_offsets[points.start : stop], positions[points.start : stop])
+        else:
+            self.offsets.extend(
+                array("q", [last_offsets[row] for row in points]), array("q", [positions[row] for row in points])
+            )
         if points:
-            self._last_entry_at = block.position[points[-1]]
-        self.note_max_timestamp(block, start, stop)
+            self._last_entry_at = positions[points[-1]]
+        self._add_times(block, stop, points)
 
-    def _add_row_by_row(self, block: BatchBlock, stop: int, points: list[int]) -> tuple[int, LoadError | None]:
+    def _add_times(self, block: BatchBlock, stop: int, points: Sequence[int]) -> None:
+        """Add the time index entries that are due at these rows: where a timestamp is larger than all before."""
+        largest = block.max_timestamp[:stop]  # up to each row
+        if kernels.survey(largest)[2]:
+            largest = array("q", accumulate(largest, max))
+        at = 0
+        while at < len(points):
+            row = points[at]
+            if largest[row] > self.max_timestamp:
+                self.max_timestamp = largest[row]
+                self.offset_of_max = block.last_offset[bisect_left(largest, self.max_timestamp)]
+            if self.max_timestamp > self.times.last_timestamp:
+                self.times.put(self.max_timestamp, self.offset_of_max)
+            at = bisect_left(points, bisect_right(largest, self.max_timestamp, row), at + 1)
+        if largest[-1] > self.max_timestamp:
+            self.max_timestamp = largest[-1]
+            self.offset_of_max = block.last_offset[bisect_left(largest, self.max_timestamp)]
+
+    def _add_row_by_row(self, block: BatchBlock, stop: int, points: Sequence[int]) -> tuple[int, LoadError | None]:
         start = 0
         for row in points:
             self.note_max_timestamp(block, start, row + 1)

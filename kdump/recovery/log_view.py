@@ -59,10 +59,13 @@ class LogView:
             self._files[part.name] = LogFile(directory.full(part.name))
         return self._files[part.name], part.start
 
-    def blocks(self, position: int = 0, stop: int | None = None) -> Iterator[BatchBlock]:
-        """The entries from byte `position` up to byte `stop`; a block need not hold all of its batches' bytes."""
+    def blocks(self, position: int = 0, stop: int | None = None, *, gathers: bool = False) -> Iterator[BatchBlock]:
+        """The entries from byte `position` up to byte `stop`; a block need not hold all of its batches' bytes.
+
+        `gathers` as for LogFile.blocks.
+        """
         for file, start, end, shift in self.stretches(position, stop):
-            for block in file.blocks(start, end, whole=False):
+            for block in file.blocks(start, end, whole=False, gathers=gathers):
                 _move(block, shift)
                 yield block
                 _move(block, -shift)  # the walk goes on in the real file

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
 
+from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import CONTROL, TRANSACTIONAL, wrap64
 from kdump.formats.sequences import last_sequence
@@ -32,7 +33,7 @@ class ProducerBatches:
 
     def apply(self, block: BatchBlock, first: int, stop: int) -> None:
         """Take the rows from `first` up to `stop`. Raises LoadError; InvalidMarkerError once the rows before are in."""
-        if first == stop or max(block.producer_id[first:stop]) < 0:
+        if first == stop or kernels.survey(block.producer_id[first:stop])[1] < 0:
             return
         row = first
         for kind, run in groupby([attributes & _KIND for attributes in block.attributes[first:stop]]):

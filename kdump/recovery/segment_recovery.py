@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.formats import names
 from kdump.formats.batch import wrap64
@@ -99,7 +100,7 @@ class SegmentRecovery:
     def _walk(self, log: LogView) -> None:
         batches = RecoveredBatches(self.states, log, self.partition, self._abort)
         self.indexes.begin()
-        for block in log.blocks():
+        for block in log.blocks(gathers=True):
             stop = _first_invalid(block)
             self._take(log, block, stop, batches)
             if stop < block.length or self._marker_error:
@@ -138,7 +139,10 @@ class SegmentRecovery:
         """The first row whose last offset is too far from the base offset; `stop` without any."""
         base = self.segment.base_offset
         last_offsets = block.last_offset[:stop]
-        if not last_offsets or (min(last_offsets) >= base and max(last_offsets) - base <= MAX_RELATIVE_OFFSET):
+        if not last_offsets:
+            return stop
+        lowest, largest, *_ = kernels.survey(last_offsets)
+        if lowest >= base and largest - base <= MAX_RELATIVE_OFFSET:
             return stop
         return next((row for row, offset in enumerate(last_offsets) if not fits(offset, base)), stop)
 
@@ -152,7 +156,7 @@ class SegmentRecovery:
     def _assign_epochs(self, log: LogView, block: BatchBlock, stop: int) -> None:
         epochs = self.epochs
         leader_epochs = block.leader_epoch[:stop]
-        if epochs is None or not leader_epochs or max(leader_epochs) <= epochs.latest_epoch:
+        if epochs is None or not leader_epochs or kernels.survey(leader_epochs)[1] <= epochs.latest_epoch:
             return
         for row, epoch in enumerate(leader_epochs):
             if epoch > epochs.latest_epoch:

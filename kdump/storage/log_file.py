@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import (
     CODEC_MASK,
+    CONTROL,
     CRC_START,
     FRAME,
     FRAME_SIZE,
@@ -23,12 +24,9 @@ from kdump.formats.batch import (
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER, UNDERSIZED
 from kdump.storage.files import ReadOnlyFile
 
-if TYPE_CHECKING:
-    from kdump.storage.read_ahead import ReadAhead
-
 BUFFER_SIZE = 1 << 20
-READ_AHEAD_FROM = 8 << 20
-"""Bytes from which on the next buffer is read while the one before is in use; for headers alone it does not pay."""
+GATHERED_BYTES = 32 << 20
+"""Bytes from which on a block of gathered entries is given, full or not."""
 
 
 class Entry(NamedTuple):
@@ -46,43 +44,51 @@ class Entry(NamedTuple):
 class LogFile(ReadOnlyFile):
     """An open log file."""
 
-    def blocks(self, start: int = 0, stop: int | None = None, *, whole: bool = True) -> Iterator[BatchBlock]:
+    def blocks(
+        self,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        whole: bool = True,
+        gathers: bool = False,
+        block: BatchBlock | None = None,
+    ) -> Iterator[BatchBlock]:
         """The entries from byte `start` (an entry's first) up to byte `stop`, as blocks; always at least one.
 
         The last block's `status` (formats.faults) and `next_position` tell how and where the walk ended. Unless
-        `whole`, a batch larger than the buffer is only summed, not kept: the block then does not hold it. A file that
-        shrinks meanwhile ends where it now does. The same block is given each time of one walk.
+        `whole`, a batch larger than the buffer is only summed, not kept: the block then does not hold it. One that
+        `gathers` entries of several buffers holds the last of these buffers, and with it its control batches. A file
+        that shrinks meanwhile ends where it now does. The same block is given each time of one walk: `block`, of which
+        nothing else is needed any more, or a new one.
         """
         end = file_end = self.size
         if stop is not None:
             end = min(end, stop)
-        block = BatchBlock()
-        position = start
-        ahead = self._read_ahead(start, end) if whole else None
-        try:
-            while True:
-                status = kernels.walk(block, position, end, file_end)
-                if status == NEED_BYTES and block.length == 0:
-                    if not whole and block.needed > BUFFER_SIZE:
-                        summed = self._sum(block, position)
-                        if summed < position + block.needed:
-                            end = file_end = summed
-                            continue
-                    else:
-                        size = min(BUFFER_SIZE, end + HEADER_SIZE - position)
-                        self._advance(block, position, max(size, block.needed), ahead)
-                        filled = block.data_position + block.available
-                        if filled < min(position + block.needed, file_end):
-                            file_end = filled
-                            end = min(end, file_end)
+        if block is None:
+            block = BatchBlock()
+        block.data_position = block.available = 0
+        position, row = start, 0
+        while True:
+            status = kernels.walk(block, position, end, file_end, row)
+            if status == NEED_BYTES and (block.length == 0 or (gathers and _has_room(block))):
+                position, row = block.next_position, block.length
+                if not whole and block.needed > BUFFER_SIZE:
+                    summed = self._sum(block, position)
+                    if summed < position + block.needed:
+                        end = file_end = summed
                         continue
-                yield block
-                position = block.next_position
-                if status not in (BLOCK_FULL, NEED_BYTES):
-                    return
-        finally:
-            if ahead:
-                ahead.close()
+                else:
+                    size = min(BUFFER_SIZE, end + HEADER_SIZE - position)
+                    self._fill(block, position, max(size, block.needed))
+                    filled = block.data_position + block.available
+                    if filled < min(position + block.needed, file_end):
+                        file_end = filled
+                        end = min(end, file_end)
+                    continue
+            yield block
+            position, row = block.next_position, 0
+            if status not in (BLOCK_FULL, NEED_BYTES):
+                return
 
     def entry_at(self, position: int, stop: int) -> Entry:
         """The frame of the entry at byte `position`, of a log that ends at byte `stop`; its CRC is not looked at."""
@@ -110,24 +116,6 @@ class LogFile(ReadOnlyFile):
         block.available = len(block.data)
         kernels.walk(block, position, position + size, self.size)
         return block
-
-    def _read_ahead(self, start: int, end: int) -> ReadAhead | None:
-        """Somebody who reads ahead for a walk from byte `start` to byte `end`, where that is worth it."""
-        if end - start < READ_AHEAD_FROM:
-            return None
-        from kdump.storage import read_ahead
-
-        return read_ahead.ReadAhead(self, min(end + HEADER_SIZE, self.size), BUFFER_SIZE) if read_ahead.pays() else None
-
-    def _advance(self, block: BatchBlock, position: int, size: int, ahead: ReadAhead | None) -> None:
-        """Have at least `size` bytes from `position` on in the block's data, or as many as there are."""
-        taken = ahead.take(block.data, block.data_position, position) if ahead and size <= BUFFER_SIZE else None
-        if taken:
-            block.data, block.data_position, block.available = taken
-            return
-        self._fill(block, position, size)
-        if ahead:
-            ahead.start(position + block.available)
 
     def _fill(self, block: BatchBlock, position: int, size: int) -> None:
         """Put the bytes from `position` on into the block's data."""
@@ -162,5 +150,13 @@ class LogFile(ReadOnlyFile):
         block.valid[0] = value == block.crc[0]
         block.length = 1
         block.packed = int(block.attributes[0] & CODEC_MASK != 0)
+        block.controls = int(block.attributes[0] & CONTROL != 0)
         block.next_position = end
         return end
+
+
+def _has_room(block: BatchBlock) -> bool:
+    """Whether entries of another buffer may be added to a block: what it holds is not needed to see what it has."""
+    if block.controls or block.needed > BUFFER_SIZE:
+        return False
+    return block.next_position - block.position[0] < GATHERED_BYTES

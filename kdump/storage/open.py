@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kdump.errors import NameFormatError
+from kdump.errors import HoldsLogDirectoriesError, NameFormatError
 from kdump.formats import names
 from kdump.formats.names import is_partition_dir, parse_file_name
 from kdump.storage.log_directory import LogDirectory
@@ -27,17 +27,39 @@ def open_log(path: str) -> PartitionLog:
 def open_directory(path: str) -> PartitionLog | LogDirectory:
     """What a directory is, by its name and by what is in it.
 
-    Raises OSError, and NameFormatError where it has neither a segment nor a partition directory in it.
+    Raises OSError, NameFormatError where it has neither a segment nor a partition directory in it, and
+    HoldsLogDirectoriesError where log directories are in it.
     """
     partition = PartitionLog(path)
     if partition.segments:
         return partition
     directory = LogDirectory(path)
+    inner = _log_directories_in(directory)
+    if inner:
+        raise HoldsLogDirectoriesError(
+            f"{path}: holds log directories, which are to be named instead: {', '.join(inner)}"
+        )
     if directory.partition_names:
         return directory
     named = is_partition_dir(os.path.basename(os.path.abspath(path)))
     if named or any(says.kind in names.SEGMENT_KINDS for says in partition.files.values()):
         return partition
-    if any(parse_file_name(name).kind != names.OTHER for name in directory.files):
+    if _has_brokers_files(directory):
         return directory
     raise NameFormatError(f"{path}: neither a partition directory (no .log in it) nor a log directory")
+
+
+def _has_brokers_files(directory: LogDirectory) -> bool:
+    return any(parse_file_name(name).kind != names.OTHER for name in directory.files)
+
+
+def _log_directories_in(directory: LogDirectory) -> list[str]:
+    """The log directories in a directory that is none; a name such as `disk-1` may look like a partition's."""
+    if _has_brokers_files(directory):
+        return []
+    inner = [
+        name
+        for name in directory.directories
+        if os.path.exists(os.path.join(directory.path, name, names.META_PROPERTIES))
+    ]
+    return inner if inner and set(inner).issuperset(directory.partition_names) else []

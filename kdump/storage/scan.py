@@ -41,19 +41,27 @@ class Damage(NamedTuple):
 
 
 def scan(
-    log: LogFile, base_offset: int, start: int = 0, stop: int | None = None, *, whole: bool = True
+    log: LogFile,
+    base_offset: int,
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    whole: bool = True,
+    gathers: bool = False,
+    spare: BatchBlock | None = None,
 ) -> Iterator[Run | Damage]:
     """The batches of `log` from byte `start` (a batch's first) up to byte `stop`, and the damage between them.
 
     `base_offset` (absolute) is the segment's; it bounds the offsets that a batch found behind damage may have. The
-    block of a run is reused for the next one. `whole` as for LogFile.blocks.
+    block of a run is reused for the next one, and is `spare` where one is given. `whole` and `gathers` as for
+    LogFile.blocks.
     """
     end = log.size if stop is None else min(stop, log.size)
     lowest, highest = base_offset, min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET)
     position = start
     while True:
         resumed = None
-        for block in log.blocks(position, end, whole=whole):
+        for block in log.blocks(position, end, whole=whole, gathers=gathers, block=spare):
             row = 0
             while row < block.length:
                 bad = _first_bad(block, row)

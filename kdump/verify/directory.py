@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 
 from kdump.errors import CheckpointError, KdumpError, NameFormatError
@@ -15,6 +16,7 @@ from kdump.storage.log_directory import LogDirectory
 from kdump.storage.partition_log import PartitionLog
 from kdump.verify.findings import Finding, found
 
+NO_FILE = "neither a file nor a directory"
 _DIRECTORY_STATES = {
     names.DELETE: ("KD-DIR-DELETE", "the partition waits for its deletion; its log is not checked"),
     names.FUTURE: ("KD-DIR-FUTURE", "the partition is being moved here from another log directory"),
@@ -29,14 +31,22 @@ _FILE_STATES = {
 }
 
 
-def unreadable_links(path: str) -> Iterator[Finding]:
-    """Symbolic links in a directory that lead nowhere or in a circle. Raises OSError."""
+def no_files(path: str) -> Iterator[Finding]:
+    """What is in a directory and is neither a file nor a directory: symbolic links that lead nowhere or in a circle,
+    pipes and the like. Raises OSError.
+    """
     with os.scandir(path) as entries:
-        for entry in sorted((entry for entry in entries if entry.is_symlink()), key=lambda entry: entry.name):
-            try:
-                os.stat(entry.path)
-            except OSError as error:
-                yield found("KD-READ", entry.path, f"a symbolic link that cannot be followed: {error.strerror}")
+        odd = [entry for entry in entries if entry.is_symlink() or not (entry.is_file() or entry.is_dir())]
+    for entry in sorted(odd, key=lambda entry: entry.name):
+        try:
+            mode = os.stat(entry.path).st_mode
+        except OSError as error:
+            if entry.is_symlink():
+                text = f"a symbolic link that cannot be followed: {error.strerror}"
+                yield found("KD-READ", entry.path, text)
+            continue  # else it is gone
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            yield found("KD-READ", entry.path, NO_FILE)
 
 
 Owner = tuple[str | None, int | None] | None

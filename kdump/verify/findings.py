@@ -372,6 +372,11 @@ _KINDS = (
         "KD-DIR-STRAY", INFO, "A partition that this broker was not assigned is kept aside.",
         IGNORES, "delete the directory once nobody needs it",
     ),
+    Kind(
+        "KD-DIR-UNASSIGNED", WARNING,
+        "The cluster's metadata does not have the replica on this broker, which sets it aside (-stray) at start.",
+        IGNORES, "none if it was moved or deleted on purpose; else mend what the message names before it starts",
+    ),
     Kind("KD-FILE-DELETED", INFO, "A file waits for its deletion.", IGNORES, _NONE),
     Kind(
         "KD-FILE-CLEANED", WARNING, "A cleaning or split was interrupted; a broker deletes what it had written.",
@@ -395,6 +400,17 @@ _KINDS = (
     Kind(
         "KD-META-TOPIC-ID", ERROR, "Partitions of one topic have different topic ids.",
         REFUSES, "find out which topic the partition belongs to",
+    ),
+    Kind(
+        "KD-META-TOPIC-CLUSTER", ERROR,
+        "partition.metadata has another topic id than the cluster has for a topic of that name: it is not served.",
+        IGNORES, "find out which topic the records belong to, and write it anew with that topic's id",
+    ),
+    Kind(
+        "KD-META-CLUSTER", WARNING,
+        "Cluster metadata that is damaged, contradicts itself, or is of an unknown release: partitions are not checked"
+        " against it.",
+        REFUSES, "kdump metadata shows what is wrong; take __cluster_metadata-0 from another node",
     ),
     Kind(
         "KD-META-NODES", INFO, "Log directories of several nodes are verified together; no broker starts with them.",

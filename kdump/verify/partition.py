@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kdump.errors import CorruptIndexError
 from kdump.formats import names
@@ -11,7 +12,8 @@ from kdump.storage.files import read_small
 from kdump.storage.partition_log import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.verify.checkpoints import Checkpoints, check_partition
-from kdump.verify.directory import Owner, Place, directory_state, partition_files, unreadable_links
+from kdump.verify.cluster import check_placement
+from kdump.verify.directory import Owner, Place, directory_state, no_files, partition_files
 from kdump.verify.entries import fits_preallocation
 from kdump.verify.epochs import EpochCheck
 from kdump.verify.findings import Finding, found
@@ -24,6 +26,9 @@ from kdump.verify.snapshots import check_snapshot, stray_offsets
 from kdump.verify.time_index import TimeIndexCheck
 from kdump.verify.timestamps import TimestampCheck
 from kdump.verify.txn import check_txn_index
+
+if TYPE_CHECKING:
+    from kdump.inventory import Placing
 
 SNAPSHOT_LIMIT = 1 << 28
 
@@ -53,8 +58,11 @@ class PartitionCheck:
         *,
         was_closed: bool,
         before: Before | None = None,
+        placing: Placing | None = None,
     ) -> None:
         """`segments` are those to look at, `owner` is the broker that the partition belongs to.
+
+        `placing` tells what the cluster's metadata says of partitions, where that is at hand.
 
         `position` is how far into the log of the segment at hand the parts have led, `last_good` where the last good
         batch begins, in bytes.
@@ -67,6 +75,7 @@ class PartitionCheck:
         self._owner = owner
         self._options = options
         self._was_closed = was_closed
+        self._placing = placing
         before = before or Before()
         is_metadata = log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC
         self._logs = LogCheck(before.last_offset, holds_metadata=is_metadata)
@@ -93,11 +102,13 @@ class PartitionCheck:
     def start(self) -> Iterator[Finding]:
         """What can be said before the log is walked."""
         yield from directory_state(self.log)
-        yield from self._guarded(self.log.path, unreadable_links(self.log.path))
+        yield from self._guarded(self.log.path, no_files(self.log.path))
         if self.log.name is not None:
             yield from self._place.partition(self.log.path, self.log.name, self._owner)
         metadata = os.path.join(self.log.path, names.PARTITION_METADATA)
         yield from self._guarded(metadata, self._place.topic_id(self.log, self._owner))
+        if self._placing is not None:
+            yield from self._guarded(metadata, check_placement(self.log, self._placing))
         yield from partition_files(self.log)
         yield from self._guarded(self._epochs.path, self._epochs.read())
         yield from self._stray_snapshots()
@@ -217,6 +228,7 @@ class PartitionCheck:
             segment,
             self._producers.aborted,
             self._producers.abort_markers,
+            self._producers.gaps,
             knows_log=not self._logs.is_damaged,
             has_lost=self._has_lost,
         )

@@ -13,6 +13,7 @@ from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.sequences import MAX_SEQUENCE, last_sequence
 from kdump.verify.column import is_uniform
 from kdump.verify.findings import Finding, found
+from kdump.verify.gaps import Gaps
 from kdump.verify.sheets import Sheet
 
 HANGING_MS = 900_000 + 300_000
@@ -36,14 +37,14 @@ class Producer:
 class AbortedHere(NamedTuple):
     """An aborted transaction as the log has it; `position` is the byte position of its marker.
 
-    The last stable offset that a broker had behind the marker is the second of `stable` or, for what the log lacks, may
-    be anything up to the first.
+    `stable_offset` is the last stable offset that a broker had behind the marker, unless a transaction was open then
+    whose first batch the log lacks.
     """
 
     producer_id: int
     first_offset: int
     position: int
-    stable: tuple[int, int]
+    stable_offset: int
 
 
 class ProducerCheck:
@@ -59,7 +60,7 @@ class ProducerCheck:
         self._aborted: dict[int, AbortedHere] = {}
         self._markers: dict[int, int] = {}
         self._open: dict[int, int] = {}  # first offset of every open transaction by producer, the earliest one first
-        self._first_offset: int | None = None
+        self.gaps = Gaps()
 
     def open_segment(self, path: str) -> None:
         """Go on with this segment."""
@@ -81,8 +82,8 @@ class ProducerCheck:
             sheet.attributes,
             sheet.max_timestamp,
         )
-        if self._first_offset is None:
-            self._first_offset = max(sheet.base_offset[0], 0)
+        if self._next_offset is None:
+            self.gaps.begin(sheet.base_offset[0])
         for row, (number, epoch, sequence, base, last, attributes, timestamp) in enumerate(zip(*columns, strict=True)):
             producer = self._producers.get(number)
             if (
@@ -101,6 +102,9 @@ class ProducerCheck:
                 continue
             if self._next_offset is not None and base > self._next_offset:
                 self._missing += base - self._next_offset
+                self.gaps.add(self._next_offset, base)
+            elif base < 0:  # of a compressed batch of an older format only its content tells where it begins
+                self.gaps.add(self._next_offset or 0, last + 1)
             self._next_offset = last + 1
             if number < 0:
                 continue
@@ -149,12 +153,19 @@ class ProducerCheck:
 
     def _pass(self, sheet: Sheet) -> None:
         """Batches without producers: how many offsets are missing between them."""
-        last = sheet.last_offset
-        if self._first_offset is None:
-            self._first_offset = max(sheet.base_offset[0], 0)
-        if self._producers and self._next_offset is not None and is_uniform(sheet.magic, 2):
+        last, expected = sheet.last_offset, self._next_offset
+        if expected is None:
+            self.gaps.begin(sheet.base_offset[0])
+            expected = max(sheet.base_offset[0], 0)
+        if is_uniform(sheet.magic, 2):
             there = sum(last) - sum(sheet.base_offset) + len(last)
-            self._missing += max(0, last[-1] + 1 - self._next_offset - there)
+            missing = max(0, last[-1] + 1 - expected - there)
+            if missing:
+                self.gaps.add_between(sheet.base_offset, last, expected)
+            if self._producers:
+                self._missing += missing
+        else:
+            self.gaps.add(expected, last[-1] + 1)
         self._next_offset = last[-1] + 1
 
     def _at(self, code: str, message: str, sheet: Sheet, row: int) -> Finding:
@@ -177,17 +188,10 @@ class ProducerCheck:
         if marker.type == ABORT:
             self._markers[offset] = number
             if first >= 0:
-                self._aborted[offset] = AbortedHere(number, first, sheet.position[row], self._stable(offset))
+                stable_offset = next(iter(self._open.values()), offset + 1)
+                self._aborted[offset] = AbortedHere(number, first, sheet.position[row], stable_offset)
         producer.txn_first_offset = -1
         producer.timestamp = marker.timestamp
-
-    def _stable(self, offset: int) -> tuple[int, int]:
-        """What a broker's last stable offset was behind the marker at `offset`, whose own transaction is over.
-
-        A transaction from before the log was open still where it is up to the first of the two; else it is the second.
-        """
-        stable = next(iter(self._open.values()), offset + 1)
-        return stable if self._missing else (self._first_offset or 0) - 1, stable
 
     @property
     def aborted(self) -> dict[int, AbortedHere]:

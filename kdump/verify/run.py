@@ -130,19 +130,21 @@ class Verification:
 
     def _start(self, task: PartitionTask) -> Iterator[Finding]:
         self.partitions += 1
+        around = task.around
         if self.on_partition is not None:
             self.on_partition(task.log.path)
         self._only = task.only
         self._check = PartitionCheck(
             task.log,
             task.segments,
-            task.around.checkpoints,
+            around.checkpoints,
             self._place,
-            task.around.owner,
+            around.owner,
             self._options,
             self._now,
-            was_closed=task.around.was_closed,
+            was_closed=around.was_closed,
             before=task.before,
+            placing=self._tasks.clusters.of(around.directory).placing if around.directory else None,
         )
         yield from self._chosen(self._check.start())
 

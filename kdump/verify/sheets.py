@@ -8,16 +8,19 @@ same for any number of threads, and so is all that is found.
 from __future__ import annotations
 
 import os
+import threading
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from kdump.blocks import BatchBlock
 from kdump.errors import CorruptIndexError
 from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.faults import BLOCK_FULL, END, PARTIAL, UNDERSIZED
 from kdump.storage.files import open_for_reading
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_file import BUFFER_SIZE, LogFile
 from kdump.storage.scan import MAX_RELATIVE_OFFSET, Damage, Run, only_zeros, scan
 from kdump.storage.segment import Segment
 from kdump.verify.findings import Finding
@@ -28,8 +31,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 PIECE_BYTES = 16 << 20
-LARGE_BATCH = 8192
-"""Bytes of a log for each index entry from which on there is no more than a batch to each: pieces may be larger."""
+SMALLER = 4
+"""How many pieces at the end are half as large."""
 SHEET_ROWS = 1024
 SHEET_BYTES = 16 << 20
 """A sheet ends with the run of batches that reaches one of the two: the checks of a sheet cost more than its rows."""
@@ -125,14 +128,40 @@ class Piece(NamedTuple):
         return self.start == 0 and self.stop is None
 
 
+class _Spare(threading.local):
+    """A block that the thread uses again for its next piece: threads that ask for new memory wait for each other."""
+
+    block: BatchBlock | None = None
+
+
+_spare = _Spare()
+
+
+@contextmanager
+def spare_block() -> Iterator[BatchBlock]:
+    """The thread's spare block, or a new one while that is in use."""
+    block, _spare.block = _spare.block or BatchBlock(), None
+    try:
+        yield block
+    finally:
+        if len(block.data) <= BUFFER_SIZE:
+            _spare.block = block
+
+
 def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
     """The parts of a piece. Batches that start before byte `resume_after` are left out. Raises OSError."""
     segment, start, stop, reading, _ = piece
-    with segment.open_log() as log, PageDropper(log.path, reading.drops_pages) as pages:
+    with (
+        segment.open_log() as log,
+        PageDropper(log.path, reading.drops_pages) as pages,
+        spare_block() as spare,
+    ):
         deep = DeepCheck(segment.log_path, reading.topic, reading.limit) if reading.deep else None
         expected = segment.base_offset
         held: Sheet | None = None
-        for part in scan(log, segment.base_offset, start, stop, whole=reading.deep):
+        for part in scan(
+            log, segment.base_offset, start, stop, whole=reading.deep, gathers=not reading.deep, spare=spare
+        ):
             if isinstance(part, Damage):
                 if held:
                     yield held
@@ -240,16 +269,19 @@ class PageDropper:
 
 
 def pieces_of(segment: Segment, reading: Reading, size: int) -> list[Piece]:
-    """The pieces that a log of `size` bytes is walked in by threads; one where its index gives no places to cut."""
+    """The pieces that a log of `size` bytes is walked in by threads; one where its index gives no places to cut.
+
+    The last ones are smaller, so that all threads have something to do until shortly before the end.
+    """
     whole = [Piece(segment, 0, None, reading, size <= 2 * PIECE_BYTES)]
     if size < 2 * PIECE_BYTES:
         return whole
     try:
         with segment.offset_index() as index:
             index.drop_zero_tail()
-            has_large_batches = size > LARGE_BATCH * index.entries
-            wanted = size // (2 * PIECE_BYTES if has_large_batches else PIECE_BYTES)
-            cuts = [index.entry(n * index.entries // wanted).position for n in range(1, wanted) if index.entries]
+            halves = size // PIECE_BYTES * 2
+            at = (*range(2, halves - SMALLER, 2), *range(max(1, halves - SMALLER), halves)) if index.entries else ()
+            cuts = [index.entry(half * index.entries // halves).position for half in at]
     except (OSError, CorruptIndexError):
         return whole  # which is for the check of the index to say
     starts = [0]

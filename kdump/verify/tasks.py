@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
@@ -15,8 +16,10 @@ from kdump.storage.log_directory import LogDirectory
 from kdump.storage.open import open_directory
 from kdump.storage.partition_log import PartitionLog
 from kdump.storage.segment import Segment
+from kdump.topics.clusters import Clusters
 from kdump.verify.checkpoints import Checkpoints, read_checkpoints, stale_lines
-from kdump.verify.directory import Owner, Place, clean_shutdown, directory_names, owner_of, unreadable_links
+from kdump.verify.cluster import check_metadata
+from kdump.verify.directory import NO_FILE, Owner, Place, clean_shutdown, directory_names, no_files, owner_of
 from kdump.verify.findings import Finding
 from kdump.verify.kraft import check_kraft_snapshot
 from kdump.verify.options import Options
@@ -26,11 +29,15 @@ from kdump.verify.sheets import Piece, Reading, pieces_of
 
 
 class Around(NamedTuple):
-    """The log directory around partitions: its checkpoints, whether all logs were closed in order, its broker."""
+    """The log directory around partitions: its checkpoints, whether all logs were closed in order, its broker.
+
+    `directory` is None where there is none.
+    """
 
     checkpoints: Checkpoints
     was_closed: bool
     owner: Owner
+    directory: LogDirectory | None = None
 
 
 class Share(NamedTuple):
@@ -86,11 +93,15 @@ class Tasks:
     """Lays out the work of one run."""
 
     def __init__(self, options: Options, place: Place, resume: Mark | None = None, share: Share = EVERYTHING) -> None:
-        """`resume` is where an earlier run over the same paths was ended; what it has checked is left out."""
+        """`resume` is where an earlier run over the same paths was ended; what it has checked is left out.
+
+        `clusters` is what the metadata in the log directories at hand tells of partitions.
+        """
         self._options = options
         self._place = place
         self._resume = resume
         self._share = share
+        self.clusters = Clusters(())
 
     def of(self, paths: list[str]) -> Iterator[Task]:
         """The tasks for log directories, partition directories and files."""
@@ -98,6 +109,7 @@ class Tasks:
         if resume is not None and not os.path.isdir(resume.partition):
             resume = None  # it is gone: start over
         share, number = self._share, 0
+        self.clusters = Clusters(paths)
         for path in paths:
             if not os.path.isdir(path):
                 yield from self._file_tasks(path)
@@ -117,6 +129,7 @@ class Tasks:
                 around, findings = self._directory(place)
                 if resume is None and share.has(number):
                     yield Said(findings)
+                    yield Said(check_metadata(self.clusters, place))
             for at, folder in enumerate(logs, number):
                 if share.stop is not None and at >= share.stop:
                     return
@@ -131,7 +144,7 @@ class Tasks:
         checkpoints = Checkpoints(directory.path)
         found = [*read_checkpoints(directory, checkpoints)]
         try:
-            found += unreadable_links(directory.path)
+            found += no_files(directory.path)
         except OSError as error:
             found.append(unreadable(directory.path, error))
         found += directory_names(directory)
@@ -145,7 +158,7 @@ class Tasks:
             if name.state in (names.LIVE, names.FUTURE)
         }
         found += stale_lines(checkpoints, present)
-        return Around(checkpoints, directory.clean_shutdown, owner), found
+        return Around(checkpoints, directory.clean_shutdown, owner, directory), found
 
     def _pass(self, folder: str, owner: Owner) -> None:
         """A partition that an earlier run has checked: others are compared with it."""
@@ -228,10 +241,12 @@ class Tasks:
 
 def look(path: str) -> None:
     """Whether a path is something to verify. Raises OSError, NameFormatError."""
-    os.stat(path)
-    if os.path.isdir(path):
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
         open_directory(path)
         return
+    if not stat.S_ISREG(mode):
+        raise NameFormatError(f"{path}: {NO_FILE}")
     says = parse_file_name(os.path.basename(path))
     if says.kind in (names.OTHER, names.LOCK):
         raise NameFormatError(f"{path}: not the name of a file that Kafka writes")
@@ -247,7 +262,7 @@ def _around(folder: str) -> Around:
         return Around(checkpoints, False, None)
     for _ in read_checkpoints(directory, checkpoints):
         pass
-    return Around(checkpoints, directory.clean_shutdown, owner_of(directory)[0])
+    return Around(checkpoints, directory.clean_shutdown, owner_of(directory)[0], directory)
 
 
 def _size(path: str) -> int:

@@ -8,16 +8,24 @@ from kdump.formats import names
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, AbortedTxn
 from kdump.storage.segment import Segment
 from kdump.verify.findings import Finding, found
+from kdump.verify.gaps import Gaps
 from kdump.verify.producers import AbortedHere
 
 
 def check_txn_index(
-    segment: Segment, aborted: Mapping[int, AbortedHere], markers: Mapping[int, int], *, knows_log: bool, has_lost: bool
+    segment: Segment,
+    aborted: Mapping[int, AbortedHere],
+    markers: Mapping[int, int],
+    gaps: Gaps,
+    *,
+    knows_log: bool,
+    has_lost: bool,
 ) -> Iterator[Finding]:
     """Hold the index against the segment's aborted transactions and ABORT markers, by the markers' offsets.
 
-    Unless the segment is known as a whole (`knows_log`), entries without a marker are not objected to; where something
-    of the log so far `has_lost`, neither are last stable offsets. Raises OSError.
+    A transaction whose first batches were cleaned away began in one of the `gaps`. Unless the segment is known as a
+    whole (`knows_log`), entries without a marker are not objected to; where something of the log so far `has_lost`,
+    neither are offsets from before what is there. Raises OSError.
     """
     path = segment.path(names.TXN_INDEX)
     missing = dict(aborted)
@@ -34,7 +42,7 @@ def check_txn_index(
                     yield found("KD-TXN-ORPHAN", path, f"{text}: there is none", position, txn.last_offset)
                 continue
             known = missing.pop(txn.last_offset, None)
-            if known and (text := _fault(txn, known, has_lost=has_lost)):
+            if known and (text := _fault(txn, known, None if has_lost else gaps)):
                 yield found("KD-TXN-ENTRY", path, f"entry {number} {text}", position, txn.first_offset)
     for offset, here in missing.items():
         text = f"the transaction of producer {here.producer_id} from offset {here.first_offset} on, aborted at offset"
@@ -42,14 +50,18 @@ def check_txn_index(
         yield found("KD-TXN-MISSING", path, text, offset=offset)
 
 
-def _fault(txn: AbortedTxn, known: AbortedHere, *, has_lost: bool) -> str:
-    """How an entry contradicts the log; empty where it does not."""
-    if txn.first_offset > known.first_offset:
+def _fault(txn: AbortedTxn, known: AbortedHere, gaps: Gaps | None) -> str:
+    """How an entry contradicts the log; empty where it does not. Without `gaps`, anything may be lacking."""
+    if not _may_be(txn.first_offset, known.first_offset, gaps):
         return f"begins at offset {txn.first_offset}, its transaction at {known.first_offset}"
-    lowest, stable = known.stable
-    if not has_lost and txn.last_stable_offset != stable and not 0 <= txn.last_stable_offset <= lowest:
-        return f"has the last stable offset {txn.last_stable_offset}, by the log it was {stable}"
+    if gaps is not None and not _may_be(txn.last_stable_offset, known.stable_offset, gaps):
+        return f"has the last stable offset {txn.last_stable_offset}, by the log it was {known.stable_offset}"
     return ""
+
+
+def _may_be(offset: int, known: int, gaps: Gaps | None) -> bool:
+    """Whether the beginning of a transaction may be at `offset`, which by what is there of the log is at `known`."""
+    return offset == known or (offset < known and (gaps is None or gaps.has(offset)))
 
 
 def _entries(segment: Segment, path: str) -> Iterator[tuple[int, AbortedTxn | None, Finding | None]]:

@@ -739,9 +739,11 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
         assert child.wait() == 0
 
 
-def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("format_", ["text", "jsonl"])
+def test_an_interrupt_ends_it_with_a_whole_line(format_: str, tmp_path: Path) -> None:
     path = write_partition(tmp_path / "t-0", segments=1, batches=400, records=50, value_size=100)
-    with subprocess.Popen([*COMMAND, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+    arguments = [*COMMAND, str(path), "--format", format_]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout is not None
         assert child.stderr is not None
         child.stdout.read(10)  # and no more: it waits for us, in the midst of its work
@@ -750,6 +752,8 @@ def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
         assert child.stderr.read().strip() == b""
         assert child.wait() == 130
     assert b"batch 19950..19999" not in rest
+    assert b'"offset":19999' not in rest
+    assert rest.endswith(b"\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -301,7 +301,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(long_log: Path) -> None:
         assert child.wait() == 0
 
 
-def test_an_interrupt_ends_it_quietly(long_log: Path) -> None:
+def test_an_interrupt_ends_it_with_a_whole_line(long_log: Path) -> None:
     arguments = [*COMMAND, "--files", str(long_log), "--print-data-log"]
     whole = subprocess.run(arguments, capture_output=True, check=True).stdout
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
@@ -309,11 +309,12 @@ def test_an_interrupt_ends_it_quietly(long_log: Path) -> None:
         assert child.stderr is not None
         start = child.stdout.read(10)  # and no more: it waits for us, in the midst of its work
         child.send_signal(signal.SIGINT)
-        rest = child.stdout.read()
+        out = start + child.stdout.read()
         assert child.stderr.read() == b""
         assert child.wait() == 130
-    assert len(start + rest) < len(whole)
-    assert whole.startswith(start)
+    assert len(out) < len(whole)
+    assert whole.startswith(out)
+    assert out.endswith(b"\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kdump.blocks import BATCH_COLUMNS, BATCH_ROWS, BatchBlock
+from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.formats.faults import BLOCK_FULL, END, PARTIAL, SHORT_HEADER, UNDERSIZED
 from kdump.storage import log_file
@@ -101,6 +102,65 @@ def test_memory_does_not_grow_with_what_is_only_summed(tmp_path: Path) -> None:
     with LogFile(write(tmp_path / "log", mixed_log())) as log:
         for block in log.blocks(whole=False):
             assert len(block.data) <= SMALL_BUFFER
+
+
+def gathered(log: LogFile, start: int = 0, stop: int | None = None) -> tuple[list[list[int]], list[int], int]:
+    """All columns, the lengths of the blocks, and the last status; control batches are held by their blocks."""
+    columns: list[list[int]] = [[] for _ in BATCH_COLUMNS]
+    lengths, status = [], -1
+    for block in log.blocks(start, stop, whole=False, gathers=True):
+        for column, name in zip(columns, BATCH_COLUMNS, strict=True):
+            column += getattr(block, name)[: block.length]
+        lengths.append(block.length)
+        status = block.status
+        assert all(block.holds(row) for row in range(block.length) if block.attributes[row] & CONTROL)
+    return columns, lengths, status
+
+
+def test_entries_of_several_buffers_in_one_block(tmp_path: Path) -> None:
+    entries = mixed_log()
+    path = write(tmp_path / "0.log", entries)
+    with LogFile(path) as log:
+        for tail in range(0, 70, 7):
+            stop = log.size - tail
+            columns, lengths, status = gathered(log, stop=stop)
+            assert columns == table(log, stop=stop)
+            assert status == ends(log, stop=stop)[0]
+            assert lengths[0] == 40  # several buffers of small ones, up to the first that is larger than a buffer
+
+
+def test_a_block_of_several_buffers_has_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [batch(offset) for offset in range(2000)]
+    path = write(tmp_path / "0.log", entries)
+    monkeypatch.setattr(log_file, "GATHERED_BYTES", 10 * SMALL_BUFFER)
+    with LogFile(path) as log:
+        columns, lengths, _ = gathered(log)
+        assert columns == table(log)
+    each = len(entries[0])
+    assert all(10 * SMALL_BUFFER <= length * each < 11 * SMALL_BUFFER for length in lengths[:-1])
+    assert len(lengths) > 2
+
+
+def test_a_block_of_several_buffers_ends_with_one_that_has_control_batches(tmp_path: Path) -> None:
+    marker = encode_batch([NewRecord(500, 5, bytes(4), bytes(6))], NewBatch(CONTROL | TRANSACTIONAL, 7, 0))
+    entries = [batch(offset) for offset in range(500)] + [marker] + [batch(offset) for offset in range(501, 1000)]
+    path = write(tmp_path / "0.log", entries)
+    with LogFile(path) as log:
+        columns, lengths, _ = gathered(log)
+        assert columns == table(log)
+    assert 500 < lengths[0] < 500 + SMALL_BUFFER // len(entries[0]) + 1
+    assert len(lengths) == 2
+
+
+@pytest.mark.parametrize("left", [0, 5000, 12_000])
+def test_a_file_that_shrinks_while_blocks_are_gathered(tmp_path: Path, left: int) -> None:
+    path = tmp_path / "0.log"
+    write(path, [batch(offset) for offset in range(1000)])
+    with LogFile(str(path)) as log:
+        blocks = log.blocks(whole=False, gathers=True)
+        os.truncate(path, left)
+        found = [offset for block in blocks for offset in block.last_offset[: block.length]]
+    assert found == list(range(left // len(batch(0))))
 
 
 def test_more_entries_than_a_block_has_rows(tmp_path: Path) -> None:

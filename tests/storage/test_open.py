@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.errors import NameFormatError
+from kdump.errors import HoldsLogDirectoriesError, NameFormatError
 from kdump.formats import names
 from kdump.storage.log_directory import LogDirectory
 from kdump.storage.open import open_directory, open_log, open_segment
@@ -42,6 +42,17 @@ def test_a_log_directory_whose_name_looks_like_a_partition(tmp_path: Path) -> No
 
 def test_a_log_directory_without_partitions_is_known_by_its_files(tmp_path: Path) -> None:
     (tmp_path / names.META_PROPERTIES).write_text("version=0\n")
+    assert isinstance(open_directory(str(tmp_path)), LogDirectory)
+
+
+@pytest.mark.parametrize("disks", [("disk1", "disk2"), ("disk-1", "disk-2")])
+def test_a_directory_of_log_directories(disks: tuple[str, ...], tmp_path: Path) -> None:
+    for name in disks:
+        segment_file(tmp_path / name / "t-0", batch(0))
+        (tmp_path / name / names.META_PROPERTIES).write_text("version=1\n")
+    with pytest.raises(HoldsLogDirectoriesError, match=", ".join(disks)):
+        open_directory(str(tmp_path))
+    segment_file(tmp_path / "u-0", batch(0))
     assert isinstance(open_directory(str(tmp_path)), LogDirectory)
 
 

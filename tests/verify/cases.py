@@ -13,6 +13,7 @@ from kdump.formats.codecs import GZIP, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
+from tests.topics.building import OTHER_ID, cluster_directory, metadata_pairs
 from tests.verify.building import (
     NOW,
     TIME,
@@ -154,6 +155,20 @@ def two_topic_ids(built: Log) -> None:
     (other.partition / names.PARTITION_METADATA).write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
 
 
+def cluster(*records: tuple[str, dict[str, Any]]) -> Prepare:
+    """A log directory with the metadata of its cluster, which ends with more records."""
+
+    def prepare(folder: Path) -> list[Path]:
+        directory = cluster_directory(folder / "data")
+        if records:
+            with open(directory / names.CLUSTER_METADATA_DIR / LOG, "ab") as file:
+                new = [NewRecord(8 + n, TIME, *pair) for n, pair in enumerate(metadata_pairs(*records))]
+                file.write(encode_batch(new, NewBatch(leader_epoch=0)))
+        return [directory]
+
+    return prepare
+
+
 def broken_wrapper() -> bytes:
     """A v1 wrapper with a message inside whose CRC is wrong."""
     inner = encode_message(NewRecord(0, TIME, b"k", b"v"), 1)
@@ -292,6 +307,7 @@ CASES = (
     Case("KD-DIR-DUPLICATE", "orders-0", two_directories(unchanged, unchanged)),
     Case("KD-DIR-DELETE", f"old-0.{UNIQUE}-delete", log(made(f"old-0.{UNIQUE}-delete"))),
     Case("KD-DIR-FUTURE", f"old-0.{UNIQUE}-future", log(made(f"old-0.{UNIQUE}-future"))),
+    Case("KD-DIR-UNASSIGNED", "orders-1", cluster()),
     Case("KD-DIR-STRAY", f"old-0.{UNIQUE}-stray", log(made(f"old-0.{UNIQUE}-stray"))),
     Case("KD-FILE-DELETED", f"{LOG}.deleted", beside(f"{LOG}.deleted")),
     Case("KD-FILE-CLEANED", f"{LOG}.cleaned", beside(f"{LOG}.cleaned")),
@@ -300,6 +316,8 @@ CASES = (
     Case("KD-META-PARTITION", names.PARTITION_METADATA, beside(names.PARTITION_METADATA, b"no metadata")),
     Case("KD-META-PARTITION-MISSING", names.PARTITION_METADATA, log(removed(names.PARTITION_METADATA))),
     Case("KD-META-TOPIC-ID", names.PARTITION_METADATA, log(two_topic_ids)),
+    Case("KD-META-TOPIC-CLUSTER", names.PARTITION_METADATA, cluster()),
+    Case("KD-META-CLUSTER", LOG, cluster(("Partition", {"topicId": OTHER_ID, "partitionId": 0}))),
     Case(
         "KD-META-NODES", names.META_PROPERTIES,
         two_directories(unchanged, written(names.META_PROPERTIES, "version=1\nnode.id=4\ncluster.id=abc\n")),

@@ -156,9 +156,18 @@ def test_links(log: Log) -> None:
     assert any(each.code == "KD-TIME-HELD" and "again-0" in each.path for each in findings)
 
 
-def test_what_is_neither_file_nor_directory_is_passed_over(log: Log) -> None:
-    os.mkfifo(log.partition / file(99, "log"))
-    assert {each.code for each in found(log.partition)} == {"KD-TIME-HELD"}
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_what_is_neither_file_nor_directory(log: Log, is_linked: bool) -> None:
+    """A pipe under a log's name: nobody waits at it, and nobody calls the log sound."""
+    path = log.partition / file(99, "log")
+    os.mkfifo(log.directory.parent / "pipe" if is_linked else path)
+    if is_linked:
+        path.symlink_to(log.directory.parent / "pipe")
+    findings = found(log.directory)
+    assert read_findings(findings) == [(path.name, "neither a file nor a directory")]
+    assert rest_is_checked(findings)
+    with pytest.raises(NameFormatError, match="neither a file nor a directory"):
+        found(path)
 
 
 def test_a_directory_that_is_not_kafka_s(tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
 
 from kdump.formats.codecs import GZIP
+from kdump.storage import log_file
+from kdump.storage.segment import Segment
 from kdump.verify import sheets
 from tests.verify.building import Log, batch, build, file, flip, found, produced, put
 
@@ -44,6 +47,23 @@ def test_a_sound_log_is_walked_in_pieces(log: Log, monkeypatch: pytest.MonkeyPat
     assert same(log) == []
     pieces = {(start, stop) for start, stop, by_thread in walked if by_thread}
     assert len(pieces) > 10
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 10])
+def test_pieces_follow_one_another_and_the_last_are_smaller(
+    log: Log, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = Segment(str(log.path(0, "log")))
+    size = log.path(0, "log").stat().st_size
+    usual = size // count
+    monkeypatch.setattr(sheets, "PIECE_BYTES", usual)
+    pieces = sheets.pieces_of(segment, sheets.Reading(False, 1 << 20, False), size)
+    assert [piece.start for piece in pieces] == [0, *(piece.stop for piece in pieces[:-1])]
+    assert pieces[-1].stop is None
+    lengths = [(size if piece.stop is None else piece.stop) - piece.start for piece in pieces]
+    assert len(lengths) == max(count - 2, 0) + sheets.SMALLER
+    assert all(abs(length - usual) < 200 for length in lengths[: -sheets.SMALLER])
+    assert all(abs(length - usual / 2) < 200 for length in lengths[-sheets.SMALLER :])
 
 
 @pytest.mark.parametrize("at", [0, 1, 14, 15, 16, 17, 100, 101, BATCHES - 2, BATCHES - 1])
@@ -87,3 +107,16 @@ def test_sheets_are_joined(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
         assert found(log.directory) == damaged
     log.edit(file(0, "log"), flip(-70))
     assert found(log.directory) == expected
+
+
+def test_walks_that_take_turns_in_one_thread(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither reads into the other's block."""
+    monkeypatch.setattr(log_file, "BUFFER_SIZE", 1000)
+    monkeypatch.setattr(sheets, "SHEET_ROWS", 1)
+    other = build(tmp_path / "other", {0: [batch(3 * n, 1) for n in range(300)]})
+    reading = sheets.Reading(True, 1 << 20, False)
+    pieces = [sheets.Piece(Segment(str(each.path(0, "log"))), 0, None, reading) for each in (log, other)]
+    expected = [list(sheets.walk(piece)) for piece in pieces]
+    turns = list(zip_longest(*map(sheets.walk, pieces)))
+    assert [[sheet for sheet in side if sheet] for side in zip(*turns, strict=True)] == expected
+    assert min(map(len, expected)) > 10

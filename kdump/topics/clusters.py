@@ -1,0 +1,72 @@
+"""The metadata of clusters that lies in log directories, found and read when it is first of use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.formats import names
+from kdump.storage.log_directory import LogDirectory
+
+if TYPE_CHECKING:
+    from kdump.inventory import Placing
+    from kdump.topics.reading import Trouble
+
+
+class Said(NamedTuple):
+    """What tells of a log directory's partitions; None where nothing does, as where there are `troubles`."""
+
+    placing: Placing | None = None
+    troubles: tuple[Trouble, ...] = ()
+
+
+_NOTHING = Said()
+
+
+class Clusters:
+    """The clusters that the log directories among some paths know of."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        """`paths` are those that are looked at together."""
+        self._paths = list(paths)
+        self._said: dict[str, Said] = {}
+        self._by_place: dict[str, Said] = {}
+
+    def of(self, directory: LogDirectory) -> Said:
+        """What tells of a log directory's partitions, and why the metadata in it is of no use.
+
+        That in the directory itself comes first, then that in another one of the same broker.
+        """
+        said = self._said.get(directory.path)
+        if said is None:
+            said = self._said[directory.path] = self._find(directory)
+        return said
+
+    def _find(self, directory: LogDirectory) -> Said:
+        if names.CLUSTER_METADATA_DIR in directory.directories:
+            return self._read(directory)
+        for other in self._with_metadata():
+            from kdump.inventory import owner_of  # not worth its import before there is one
+
+            owner = owner_of(directory)
+            if owner and owner_of(other) == owner:
+                return Said(self._read(other).placing)
+        return _NOTHING
+
+    def _with_metadata(self) -> Iterator[LogDirectory]:
+        for path in self._paths:
+            if os.path.isdir(os.path.join(path, names.CLUSTER_METADATA_DIR)):
+                with suppress(OSError):
+                    yield LogDirectory(path)
+
+    def _read(self, directory: LogDirectory) -> Said:
+        path = os.path.realpath(directory.path)
+        if path not in self._by_place:
+            from kdump.topics.placement import cluster_beside  # with all schemas of the metadata's records
+
+            troubles: list[Trouble] = []
+            cluster = cluster_beside(directory, troubles.append)
+            self._by_place[path] = Said(cluster.placement if cluster else None, tuple(troubles))
+        return self._by_place[path]

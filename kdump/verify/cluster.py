@@ -1,0 +1,66 @@
+"""Partition directories against the cluster's metadata, where that lies beside them: whose they are, and where."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kdump.errors import CheckpointError
+from kdump.formats import names
+from kdump.formats.uuids import format_uuid
+from kdump.storage.log_directory import LogDirectory
+from kdump.storage.partition_log import PartitionLog
+from kdump.topics.clusters import Clusters
+from kdump.verify.findings import Finding, found
+
+if TYPE_CHECKING:
+    from kdump.inventory import Placement, Placing
+
+_ASIDE = "; a broker renames the directory at start (-stray) and serves nothing of it"
+
+
+def check_placement(log: PartitionLog, placing: Placing) -> Iterator[Finding]:
+    """A partition directory that a broker would load, by what the cluster has under its name and its topic id.
+
+    Raises OSError.
+    """
+    if log.name is None or log.name.state in (names.DELETE, names.STRAY):
+        return
+    try:
+        metadata = log.metadata
+    except CheckpointError:  # said where the file is looked at
+        return
+    topic_id = metadata.topic_id if metadata else None
+    placement = placing(log.name, topic_id)
+    if placement is None:
+        return
+    if topic_id is not None and _is_anothers(placement, format_uuid(topic_id)):
+        text = _difference(log.name.topic, format_uuid(topic_id), placement)
+        yield found("KD-META-TOPIC-CLUSTER", os.path.join(log.path, names.PARTITION_METADATA), text)
+    elif placement.stray:
+        yield found("KD-DIR-UNASSIGNED", log.path, placement.stray + _ASIDE)
+
+
+def _is_anothers(placement: Placement, topic_id: str) -> bool:
+    """Whether the cluster has the topic id for another topic, or another one for the topic of that name."""
+    if placement.topic_id is None:
+        return placement.topic is not None
+    return placement.topic_id != topic_id
+
+
+def _difference(topic: str, topic_id: str, placement: Placement) -> str:
+    whose = "of no topic in the cluster" if placement.topic is None else f"that of {placement.topic} in the cluster"
+    own = f"no topic {topic}" if placement.topic_id is None else f"{topic} with {placement.topic_id}"
+    return f"the topic id {topic_id} is {whose}, which has {own}{_ASIDE if placement.stray else ''}"
+
+
+def check_metadata(clusters: Clusters, directory: LogDirectory) -> Iterator[Finding]:
+    """Whether the metadata in a log directory, if there is any, tells of partitions."""
+    if names.CLUSTER_METADATA_DIR not in directory.directories:
+        return
+    troubles = clusters.of(directory).troubles
+    if troubles and not all(trouble.is_unreadable for trouble in troubles):
+        first = next(trouble for trouble in troubles if not trouble.is_unreadable)
+        more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+        yield found("KD-META-CLUSTER", first.path, first.text + more, first.position)

@@ -1,0 +1,45 @@
+"""The offsets that a log lacks: from before its first batch, and where the cleaner has emptied it."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
+
+MOST = 1 << 16
+"""Gaps that are remembered one by one."""
+
+
+class Gaps:
+    """Gaps between batches, in the log's order. Of the oldest, where they are too many, nothing is known any more."""
+
+    def __init__(self) -> None:
+        self._starts = array("q")
+        self._stops = array("q")
+        self._unknown = 0  # up to this offset, exclusive, anything may be lacking
+
+    def begin(self, offset: int) -> None:
+        """The log's first batch begins here (absolute)."""
+        self._unknown = max(offset, 0)
+
+    def add(self, start: int, stop: int) -> None:
+        """The offsets from `start` up to `stop` (absolute) are not in any batch."""
+        self._starts.append(start)
+        self._stops.append(stop)
+        if len(self._starts) > MOST:
+            self._unknown = max(self._unknown, self._stops[MOST // 2])
+            del self._starts[: MOST // 2 + 1], self._stops[: MOST // 2 + 1]
+
+    def add_between(self, bases: Iterable[int], lasts: Iterable[int], expected: int) -> None:
+        """Those before and between batches with these base and last offsets, where `expected` was to come next."""
+        for base, last in zip(bases, lasts, strict=True):
+            if base > expected:
+                self.add(expected, base)
+            expected = last + 1
+
+    def has(self, offset: int) -> bool:
+        """Whether there may have been a batch at `offset` that there is no more."""
+        if offset < self._unknown:
+            return offset >= 0
+        at = bisect_right(self._starts, offset) - 1
+        return at >= 0 and offset < self._stops[at]
