@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import compaction
 import data
 import lookups
 import rebuilding
@@ -29,7 +30,8 @@ from processes import Cost, RunError, measure
 from kdump import kernels
 
 START, DECODE, LOOKUP, WRITE, VERIFY, REPAIR = "start", "decode", "lookup", "write", "verify", "repair"
-GROUPS = (START, *(log.name for log in data.LOGS), DECODE, LOOKUP, WRITE, VERIFY, REPAIR)
+COMPACT = "compact"
+GROUPS = (START, *(log.name for log in data.LOGS), DECODE, LOOKUP, WRITE, VERIFY, REPAIR, COMPACT)
 DUMPS = {"headers": (), "deep": ("--deep-iteration",), "print": ("--print-data-log",)}
 DECODED_BYTES = 64 * data.MIB
 MB = 1_000_000
@@ -44,6 +46,9 @@ COST_HEADS = (
 LOOKUP_HEADS = "lookup by", "median ms", "1 in 100 above ms", "most KB of the log"
 RATE_HEADS = "file", "decoder", "M records/s", "x aiokafka"
 VERIFY_HEADS = "verify and repair", "wall ms", "CPU ms"
+COMPACT_HEADS = (
+    "compaction", "wall s", "CPU s", "MB/s", "peak MB", "x rewriting", "x rewriting CPU", "x copy", "x copy CPU"
+)  # fmt: skip
 WRITE_HEADS = "written", "MB/s", "x kafka-python's builder"
 TARGET_HEADS = "target", "measured", "wanted", "holds"
 
@@ -81,6 +86,8 @@ class Measured:
         self.fixture_seconds = 0.0
         self.verifying: dict[str, verifying.Seconds] = {}
         self.rebuilding: dict[str, verifying.Seconds] = {}
+        self.compacted_size = 0
+        self.compacting: dict[str, Cost] = {}
 
     def peak(self, group: str, command: str) -> float:
         """Peak memory in MB over that of the interpreter."""
@@ -139,6 +146,10 @@ class Measured:
         if self.rebuilding:
             ratio = self.rebuilding[rebuilding.REBUILD].cpu / self.rebuilding[rebuilding.SHALLOW].cpu
             yield Target("rebuild-index: CPU against verify", ratio, 1.3, True)
+        if self.compacting:
+            plain, compact = self.compacting[compaction.REWRITE], self.compacting[compaction.COMPACT]
+            for what, ratio in (("wall", compact.wall / plain.wall), ("CPU", compact.cpu / plain.cpu)):
+                yield Target(f"compact: {what} against reading and rewriting", ratio, compaction.LIMIT, True)
         dumps = [key for key in self.costs if key[1] in DUMPS]
         if dumps:
             yield Target("peak memory over the interpreter's", max(self.peak(*key) for key in dumps), 60, True, "MB")
@@ -186,6 +197,19 @@ class Measured:
         """What verifying takes, for people."""
         for name, seconds in (self.verifying | self.rebuilding).items():
             yield name, f"{seconds.wall * 1000:.3g}", f"{seconds.cpu * 1000:.3g}"
+
+    def compact_rows(self) -> Iterator[tuple[str, ...]]:
+        """What compaction costs, and plain copies of the same bytes, for people."""
+        for name, cost in self.compacting.items():
+            times = [self.compacting[other] for other in (compaction.REWRITE, compaction.COPY)]
+            yield (
+                name,
+                f"{cost.wall:.3f}",
+                f"{cost.cpu:.3f}",
+                f"{self.compacted_size / MB / cost.wall:.0f}",
+                f"{cost.peak / MB:.0f}",
+                *(f"{ratio:.2f}" for other in times for ratio in (cost.wall / other.wall, cost.cpu / other.cpu)),
+            )
 
     def write_rows(self) -> Iterator[tuple[str, ...]]:
         """How fast logs are written, for people."""
@@ -275,6 +299,8 @@ def measure_all(groups: list[str], folder: Path, divisor: int, repeat: int) -> M
         measured.verifying = verifying.measure(folder, divisor, repeat)
     if REPAIR in groups:
         measured.rebuilding = rebuilding.measure(folder, divisor, repeat)
+    if COMPACT in groups:
+        measured.compacted_size, measured.compacting = compaction.measure_all(folder, divisor, repeat)
     return measured
 
 
@@ -287,6 +313,8 @@ def report(measured: Measured) -> None:
         print(table(LOOKUP_HEADS, list(measured.lookup_rows())))
     if measured.verifying or measured.rebuilding:
         print(table(VERIFY_HEADS, list(measured.verify_rows())))
+    if measured.compacting:
+        print(table(COMPACT_HEADS, list(measured.compact_rows())))
     if measured.writes:
         print(table(WRITE_HEADS, list(measured.write_rows())))
     print(table(TARGET_HEADS, [target.cells() for target in measured.targets()]))
@@ -305,6 +333,7 @@ def as_json(measured: Measured) -> dict[str, object]:
         "writes": measured.writes,
         "verify": {name: seconds._asdict() for name, seconds in measured.verifying.items()},
         "rebuilding": {name: seconds._asdict() for name, seconds in measured.rebuilding.items()},
+        "compacting": {name: cost._asdict() for name, cost in measured.compacting.items()},
         "fixture": measured.fixture_seconds,
         "targets": [{**target._asdict(), "holds": target.holds} for target in measured.targets()],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable
@@ -56,6 +57,7 @@ def cluster_of(engine: str, master: str, conf: dict[str, str]) -> Cluster | None
         from kdump.spark.jobs import Cluster
     except ImportError as error:
         raise KdumpError(f"--engine spark needs pyspark ({error}): pip install 'kafka-kdump[spark]'") from None
+    logging.getLogger().addHandler(logging.NullHandler())  # else py4j prints stack traces of what is raised anyway
     return Cluster(master, conf, TaskBar())
 
 

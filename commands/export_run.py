@@ -50,7 +50,7 @@ def run_export(
         units = plan([each.log for each in newest(found, troubles)], options)
     except ExportOptionError as error:
         raise click.UsageError(f"{safe(str(error))}.") from None
-    with ProgressBar([unit.path for unit in units]) as bar:
+    with ProgressBar(list(dict.fromkeys(unit.path for unit in units))) as bar:
         report = _Report(troubles, bar)
         try:
             summary = export(units, folder, options, _engine(cluster, bar), report)
@@ -125,7 +125,7 @@ def _is_kafkas(name: str) -> bool:
 
 
 def _tell(summary: Summary, folder: str) -> None:
-    resumed = f" ({summary.resumed} of {summary.units} segments were there already)" if summary.resumed else ""
+    resumed = f" ({summary.resumed} of {summary.units} parts were there already)" if summary.resumed else ""
     whole = "" if summary.is_whole else "; not whole, so there is no _SUCCESS"
     with Output() as out:
         out.write(

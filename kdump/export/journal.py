@@ -5,23 +5,23 @@
     _kdump/<name>.tmp        files that are being written; they get their names when they are complete
     _SUCCESS                 there only while everything else is whole
 
-A file is synced before it gets its name, and a unit's account is written after all its files have theirs: whatever a
-killed run leaves behind is either in an account or done again. Names need not be on the disk before the end: an account
-is believed only as far as the files are there.
+A file is on the disk before it gets its name, and a unit's account is written after all its files have theirs: whatever
+a killed run leaves behind is either in an account or done again. Names and accounts need not be on the disk before the
+end: an account is believed only as far as the files are there, and one that a lost power supply left in pieces is none.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kdump.errors import KdumpError
+from kdump.export.durable import sync
 from kdump.export.options import ExportOptions
-from kdump.export.plan import Unit
-from kdump.repair.files import sync_directory
+from kdump.export.plan import Unit, segment_name
 from kdump.repair.locks import RefusedError
 from kdump.storage.files import read_small
 
@@ -82,6 +82,7 @@ class Journal:
                 raise RefusedError(f"{self.folder} is not empty, and no export was begun in it: give another directory")
             os.makedirs(self._own, exist_ok=True)
             self._write(path, options.as_json())
+            sync([path], self._own)
             return {}
         if before != options.as_json():
             changed = [name for name, value in options.as_json().items() if before.get(name) != value]
@@ -89,18 +90,25 @@ class Journal:
                 f"{self.folder} holds an export with other options ({', '.join(changed)}): repeat those to go on with"
                 " it, or give another directory"
             )
-        return self._done({unit.name: unit for unit in units})
+        return self._done({unit.name: unit for unit in units}, options.suffix)
 
-    def _done(self, units: Mapping[str, Unit]) -> dict[str, Result]:
+    def _done(self, units: Mapping[str, Unit], suffix: str) -> dict[str, Result]:
         """The complete units; whatever else is there of the export is removed."""
         done: dict[str, Result] = {}
+        gone: list[str] = []
+        segments = {segment_name(name) for name in units}
         for name in sorted(os.listdir(self._own)):
             path = os.path.join(self._own, name)
             if name.endswith(TEMPORARY):
                 os.remove(path)
             elif name != _OPTIONS and name.endswith(".json"):
-                known, result = self._account(path)
-                unit = units.get(name.removesuffix(".json"))
+                unit_name = name.removesuffix(".json")
+                account = self._account(path)
+                if account is None or (unit_name not in units and segment_name(unit_name) in segments):
+                    gone.append(unit_name)  # in pieces, or of a segment that is cut elsewhere since it has changed
+                    continue
+                known, result = account
+                unit = units.get(unit_name)
                 if unit is None:
                     raise RefusedError(
                         f"{self.folder} holds what was exported of {known['path']}, which is not among the segments of"
@@ -110,7 +118,7 @@ class Journal:
                     done[unit.name] = result
         kept = {written.path for result in done.values() for written in result.files}
         stale = [path for path in self._files() if path not in kept]
-        unknown = [path for path in stale if not any(os.path.basename(path).startswith(f"{name}.") for name in units)]
+        unknown = [path for path in stale if segment_name(_unit_name(path, suffix)) not in segments]
         if unknown:
             raise RefusedError(
                 f"{os.path.join(self.folder, unknown[0])} was not written by this export: take it out, or give another"
@@ -118,7 +126,7 @@ class Journal:
             )
         if len(done) < len(units) or stale:
             self.not_whole()
-        for unit_name in units.keys() - done.keys():
+        for unit_name in (*gone, *(units.keys() - done.keys())):
             with suppress(FileNotFoundError):
                 os.remove(self._path(unit_name))
         for path in stale:
@@ -129,15 +137,14 @@ class Journal:
         """Where a file is written until it is complete."""
         return os.path.join(self._own, f"{name}{TEMPORARY}")
 
+    def sync(self, temporaries: Sequence[str]) -> None:
+        """Put complete files on the disk, before they get their names. Raises OSError."""
+        sync(temporaries, self._own)
+
     def publish(self, temporary: str, path: str) -> None:
         """Give a complete file its name, `path` below the directory. Raises OSError."""
         final = os.path.join(self.folder, path)
         os.makedirs(os.path.dirname(final), exist_ok=True)
-        descriptor = os.open(temporary, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
         os.replace(temporary, final)
 
     def complete(self, unit: Unit, result: Result) -> None:
@@ -155,11 +162,11 @@ class Journal:
         path = os.path.join(self.folder, SUCCESS)
         if os.path.exists(path):
             return
-        for folder, _, _ in os.walk(self.folder):
-            sync_directory(folder)
+        accounts = [os.path.join(self._own, name) for name in os.listdir(self._own)]
+        sync([*accounts, *(folder for folder, _, _ in os.walk(self.folder))], self.folder)
         with open(path, "wb"):
             pass
-        sync_directory(self.folder)
+        sync([self.folder], self.folder)
 
     def not_whole(self) -> None:
         """Take back that the export is whole. Raises OSError."""
@@ -184,8 +191,12 @@ class Journal:
     def _path(self, name: str) -> str:
         return os.path.join(self._own, f"{name}.json")
 
-    def _account(self, path: str) -> tuple[dict[str, Any], Result]:
-        found = self._read(path) or {}
+    def _account(self, path: str) -> tuple[dict[str, Any], Result] | None:
+        """What an account says of its unit's source and results; None where it is in pieces. Raises JournalError."""
+        try:
+            found = self._read(path) or {}
+        except JournalError:
+            return None
         try:
             files = tuple(Written(*each) for each in found["files"])
             damage = tuple(Lost(*each) for each in found["damage"])
@@ -210,6 +221,9 @@ class Journal:
         temporary = f"{path}{TEMPORARY}"
         with open(temporary, "w", encoding="utf-8") as file:
             json.dump(content, file, separators=(",", ":"))
-            file.flush()
-            os.fsync(file.fileno())
         os.replace(temporary, path)
+
+
+def _unit_name(path: str, suffix: str) -> str:
+    """The name of the unit that a file came of, which its number follows."""
+    return os.path.basename(path).removesuffix(suffix).rpartition(".")[0]

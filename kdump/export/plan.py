@@ -1,23 +1,37 @@
-"""The units of an export: one for every segment that may hold what is wanted."""
+"""The units of an export: every segment that may hold what is wanted, or its parts where it is large."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import quote
 
+from kdump import cuts
 from kdump.export.options import ExportOptionError, ExportOptions
 from kdump.formats import names
 from kdump.storage.partition_log import PartitionLog
 
+PART_BYTES = 64 << 20
+"""About how many bytes of a segment a unit has: one segment then keeps many threads busy, and no file is tiny.
+
+Nothing else decides where a segment is cut, so that a run may go on with what another machine began.
+"""
+
+UNIT_COST = 1 << 18
+"""Bytes whose export takes about as long as what a unit costs beside its bytes."""
+GROUP_BYTES = 64 << 20
+"""Bytes of units that are exported together, after which a run that is killed has lost nothing."""
+GROUPS_EACH = 4
+
 
 class Unit(NamedTuple):
-    """A segment to export: its .log, whose it is, and the size (bytes) and time (ns) of the file when it was planned.
+    """Bytes `start` to `stop` of a segment to export: its .log, whose it is, and the file's size and time when planned.
 
-    `name` is unique within an export and begins the names of the files that come of it; it does not begin with what
-    readers take for hidden, as the names of Kafka's own topics do. `is_last` of the partition's
-    last segment, which a broker may have been writing to.
+    Sizes are in bytes, the time in ns. `name` is unique within an export and begins the names of the files that come of
+    it; it does not begin with what readers take for hidden, as the names of Kafka's own topics do. `is_last` of the end
+    of the partition's last segment, which a broker may have been writing to.
     """
 
     name: str
@@ -25,25 +39,53 @@ class Unit(NamedTuple):
     topic: str
     partition: int
     is_last: bool
+    start: int
+    stop: int
     size: int
     modified: int
 
     @property
+    def bytes(self) -> int:
+        """How many bytes it has."""
+        return self.stop - self.start
+
+    @property
     def source(self) -> dict[str, object]:
-        """What tells whether the segment is still the one that was exported."""
-        return {"path": os.path.abspath(self.path), "size": self.size, "modified": self.modified}
+        """What tells whether it is still what was exported."""
+        return {
+            "path": os.path.abspath(self.path),
+            "size": self.size,
+            "modified": self.modified,
+            "start": self.start,
+            "stop": self.stop,
+        }
 
 
 def units_of(log: PartitionLog, options: ExportOptions) -> Iterator[Unit]:
     """The units of a partition, in order. Raises OSError."""
-    folder = os.path.basename(os.path.abspath(log.path))
-    topic, partition = (log.name.topic, log.name.partition) if log.name else (folder, -1)
-    stem = quote(f"{topic}-{partition}" if log.name else folder, safe="")
+    topic, partition = (log.name.topic, log.name.partition) if log.name else (_folder(log), -1)
     for segment in options.selection.segments(log, use_indexes=options.use_indexes):
-        info = os.stat(segment.log_path)
-        name = f"part-{stem}-{names.segment_file_name(segment.base_offset, '')}"
-        is_last = segment is log.segments[-1]
-        yield Unit(name, segment.log_path, topic, partition, is_last, info.st_size, info.st_mtime_ns)
+        path = segment.log_path
+        info = os.stat(path)
+        name = f"part-{_stem(log)}-{names.segment_file_name(segment.base_offset, '')}"
+        parts = list(cuts.parts(path, info.st_size, PART_BYTES))
+        for number, (start, stop) in enumerate(parts):
+            part_name = f"{name}-{number:04d}" if len(parts) > 1 else name
+            is_last = segment is log.segments[-1] and stop == info.st_size
+            yield Unit(part_name, path, topic, partition, is_last, start, stop, info.st_size, info.st_mtime_ns)
+
+
+def segment_name(name: str) -> str:
+    """The name that the unit of a segment has, or those of its parts begin with, of any of these."""
+    return re.sub(r"(?<=-\d{20})-\d{4}$", "", name)
+
+
+def _folder(log: PartitionLog) -> str:
+    return os.path.basename(os.path.abspath(log.path))
+
+
+def _stem(log: PartitionLog) -> str:
+    return quote(f"{log.name.topic}-{log.name.partition}" if log.name else _folder(log), safe="")
 
 
 def plan(logs: Iterable[PartitionLog], options: ExportOptions) -> list[Unit]:
@@ -51,13 +93,27 @@ def plan(logs: Iterable[PartitionLog], options: ExportOptions) -> list[Unit]:
     units: list[Unit] = []
     places: dict[str, str] = {}
     for log in logs:
-        found = list(units_of(log, options))
-        for unit in found[:1]:
-            key = unit.name.rpartition("-")[0]
-            if key in places:
-                raise ExportOptionError(
-                    f"{places[key]} and {log.path} are the same partition: export them to directories of their own"
-                )
-            places[key] = log.path
-        units += found
+        stem = _stem(log)
+        if stem in places:
+            raise ExportOptionError(
+                f"{places[stem]} and {log.path} are the same partition: export them to directories of their own"
+            )
+        places[stem] = log.path
+        units += units_of(log, options)
     return units
+
+
+def groups(units: Iterable[Unit], workers: int) -> list[list[Unit]]:
+    """The units, the largest first, small ones put together as far as each of the workers still gets several groups."""
+    ordered = sorted(units, key=lambda unit: -unit.bytes)
+    total = sum(unit.bytes + UNIT_COST for unit in ordered)
+    most = min(GROUP_BYTES, total // (GROUPS_EACH * workers))
+    found: list[list[Unit]] = []
+    room = 0
+    for unit in ordered:
+        if room <= 0:
+            found.append([])
+            room = most
+        found[-1].append(unit)
+        room -= unit.bytes + UNIT_COST
+    return found

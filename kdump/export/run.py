@@ -1,16 +1,16 @@
-"""Do what is left of an export on this machine, unit by unit on all its cores."""
+"""Do what is left of an export on this machine, on all its cores."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Protocol
 
 from kdump.errors import KdumpError
 from kdump.export.journal import Journal, Result
 from kdump.export.options import ExportOptions
-from kdump.export.plan import Unit
+from kdump.export.plan import Unit, groups
 
 Failure = KdumpError | OSError
 Outcome = tuple[Unit, Result | Failure]
@@ -87,30 +87,21 @@ class LocalEngine:
 
     def __call__(self, units: Sequence[Unit], folder: str, options: ExportOptions) -> Iterator[Outcome]:
         """The results as they come."""
-        largest_first = sorted(units, key=lambda unit: -unit.size)
         with ThreadPoolExecutor(self._threads) as pool:
-            futures: dict[Future[Result | Failure], Unit] = {
-                pool.submit(self._unit, unit, folder, options): unit for unit in largest_first
-            }
+            futures = [pool.submit(self._units, group, folder, options) for group in groups(units, self._threads)]
             try:
-                left = set(futures)
-                while left:
-                    finished, left = wait(left, return_when=FIRST_COMPLETED)
-                    for future in finished:
-                        yield futures[future], future.result()
+                for future in as_completed(futures):
+                    yield from future.result()
             finally:
                 self._stops = True
                 pool.shutdown(cancel_futures=True)
 
-    def _unit(self, unit: Unit, folder: str, options: ExportOptions) -> Result | Failure:
-        from kdump.export.work import StoppedError, export_unit
+    def _units(self, units: Sequence[Unit], folder: str, options: ExportOptions) -> list[Outcome]:
+        from kdump.export.work import StoppedError, export_units
 
         def progress(path: str, size: int) -> None:
             if self._stops:
                 raise StoppedError("the export was stopped")
             self._progress(path, size)
 
-        try:
-            return export_unit(unit, folder, options, progress)
-        except (KdumpError, OSError) as error:
-            return error
+        return export_units(units, folder, options, progress)

@@ -1,10 +1,11 @@
-"""Export one unit: read its records, spread them over files, publish these, and note that it is done."""
+"""Export some units: read their records, spread them over files, publish these, and note that they are done."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from kdump.export.files import RowFile, create
 from kdump.export.journal import Journal, Lost, Result, Written
 from kdump.export.options import DATE, PARTITION, TOPIC, ExportOptions
 from kdump.export.plan import Unit
+from kdump.export.run import Outcome
 from kdump.storage.log_file import LogFile
 from kdump.storage.scan import Damage, only_zeros
 from kdump.storage.segment import Segment
@@ -36,9 +38,53 @@ class StoppedError(KdumpError):
     """The export was asked to stop."""
 
 
-def export_unit(unit: Unit, folder: str, options: ExportOptions, progress: Progress = lambda _, __: None) -> Result:
-    """Export a segment into a directory whose journal is open. Raises OSError, KdumpError."""
+def export_units(
+    units: Iterable[Unit], folder: str, options: ExportOptions, progress: Progress = lambda _, __: None
+) -> list[Outcome]:
+    """Export units into a directory whose journal is open: what came of each, or why there is nothing.
+
+    Their files go to the disk together, and get their names then.
+    """
     journal = Journal(folder)
+    outcomes: list[Outcome] = []
+    made: list[_Made] = []
+    for unit in units:
+        try:
+            made.append(_make(unit, journal, options, progress))
+        except (KdumpError, OSError) as error:
+            outcomes.append((unit, error))
+    try:
+        journal.sync([file.temporary for each in made for file in each.files])
+    except OSError as error:
+        return [*outcomes, *((each.unit, error) for each in made)]
+    for each in made:
+        try:
+            outcomes.append((each.unit, _publish(each, journal)))
+        except OSError as error:
+            outcomes.append((each.unit, error))
+    return outcomes
+
+
+@dataclass(slots=True)
+class _Open:
+    """A file of a unit, which is being written or complete."""
+
+    path: str
+    temporary: str
+    file: RowFile
+    rows: int = 0
+
+
+class _Made(NamedTuple):
+    """A unit whose files are complete but have no names."""
+
+    unit: Unit
+    rows: int
+    files: list[_Open]
+    damage: list[Lost]
+
+
+def _make(unit: Unit, journal: Journal, options: ExportOptions, progress: Progress) -> _Made:
     output = _Output(unit, journal, options)
     damage: list[Lost] = []
     rows = 0
@@ -49,11 +95,21 @@ def export_unit(unit: Unit, folder: str, options: ExportOptions, progress: Progr
                 continue
             rows += part.num_rows
             output.add(part)
-        result = Result(rows, output.publish(), tuple(damage))
+        return _Made(unit, rows, output.close(), damage)
     except BaseException:
         output.abandon()
         raise
-    journal.complete(unit, result)
+
+
+def _publish(made: _Made, journal: Journal) -> Result:
+    """Give the files their names, and note that the unit is done. Raises OSError."""
+    written = []
+    for each in made.files:
+        size = os.path.getsize(each.temporary)
+        journal.publish(each.temporary, each.path)
+        written.append(Written(each.path, each.rows, size))
+    result = Result(made.rows, tuple(sorted(written)), tuple(made.damage))
+    journal.complete(made.unit, result)
     return result
 
 
@@ -66,9 +122,11 @@ def _parts(
     tables = RecordTables(names, labels, control=options.control)
     chosen = options.selection
     with segment.open_log() as log:
-        start = chosen.start(segment, log) if options.use_indexes else 0
+        start = max(unit.start, chosen.start(segment, log) if options.use_indexes else 0)
+        if start >= unit.stop:
+            return
         reported = 0
-        for part in read_records(segment, log, tables, chosen, start, unit.size, limit=options.limit):
+        for part in read_records(segment, log, tables, chosen, start, unit.stop, limit=options.limit):
             if not (isinstance(part, Damage) and _is_preallocated(part, log, unit)):
                 yield part
             progress(unit.path, log.bytes_read - reported)
@@ -84,16 +142,6 @@ def _text(name: str) -> str:
 def _is_preallocated(damage: Damage, log: LogFile, unit: Unit) -> bool:
     """Whether it is no loss but the zeros that a preallocated last segment ends with."""
     return unit.is_last and damage.resumed >= unit.size and only_zeros(log, damage.position, unit.size)
-
-
-@dataclass(slots=True)
-class _Open:
-    """A file that is being written."""
-
-    path: str
-    temporary: str
-    file: RowFile
-    rows: int = 0
 
 
 class _Output:
@@ -148,16 +196,11 @@ class _Output:
         self._closed.append(target)
         target.file.close()
 
-    def publish(self) -> tuple[Written, ...]:
-        """End the files, and give them their names. Raises OSError."""
+    def close(self) -> list[_Open]:
+        """End the files. Raises OSError."""
         for date in list(self._open):
             self._close(date)
-        written = []
-        for each in self._closed:
-            size = os.path.getsize(each.temporary)
-            self._journal.publish(each.temporary, each.path)
-            written.append(Written(each.path, each.rows, size))
-        return tuple(sorted(written))
+        return self._closed
 
     def abandon(self) -> None:
         """Close the files; what is left of them is removed when the export goes on."""

@@ -6,12 +6,12 @@ pyarrow. An environment packed as a whole (with venv-pack or conda-pack) holds a
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import tarfile
 from collections.abc import Iterable
 from importlib import metadata
+from importlib.util import find_spec
 
 import kdump
 
@@ -40,13 +40,10 @@ def _add_tree(archive: tarfile.TarFile, folder: str, name: str) -> None:
 
 
 def _add_source(archive: tarfile.TarFile) -> None:
-    import pyspark_kdump
-
-    with open(pyspark_kdump.__file__, "rb") as file:
-        content = file.read()
-    member = tarfile.TarInfo("pyspark_kdump.py")
-    member.size = len(content)
-    archive.addfile(member, io.BytesIO(content))
+    """Where Spark finds the data source, for a driver that runs from the archive."""
+    found = find_spec("pyspark_kdump")
+    if found is not None and found.origin is not None:
+        archive.add(found.origin, "pyspark_kdump.py")
 
 
 def _add_files(archive: tarfile.TarFile, files: Iterable[metadata.PackagePath]) -> None:
@@ -59,4 +56,7 @@ def _add_files(archive: tarfile.TarFile, files: Iterable[metadata.PackagePath]) 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: python -m kdump.spark.archive FILE.tar.gz")
-    make_archive(sys.argv[1])
+    try:
+        make_archive(sys.argv[1])
+    except OSError as error:
+        sys.exit(f"{error.filename or sys.argv[1]}: {error.strerror}")

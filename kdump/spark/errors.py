@@ -9,7 +9,10 @@ _OF_SYSTEM = re.compile(
     r"^((?:[A-Z]\w*Error|MemoryError|KeyboardInterrupt): .+)$",
     re.MULTILINE,
 )
-_JAVA = re.compile(r"^(?:Caused by: )?[\w.$]+\.(\w+(?:Exception|Error)): (.+)$", re.MULTILINE)
+_JAVA = re.compile(
+    r'^(?:Caused by: |Exception in thread "[^"]*" )?[\w.$]+\.(\w+(?:Exception|Error)): (.+)$',
+    re.MULTILINE,
+)
 
 
 def reason(error: BaseException) -> str:
@@ -19,9 +22,14 @@ def reason(error: BaseException) -> str:
         found = pattern.findall(text)
         if found:
             return str(found[-1]).strip()
-    java = _JAVA.findall(text)
-    if java:
-        name, message = java[-1]
-        return f"{name}: {message.strip()}"
+    java = java_reason(text)
+    if java is not None:
+        return java
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     return re.sub(r"^\[[A-Z_.]+\] ", "", first)
+
+
+def java_reason(text: str) -> str | None:
+    """The last exception of Java's that a text tells of, in one line; None without one."""
+    found = _JAVA.findall(text)
+    return f"{found[-1][0]}: {found[-1][1].strip()}" if found else None

@@ -6,9 +6,10 @@ What a task raises comes back as a value, so that one bad partition does not end
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,13 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kdump.errors import KdumpError
 from kdump.export.journal import Result
 from kdump.export.options import ExportOptions
-from kdump.export.plan import Unit
+from kdump.export.plan import Unit, groups
 from kdump.export.run import Failure, Outcome
 from kdump.spark.errors import reason
 from kdump.spark.session import SparkError, spark_session
 from kdump.stats.partition import Stats, StatsOptions
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 Item = TypeVar("Item")
@@ -35,15 +37,23 @@ MOST_TASKS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where to run: Spark's master URL and settings. `progress` hears how many tasks are done, and of how many."""
+    """Where to run: Spark's master URL and settings, or a `session` that there is, which stays.
+
+    `progress` hears how many tasks are done, and of how many.
+    """
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
     progress: Progress = lambda _, __: None
+    session: SparkSession | None = None
+
+    def opened(self) -> AbstractContextManager[SparkSession]:
+        """The session, for a `with`. Raises SparkError, JavaError."""
+        return spark_session(self.master, self.conf) if self.session is None else nullcontext(self.session)
 
 
 class SparkExport:
-    """An export's engine: a task for each segment. The directory has to be one that all executors share."""
+    """An export's engine. The directory has to be one that all executors share."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -51,7 +61,8 @@ class SparkExport:
     def __call__(self, units: Sequence[Unit], folder: str, options: ExportOptions) -> Iterator[Outcome]:
         """The results, when all are there. Raises SparkError, JavaError."""
         call = partial(_export, folder=folder, options=options)
-        yield from zip(units, run_all(self._cluster, call, units), strict=True)
+        for outcomes in run_all(self._cluster, call, partial(groups, units)):
+            yield from outcomes
 
 
 def stats_of(cluster: Cluster, paths: Sequence[str], options: StatsOptions) -> list[Stats | Failure]:
@@ -68,7 +79,7 @@ def run_all(
     """
     if not items:
         return []
-    with spark_session(cluster.master, cluster.conf) as spark, _watching(spark, cluster.progress):
+    with cluster.opened() as spark, _watching(spark, cluster.progress):
         try:
             context = spark.sparkContext
             wanted = items(context.defaultParallelism) if callable(items) else items
@@ -76,8 +87,19 @@ def run_all(
             tasks = context.parallelize(wanted, min(len(wanted), MOST_TASKS))
             found: list[Value] = tasks.map(partial(_in_folder, os.getcwd(), call)).collect()
         except Exception as error:
-            raise SparkError(f"Spark failed: {reason(error)}") from None
+            raise SparkError(f"Spark failed: {_ended(context) or reason(error)}") from None
         return found
+
+
+def _ended(context: SparkContext) -> str | None:
+    """What became of the JVM, if it is gone: nothing that it could have told itself."""
+    process: Any = getattr(context._gateway, "proc", None)
+    with suppress(subprocess.TimeoutExpired):
+        status = None if process is None else process.wait(POLL_SECONDS)
+        if status is not None:
+            how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+            return f"its Java {how}; where memory is short, try --conf spark.driver.memory=512m"
+    return None
 
 
 @contextmanager
@@ -87,11 +109,12 @@ def _watching(spark: SparkSession, progress: Progress) -> Iterator[None]:
     tracker: Any = spark.sparkContext.statusTracker()
 
     def watch() -> None:
-        while not done.wait(POLL_SECONDS):
-            stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-            known = [stage for stage in stages if stage is not None]
-            if known:
-                progress(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
+        with suppress(Exception):  # of a JVM that is gone the job itself will tell
+            while not done.wait(POLL_SECONDS):
+                stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+                known = [stage for stage in stages if stage is not None]
+                if known:
+                    progress(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -108,13 +131,13 @@ def _in_folder(folder: str, call: Callable[[Item], Value], item: Item) -> Value:
     return call(item)
 
 
-def _export(unit: Unit, folder: str, options: ExportOptions) -> Result | Failure:
-    from kdump.export.work import export_unit
+def _export(units: Sequence[Unit], folder: str, options: ExportOptions) -> list[Outcome]:
+    from kdump.export.work import export_units
 
-    try:
-        return export_unit(unit, folder, options)
-    except (KdumpError, OSError) as error:
-        return _portable(error)
+    return [
+        (unit, outcome if isinstance(outcome, Result) else _portable(outcome))
+        for unit, outcome in export_units(units, folder, options)
+    ]
 
 
 def _stats(path: str, options: StatsOptions) -> Stats | Failure:

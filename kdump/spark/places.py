@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kdump.errors import KdumpError, NameFormatError
+from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
 from kdump.formats import names
 from kdump.segment_inventory import segment_info
 from kdump.spark.options import ONE, ReadOptions
@@ -59,6 +59,8 @@ def directory_at(path: str) -> PartitionLog | LogDirectory:
         return open_directory(path)
     except NotADirectoryError:
         raise PathError(f"{path} is a file: give its partition directory or a directory of those") from None
+    except HoldsLogDirectoriesError as error:
+        raise PathError(str(error)) from None
     except NameFormatError:
         raise PathError(
             f"{path}: there are no logs in it: neither a partition directory (with <base offset>.log) nor a log"

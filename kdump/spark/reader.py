@@ -12,6 +12,7 @@ from kdump.spark.bounds import interval_of
 from kdump.spark.options import BATCHES, FINDINGS, SEGMENTS, ReadOptions
 from kdump.spark.places import PathError, find_partitions
 from kdump.spark.splits import Range, pack, ranges_of, task_size
+from kdump.spark.worker import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +55,7 @@ class LogReader(DataSourceReader):
             return read_segments(partition.value, options)
         from kdump.spark.tables import read_ranges
 
+        settle()
         return read_ranges(partition.value, options)
 
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
 from kdump.errors import KdumpError
+from kdump.spark.errors import java_reason, reason
 from kdump.spark.java import use_java
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 APP_NAME = "kdump"
@@ -39,6 +42,8 @@ _LOCAL_DEFAULTS = {
     "spark.buffer.size": "1048576",
 }
 _LAST_LINES = 5
+_KILLED = re.compile(r"Application has been killed\. Reason: (.+)")
+_CHATTER = re.compile(r" (WARN|INFO) |[Ll]og4j|log(ging)? level|incubator modules|^NOTE: Picked up")
 
 
 class SparkError(KdumpError):
@@ -55,7 +60,12 @@ def spark_session(master: str = "local[*]", conf: Mapping[str, str] | None = Non
     try:
         yield session
     finally:
-        session.stop()
+        _stop(session)
+
+
+def _stop(running: SparkSession | SparkContext) -> None:
+    with suppress(Exception):  # the JVM may be gone, which whoever used it has been told
+        running.stop()
 
 
 def start_session(master: str = "local[*]", conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -79,11 +89,13 @@ def start_session(master: str = "local[*]", conf: Mapping[str, str] | None = Non
             # the JVM keeps the file for what it logs later on
             gateway = launch_gateway(settings, {"stdout": log, "stderr": log})
             context = SparkContext(conf=settings, gateway=gateway)
+            session = SparkSession(context)
+            register(session)
         except Exception as error:
-            raise SparkError(f"Spark does not start: {_last_lines(log) or error}") from None
+            if SparkContext._active_spark_context is not None:
+                _stop(SparkContext._active_spark_context)
+            raise SparkError(f"Spark does not start: {_why(log) or reason(error)}") from None
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # it prints what is raised anyway
-    session = SparkSession(context)
-    register(session)
     return session
 
 
@@ -95,13 +107,16 @@ def settings_of(master: str, conf: Mapping[str, str]) -> dict[str, str]:
 
 def register(session: SparkSession) -> None:
     """Make the data source known, where Spark does not find it by itself (as in an editable installation)."""
-    from pyspark_kdump import DefaultSource
+    from kdump.spark.data_source import DefaultSource
 
     session.dataSource.register(DefaultSource)
 
 
-def _last_lines(log: IO[bytes]) -> str:
+def _why(log: IO[bytes]) -> str:
+    """What a JVM that did not come up has said last; empty where it has said nothing."""
     log.seek(0)
-    lines = [line.strip() for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(("at ", "..."))]
-    return " | ".join(telling[-_LAST_LINES:])
+    text = log.read().decode("utf-8", "replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(("at ", "...")) and not _CHATTER.search(line)]
+    killed = _KILLED.findall(text)
+    return str(killed[-1]).strip() if killed else java_reason(text) or " | ".join(telling[-_LAST_LINES:])

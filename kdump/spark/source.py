@@ -1,4 +1,4 @@
-"""What the class that Spark finds (pyspark_kdump.DefaultSource) is made of."""
+"""What the class of the data source (kdump.spark.data_source.DefaultSource) is made of."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.spark.options import RECORDS, OptionError, ReadOptions, read_options
 from kdump.spark.schema import column_names, ddl
+from kdump.spark.worker import settle
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, DataSourceWriter
@@ -22,6 +23,7 @@ def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
     """A reader of everything that is there when the query is planned. Raises OptionError."""
     from kdump.spark.reader import LogReader
 
+    settle()
     return LogReader(checked(options, schema))
 
 

@@ -1,38 +1,27 @@
-"""Cut the logs of a read into byte ranges that begin with a batch, and pack these into tasks of about equal size.
-
-Where a log is cut is taken from its offset index, and believed only if a whole batch with a valid CRC stands there
-whose offsets are those of the index entry; where the index has no such place, the batches are walked.
-"""
+"""Cut the logs of a read into byte ranges that begin with a batch, and pack these into tasks of about equal size."""
 
 from __future__ import annotations
 
 import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import NamedTuple
 
-from kdump.errors import CorruptIndexError
-from kdump.formats import names
-from kdump.formats.faults import BLOCK_FULL
+from kdump.cuts import Cutter
 from kdump.selection import Selection
 from kdump.spark.bounds import Interval
 from kdump.spark.places import Partition
-from kdump.storage.index_files import OffsetIndex
 from kdump.storage.log_file import LogFile
-from kdump.storage.segment import NEAR, Segment
+from kdump.storage.segment import Segment
 
-LEAST_BYTES = 8 << 20
+LEAST_BYTES = 32 << 20
 MOST_BYTES = 128 << 20
-TASKS_PER_CORE = 3
+TASKS_PER_CORE = 2
 HEADERS_TIMES = 8
 """How many times faster headers alone are read, at the least."""
 FILE_COST = 256 << 10
 """Bytes whose reading takes about as long as opening a file."""
-
-_TRIES = 8
-_STEP = 1 << 18
-_STEPS = 256
 
 
 class Range(NamedTuple):
@@ -114,7 +103,7 @@ def pack(ranges: Iterable[Range], size: int) -> Iterator[list[Range]]:
     group: list[Range] = []
     left = size
     for each in ranges:
-        with Cutter(each) as cutter:
+        with Cutter(each.path, each.start, each.start + each.size) as cutter:
             rest = each
             if group and each.size > left and left < size // 8:
                 yield group
@@ -134,79 +123,3 @@ def pack(ranges: Iterable[Range], size: int) -> Iterator[list[Range]]:
             group, left = [], size
     if group:
         yield group
-
-
-class Cutter:
-    """Finds places to cut a range at; opens the files only when asked."""
-
-    def __init__(self, whole: Range) -> None:
-        self._whole = whole
-        self._files = ExitStack()
-        self._lowest = 0
-        self._log: LogFile | None = None
-        self._index: OffsetIndex | None = None
-        self._starts: list[int] | None = None
-
-    def __enter__(self) -> Cutter:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._files.close()
-
-    def cut(self, wanted: int, low: int, high: int) -> int | None:
-        """The first byte of a batch, near byte `wanted` and between `low` and `high`; None where there is none."""
-        try:
-            if self._log is None:
-                self._open()
-            assert self._log is not None
-            if self._starts is None:
-                found = self._by_index(self._log, wanted, low, high)
-                if found is not None:
-                    return found
-                self._starts = list(self._walked(self._log))
-        except OSError:
-            return None  # reading it will say why
-        at = bisect_left(self._starts, wanted)
-        near = [start for start in self._starts[max(0, at - 1) : at + 1] if low < start < high]
-        return min(near, key=lambda start: abs(start - wanted), default=None)
-
-    def _open(self) -> None:
-        segment = Segment(self._whole.path)
-        self._lowest = segment.base_offset
-        self._log = self._files.enter_context(segment.open_log())
-        if segment.has(names.OFFSET_INDEX):
-            self._index = self._files.enter_context(segment.offset_index())
-            self._index.drop_zero_tail()
-
-    def _by_index(self, log: LogFile, wanted: int, low: int, high: int) -> int | None:
-        index = self._index
-        if index is None or not index.entries:
-            return None
-        with suppress(CorruptIndexError):
-            slot = bisect_left(range(index.entries), wanted, key=lambda number: index.entry(number).position)
-            for number in range(slot, min(slot + _TRIES, index.entries)):
-                entry = index.entry(number)
-                if low < entry.position < high and self._is_batch(log, entry.position, entry.offset):
-                    return entry.position
-        return None
-
-    def _is_batch(self, log: LogFile, position: int, offset: int) -> bool:
-        """Whether a sound batch starts at byte `position` that an index entry for `offset` can mean."""
-        entry = log.entry_at(position, log.size)
-        if entry.status != BLOCK_FULL or entry.size > NEAR:
-            return False
-        if not self._lowest <= entry.last_offset <= offset:
-            return False
-        batch = log.batch_at(position, entry.size)
-        return batch.length == 1 and batch.valid[0] == 1
-
-    def _walked(self, log: LogFile) -> Iterator[int]:
-        """Where batches start, one in every stretch of some size, up to the first damage."""
-        following, step = self._whole.start, min(_STEP, self._whole.size // _STEPS)
-        for block in log.blocks(self._whole.start, self._whole.stop, whole=False):
-            for row in range(block.length):
-                if not block.valid[row]:
-                    return
-                if block.position[row] >= following:
-                    yield block.position[row]
-                    following = block.position[row] + step

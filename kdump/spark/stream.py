@@ -24,6 +24,7 @@ from kdump.spark.places import Partition, PathError, end_offset, find_partitions
 from kdump.spark.reader import Task, tasks_of
 from kdump.spark.splits import Range, ranges_of
 from kdump.spark.tables import DataLossError
+from kdump.spark.worker import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,6 +108,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows of a task. Raises KdumpError."""
         from kdump.spark.tables import read_ranges
 
+        settle()
         return read_ranges(partition.value, self._options)
 
     def _partitions(self) -> dict[Key, Partition]:

@@ -144,7 +144,7 @@ class KeyCensus:
     def keep(self, decoded: Decoded, stats: RecordStats) -> None:
         """In a second pass: count what compaction would keep."""
         block, first, records, payloads, _ = decoded
-        fates = self._map.sift(block, records, first, payloads, (1 << 63) - 1, 0, True)
+        fates = self._map.sift(block, records, first, payloads, (1 << 63) - 1, 0, True, block.length)
         for at in _picked(decoded):
             if fates[at] & 1:
                 stats.note_kept(max(0, records.key_length[at]), records.value_length[at])

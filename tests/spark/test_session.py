@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -22,25 +21,60 @@ def test_what_is_asked_for_goes_before_what_is_set_by_itself() -> None:
     assert "spark.driver.host" not in settings_of("spark://master:7077", {})
 
 
-def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("master", "memory", "message"),
+    [
+        ("local[1]", "much", "Spark does not start: Invalid maximum heap size: -Xmxmuch"),
+        ("nowhere", "1g", "Spark does not start: SparkException: Master must either be yarn"),
+    ],
+)
+def test_a_spark_that_does_not_start_is_one_line(master: str, memory: str, message: str) -> None:
     """In a process of its own: what a JVM leaves behind when it dies would be in the way of the other tests."""
     program = (
         "from kdump.spark.session import start_session\n"
         "from kdump.errors import KdumpError\n"
-        "try:\n    start_session('local[1]', {'spark.driver.memory': 'much'})\n"
+        "import sys\n"
+        "try:\n    start_session(sys.argv[1], {'spark.driver.memory': sys.argv[2]})\n"
         "except KdumpError as error:\n    print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program, master, memory],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": ""},
     )
     [line] = done.stdout.splitlines()
-    assert line.startswith("Spark does not start: ")
-    assert "much" in line
+    assert line.startswith(message)
     assert done.stderr == ""
+
+
+def test_without_spark_or_what_spark_finds_by_itself() -> None:
+    """The session needs no module pyspark_kdump to be importable; without pyspark there is one line that helps."""
+    program = (
+        "import sys\n"
+        "from kdump.spark.data_source import DefaultSource\n"
+        "assert 'pyspark_kdump' not in sys.modules and DefaultSource.name() == 'kafka-log'\n"
+        "import kdump.spark.session as session\n"
+        "sys.modules['pyspark_kdump'] = None\n"
+        "class Sources:\n    def register(self, source): print(source.__module__)\n"
+        "class Session:\n    dataSource = Sources()\n"
+        "session.register(Session())\n"
+        "for name in [name for name in sys.modules if name.partition('.')[0] == 'pyspark']: del sys.modules[name]\n"
+        "sys.modules['pyspark'] = None\n"
+        "try:\n    session.start_session()\n"
+        "except session.SparkError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    first, second = done.stdout.splitlines()
+    assert first == "kdump.spark.data_source"
+    assert "pip install 'kafka-kdump[spark]'" in second
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from kdump.spark.splits import (
     HEADERS_TIMES,
     LEAST_BYTES,
     MOST_BYTES,
+    TASKS_PER_CORE,
     Range,
     pack,
     ranges_of,
@@ -74,10 +75,10 @@ def test_small_segments_are_packed(tmp_path: Path) -> None:
 def test_how_much_a_task_gets() -> None:
     gib = 1 << 30
     assert task_size(10, 2, None) == LEAST_BYTES
-    assert task_size(gib // 2, 2, None) == gib // 2 // 6 + 1
+    assert task_size(gib // 4, 2, None) == gib // 4 // (2 * TASKS_PER_CORE) + 1
     assert task_size(1000 * gib, 2, None) == MOST_BYTES
     assert task_size(gib, 2, 100) == gib // 100 + 1
-    assert task_size(gib // 2, 2, None, decodes=False) == gib // 4 + 1
+    assert task_size(gib, 2, None, decodes=False) == gib // 2 + 1
     assert task_size(1000 * gib, 2, None, decodes=False) == HEADERS_TIMES * MOST_BYTES
 
 
