@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import click
 
-from kdump.errors import NameFormatError
+from kdump.errors import HoldsLogDirectoriesError, NameFormatError
 from kdump.formats import names
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
 from kdump.storage.log_directory import LogDirectory
 from kdump.storage.open import open_directory
 from kdump.storage.partition_log import PartitionLog
 
-from .output import safe_path
+from .output import safe, safe_path
 
 
 class KafkaFile(NamedTuple):
@@ -42,6 +42,8 @@ def place_at(path: str) -> Place:
     if os.path.isdir(path):
         try:
             return open_directory(path)
+        except HoldsLogDirectoriesError as error:
+            raise click.UsageError(safe(str(error))) from None
         except NameFormatError:
             raise click.UsageError(
                 f"{safe_path(path)}: neither a partition directory (there is no <base offset>.log in it) nor a log"

@@ -49,3 +49,7 @@ class CheckpointError(KdumpError):
 
 class NameFormatError(KdumpError):
     """A file or directory name is not one that Kafka gives."""
+
+
+class HoldsLogDirectoriesError(NameFormatError):
+    """A directory is not a log directory but holds some, such as a broker's disks."""

@@ -80,7 +80,7 @@ class RollError(AppendError):
 
 
 class OffsetOutOfRangeError(AppendError):
-    """A log start offset or a high watermark would lie outside of the log."""
+    """A log start offset or a high watermark would lie outside of the log, or a record beyond the last offset."""
 
     exception = "OffsetOutOfRangeException"
 

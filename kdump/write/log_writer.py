@@ -25,6 +25,7 @@ from kdump.blocks import BatchBlock
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
+from kdump.formats.java_text import LONG_MAX
 from kdump.formats.metadata_files import PartitionMetadata, format_partition_metadata
 from kdump.formats.names import segment_file_name
 from kdump.recovery.epoch_cache import EpochCache
@@ -340,6 +341,10 @@ class LogWriter:
         self, batches: BatchBlock, data: bytes | bytearray, info: AppendInfo, origin: str, now: int
     ) -> AppendInfo:
         self._check_usable()
+        if not self.end_offset <= info.last_offset < LONG_MAX:
+            raise OffsetOutOfRangeError(
+                f"{self.partition} ends at offset {self.end_offset}: there are no offsets left for this append"
+            )
         if len(data) > self.config.segment_bytes:
             raise RecordBatchTooLargeError(
                 f"Message batch size is {len(data)} bytes in append to partition {self.partition}, which exceeds the"

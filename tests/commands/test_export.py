@@ -38,7 +38,7 @@ def test_a_log_directory(run: Run, data: Path, tmp_path: Path) -> None:
     assert run.out.endswith(f"KiB in {out}\n")
     assert sorted(path.name for path in out.iterdir()) == ["_SUCCESS", "_kdump", "topic=clicks", "topic=orders"]
     assert run("export", data, "--to", out) == 0
-    assert run.out.endswith("(3 of 3 segments were there already)\n")
+    assert run.out.endswith("(3 of 3 parts were there already)\n")
 
 
 @needs_pyarrow

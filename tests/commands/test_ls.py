@@ -386,6 +386,10 @@ def test_files_that_are_not_kafkas(run: Run, tmp_path: Path) -> None:
     assert "notes.txt" in run.err
     assert run("ls", tmp_path) == 2
     assert "neither a partition directory" in run.err
+    (tmp_path / "disk-1").mkdir()
+    (tmp_path / "disk-1" / "meta.properties").write_text("version=1\n")
+    assert run("ls", tmp_path) == 2
+    assert "holds log directories, which are to be named instead: disk-1" in run.err
 
 
 def test_what_cannot_be_read_does_not_stop_the_rest(

@@ -21,16 +21,8 @@ from kdump.repair.locks import RefusedError
 from kdump.repair.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Plan, make_plan
 from kdump.repair.task import KAFKA, SALVAGE, Request, examine
 from kdump.repair.undo import undo
-from tests.repair.damaged import DAMAGES, STARTUP, build, name
+from tests.repair.damaged import DAMAGES, STARTUP, name
 from tests.repair.salvaging import content
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log directory of the sound partition, to be copied."""
-    log_dir = tmp_path_factory.mktemp("sound") / "logs"
-    build(log_dir)
-    return log_dir
 
 
 @pytest.fixture

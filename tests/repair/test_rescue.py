@@ -27,7 +27,6 @@ from tests.repair.damaged import (
     DAMAGES,
     PRODUCER,
     STARTUP,
-    build,
     edit,
     flip,
     marker,
@@ -41,21 +40,6 @@ FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"
 CASES = {row["case"]: row for row in map(json.loads, (FIXTURES / "cases.jsonl").read_text().splitlines())}
 SETTINGS = {row["case"]: row for row in map(json.loads, (FIXTURES / "startup.jsonl").read_text().splitlines())}
 NOW = 1_700_086_400_000
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log directory of the sound partition, to be copied."""
-    log_dir = tmp_path_factory.mktemp("sound") / "logs"
-    build(log_dir)
-    return log_dir
-
-
-@pytest.fixture
-def partition(sound: Path, tmp_path: Path) -> Path:
-    """A copy of the sound partition."""
-    shutil.copytree(sound, tmp_path / "logs")
-    return tmp_path / "logs" / "orders-0"
 
 
 def offsets(partition: Path) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,21 +14,8 @@ from kdump.repair.apply import apply_plan
 from kdump.repair.journal import new_folder
 from kdump.repair.plan import REMOVE, Plan, only
 from kdump.repair.task import ALL_KINDS, INDEX_KINDS, KAFKA, SALVAGE, Request, Task, examine, examine_indexes
-from tests.repair.damaged import BASES, DAMAGES, STARTUP, build, edit, flip, name, removed
+from tests.repair.damaged import BASES, DAMAGES, STARTUP, edit, flip, name, removed
 from tests.repair.salvaging import content
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    log_dir = tmp_path_factory.mktemp("sound") / "logs"
-    build(log_dir)
-    return log_dir
-
-
-@pytest.fixture
-def partition(sound: Path, tmp_path: Path) -> Path:
-    shutil.copytree(sound, tmp_path / "logs")
-    return tmp_path / "logs" / "orders-0"
 
 
 def examined(partition: Path, *kinds: str, strategy: str = KAFKA, startup: Startup = STARTUP) -> Task:

@@ -13,23 +13,10 @@ from kdump.formats import names
 from kdump.repair.apply import apply_plan
 from kdump.repair.journal import new_folder
 from kdump.repair.task import Task, examine_trim
-from tests.repair.damaged import BASES, build, edit, flip, name
+from tests.repair.damaged import BASES, edit, flip, name
 from tests.repair.salvaging import content
 
 CORPUS = Path(__file__).resolve().parent.parent.parent / "fixtures" / "corpus"
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    log_dir = tmp_path_factory.mktemp("sound") / "logs"
-    build(log_dir)
-    return log_dir
-
-
-@pytest.fixture
-def partition(sound: Path, tmp_path: Path) -> Path:
-    shutil.copytree(sound, tmp_path / "logs")
-    return tmp_path / "logs" / "orders-0"
 
 
 def trimmed(partition: Path, *bases: int) -> Task:

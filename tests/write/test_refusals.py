@@ -15,11 +15,12 @@ from kdump.formats.checksums import crc32c
 from kdump.formats.codecs import GZIP, LZ4, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.write import errors
+from kdump.write.config import LogConfig
 from kdump.write.incoming import COORDINATOR
 from kdump.write.log_writer import LogWriter
 from kdump.write.packing import pack_marker
 from kdump.write.record_source import Message
-from tests.write.building import NOW, Clock, fetched, files, messages, new_log, produced, sent
+from tests.write.building import NOW, Clock, fetched, files, messages, new_log, produced, records, sent
 
 Append = Callable[[LogWriter], object]
 
@@ -220,6 +221,22 @@ def test_producer_is_refused(name: str, tmp_path: Path) -> None:
     assert (files(tmp_path), log.end_offset) == (before, state)
     log.append_as_leader(produced(5, epoch=1))
     assert log.end_offset == state + 1
+
+
+@pytest.mark.parametrize(
+    "append",
+    [leader(sent(3)), follower(fetched((1 << 63) - 2, 2)), lambda log: log.append(messages(3))],
+    ids=["leader", "follower", "packed"],
+)
+def test_beyond_the_last_offset(append: Append, tmp_path: Path) -> None:
+    start = (1 << 63) - 3
+    log = LogWriter.create(str(tmp_path / "orders-0"), LogConfig(), start_offset=start, clock=Clock(), durable=False)
+    before = files(tmp_path)
+    with pytest.raises(errors.OffsetOutOfRangeError, match="no offsets left"):
+        append(log)
+    assert (files(tmp_path), log.end_offset) == (before, start)
+    log.append(messages(2))
+    assert [each.offset for each in records(log.path)] == [start, start + 1]
 
 
 def test_names_of_kafka() -> None:
