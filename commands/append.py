@@ -22,7 +22,16 @@ from .append_input import READERS, Item, Lines, Reading, begun
 from .append_run import ABORT, COMMIT, OPEN, Appender, Interrupts, Tally, Wish
 from .filters import time_ms
 from .output import Output, complain, safe, safe_path
-from .write_options import REFUSALS, check_partition, chosen_config, chosen_opening, refused, tell_backup, write_options
+from .write_options import (
+    REFUSALS,
+    check_partition,
+    chosen_config,
+    chosen_opening,
+    naming,
+    refused,
+    tell_backup,
+    write_options,
+)
 
 _FORMAT_VERSIONS = {"0": "0.9.0", "1": "0.10.2", "2": "3.0"}
 _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactional")
@@ -146,7 +155,7 @@ def command(
         with Interrupts() as interrupts:
             lines = Lines(source, safe_path(getattr(source, "name", "<stdin>")), interrupts.waiting)
             items = begun(READERS[format_](lines, reading))
-            with opened(path, config, how) as log:
+            with naming(path), opened(path, config, how) as log:
                 appender = Appender(log, lines, _wish(options, log, packing, () if repack else given))
                 _run(appender, items, interrupts)
     except REFUSALS as error:

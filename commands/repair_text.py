@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from kdump.formats import names
+from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry
-from kdump.recovery.outcome import Loss
+from kdump.recovery.outcome import RECOVER, Loss
 from kdump.repair.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation
 from kdump.repair.task import Task
 
@@ -29,6 +31,7 @@ class TextPrinter:
         self._write = write
         self._bad = Style(color, "red", bold=True)
         self._good = Style(color, "green", bold=True)
+        self._unchecked = 0
 
     def partition(self, done: Done, *, applies: bool) -> None:
         """One partition: what is lost and kept, then the changes."""
@@ -40,6 +43,7 @@ class TextPrinter:
             self._line(f"an interrupted repair, {what}: {safe_path(folder)}")
         for line in self._verdict(task):
             self._line(line)
+        self._unchecked += _is_unchecked(task)
         for operation in task.plan.operations if task.plan else ():
             self._line(f"  {_VERBS[operation.action]:<{_VERB_WIDTH}}  {_words(operation)}")
         if done.applied:
@@ -50,6 +54,11 @@ class TextPrinter:
 
     def end(self, work: int, failed: int, *, applies: bool) -> None:
         """The sum of it."""
+        if self._unchecked:
+            self._write(
+                f"{number_words(self._unchecked, 'partition')} not checked, as a broker does not at this start:"
+                " --unclean --recovery-point 0 checks every segment, and so does --strategy salvage\n"
+            )
         if failed:
             self._write(f"{number_words(failed, 'partition')} cannot be repaired this way\n")
         if not work and not failed:
@@ -66,6 +75,8 @@ class TextPrinter:
             )
             if task.rescue is None:
                 yield "  --strategy salvage leaves out what stands in the way"
+            elif parse_file_name(failure.file).kind in names.INDEX_KINDS:  # all that is wrong with one is left out
+                yield "  segment.index.bytes is too small for this log: give a larger one in --config, and the broker"
         elif task.rescue:
             yield from self._salvage(task.rescue)
         elif task.outcome and not task.problems:
@@ -98,6 +109,14 @@ class TextPrinter:
         self._write(f"  {text}\n")
 
 
+def _is_unchecked(task: Task) -> bool:
+    """Whether no segment's batches were looked at, so that nothing is known of damage."""
+    outcome = task.outcome
+    if outcome is None or not outcome.ok or outcome.log_end_offset == outcome.log_start_offset:
+        return False
+    return all(step.action != RECOVER for step in outcome.steps)
+
+
 def _open_txn(producer: ProducerEntry) -> str:
     first = producer.current_txn_first_offset
     return (
@@ -121,7 +140,7 @@ def _words(operation: Operation) -> str:
     elif operation.action == RENAME:
         what = f"{operation.source} to {operation.name}"
     elif operation.action == REPLACE:
-        before = f", {operation.old_size} before" if operation.old_size >= 0 else ", new"
+        before = f", {operation.old_size:,} before" if operation.old_size >= 0 else ", new"
         what = f"{operation.name} ({number_words(operation.size, 'byte')}{before})"
     else:
         what = operation.name

@@ -242,7 +242,7 @@ class _Place:
         self._checkpoints = DirectoryCheckpoints(directory)
         for problem in self._checkpoints.faults.problems:
             if options.applies:
-                raise RefusedError(f"{problem}: repair it first")
+                raise RefusedError(f"{problem}: mend the file, or remove it, which a broker takes for an empty one")
             note(f"{safe(problem)}: taken for empty, as a broker does")
         for error in self._checkpoints.faults.errors:
             raise error

@@ -11,7 +11,16 @@ from kdump.write.existing import opened
 
 from . import exit_codes
 from .output import Output, safe
-from .write_options import REFUSALS, check_partition, chosen_config, chosen_opening, refused, tell_backup, write_options
+from .write_options import (
+    REFUSALS,
+    check_partition,
+    chosen_config,
+    chosen_opening,
+    naming,
+    refused,
+    tell_backup,
+    write_options,
+)
 
 
 @click.command("roll")
@@ -43,7 +52,8 @@ def command(
     with Output() as out:
         for path in paths:
             try:
-                with opened(path, config, chosen_opening(path, force=force, **how)) as log:
+                opening = chosen_opening(path, force=force, **how)
+                with naming(path), opened(path, config, opening) as log:
                     name = safe(log.partition)
                     if log.active.size:
                         base_offset = log.roll()

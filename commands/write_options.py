@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -129,6 +130,17 @@ def refused(error: Exception) -> int:
     """Say why a log is not touched; the exit code."""
     complain(safe(str(error)))
     return exit_codes.REFUSED
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Let what the system says of an open file, such as that the disk is full, tell of this path."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = path
+        raise
 
 
 def check_partition(path: str) -> None:

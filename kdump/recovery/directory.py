@@ -6,10 +6,14 @@ import os
 from collections.abc import Iterator
 from copy import copy
 
+from kdump.errors import KdumpError
 from kdump.recovery.outcome import Joined, NewContent, Recipe, SourceBytes, piece_of
 from kdump.storage.files import ReadOnlyFile
 from kdump.storage.log_file import BUFFER_SIZE
 from kdump.storage.partition_log import PartitionLog
+
+MOST_AT_ONCE = 1 << 28
+"""Bytes of the largest file that is read into memory: checkpoints and snapshots have far less."""
 
 
 class VirtualDirectory:
@@ -73,9 +77,14 @@ class VirtualDirectory:
         self.files[name] = piece_of(recipe, 0, size)
 
     def read(self, name: str, position: int = 0, size: int | None = None) -> bytes:
-        """Bytes of a file: from `position` on, all of them unless `size` is given. Raises OSError."""
+        """Bytes of a file: from `position` on, all of them unless `size` is given.
+
+        Raises OSError, and KdumpError where all of them are more than any file that is read at once has.
+        """
         recipe = self.files[name]
         left = max(0, recipe.size - position)
+        if size is None and left > MOST_AT_ONCE:
+            raise KdumpError(f"{self.full(name)}: {left} bytes are too many for a file of this kind")
         wanted = left if size is None else min(size, left)
         return b"".join(content_of(self.path, piece_of(recipe, min(position, recipe.size), wanted)))
 

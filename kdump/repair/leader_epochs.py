@@ -1,5 +1,7 @@
 """Leader epochs of batches that cannot be right: along a log they never decrease, and no CRC covers them.
 
+Below -1, which stands for none, is no epoch at all.
+
 A replica whose epochs are wrong is truncated at wrong offsets, so a salvaged log is not left with them. Of all ways to
 give batches another epoch so that epochs do not decrease, the one that changes fewest is taken: a batch gets the epoch
 of the one before it that stays.
@@ -21,6 +23,8 @@ MOST_RUNS = 1000
 
 MOST_BYTES = 1 << 26
 """How much of a log may be made anew, in memory."""
+
+NO_EPOCH = -1
 
 _EPOCH_SIZE = 4
 
@@ -78,20 +82,20 @@ def put_right(directory: VirtualDirectory, wrong: Iterable[WrongEpoch]) -> None:
     for each in wrong:
         recipe, end = directory.files[each.name], each.position + each.size
         data = directory.read(each.name, each.position, each.size)
-        epoch = each.epoch.to_bytes(_EPOCH_SIZE, "big")
+        epoch = each.epoch.to_bytes(_EPOCH_SIZE, "big", signed=True)
         changed = data[:LOG_OVERHEAD] + epoch + data[LOG_OVERHEAD + _EPOCH_SIZE :]
         before, after = piece_of(recipe, 0, each.position), piece_of(recipe, end, recipe.size - end)
         directory.put(each.name, joined((*parts_of(before), NewContent(changed, len(changed)), *parts_of(after))))
 
 
 def _batches(directory: VirtualDirectory, logs: Iterable[str]) -> Iterator[_Batch]:
-    """The batches that have a leader epoch."""
+    """The batches that have a leader epoch, be it one that cannot be."""
     for name in logs:
         with LogView(directory, name) as view:
             for block in view.blocks():
                 for row in range(block.length):
                     epoch = block.leader_epoch[row]
-                    if epoch >= 0 and block.magic[row] >= 2:
+                    if epoch != NO_EPOCH and block.magic[row] >= 2:
                         yield _Batch(name, block.position[row], block.size[row], block.base_offset[row], epoch)
 
 
@@ -100,15 +104,21 @@ def _believed(runs: list[tuple[int, int]]) -> set[int]:
     weights: list[int] = []
     before: list[int] = []
     for number, (epoch, batches) in enumerate(runs):
+        if epoch < 0:
+            weights.append(0)
+            before.append(-1)
+            continue
         best = max(
-            (other for other in range(number) if runs[other][0] <= epoch),
+            (other for other in range(number) if 0 <= runs[other][0] <= epoch),
             key=weights.__getitem__,
             default=-1,
         )
         before.append(best)
         weights.append(batches + (weights[best] if best >= 0 else 0))
-    chain = set()
+    chain: set[int] = set()
     number = max(range(len(runs)), key=weights.__getitem__, default=-1)
+    if number >= 0 and not weights[number]:
+        return chain
     while number >= 0:
         chain.add(number)
         number = before[number]
@@ -116,9 +126,9 @@ def _believed(runs: list[tuple[int, int]]) -> set[int]:
 
 
 def _right_epochs(epochs: list[int], believed: set[int]) -> list[int]:
-    """The epoch of each run, or that of the nearest believed one: before it, or else behind it."""
+    """The epoch of each run, or that of the nearest believed one: before it, or else behind it; none if none is."""
     right = []
-    latest = epochs[min(believed)]
+    latest = epochs[min(believed)] if believed else NO_EPOCH
     for number, epoch in enumerate(epochs):
         latest = epoch if number in believed else latest
         right.append(latest)

@@ -98,8 +98,9 @@ class Rescue(NamedTuple):
     """What salvage makes of a partition.
 
     `outcome` is that of the last attempt at loading. `kept` and `kafka_keeps` count what the .log files hold
-    afterwards of what they held, with this strategy and with Kafka's own recovery (None where that ends in an
-    exception). `markers` are those that were put in, `open_txns` the producers whose transaction is open at the end.
+    afterwards of what they held, with this strategy and with Kafka's own recovery of all segments (None where that
+    ends in an exception). `markers` are those that were put in, `open_txns` the producers whose transaction is open at
+    the end.
     """
 
     outcome: LoadOutcome
@@ -116,8 +117,9 @@ def rescue(log: PartitionLog, startup: Startup, limit: int = DEFAULT_LIMIT, lost
     `limit` bounds what one batch may decompress to, in bytes; `lost_markers` is OPEN or ABORTED (of
     kdump.repair.lost_markers). Raises OSError.
     """
-    kafkas = load_log(log, startup)
-    attempt = _Attempt(log, replace(startup, clean=False, recovery_point=0), limit, lost_markers)
+    unclean = replace(startup, clean=False, recovery_point=0)
+    kafkas = load_log(log, unclean)
+    attempt = _Attempt(log, unclean, limit, lost_markers)
     outcome = attempt.load()
     return Rescue(
         outcome,
@@ -153,21 +155,35 @@ class _Attempt:
             failure = outcome.failure
             if not (self._leave_out_what_fails(failure) if failure else self._amend(outcome)):
                 break
-        if outcome.ok and outcome.log_start_offset == outcome.log_end_offset:
-            # where all records are below the log start, loading takes two runs to drop the leader epochs
+        if outcome.ok and not self._is_settled(outcome):
             again = load_log(self.log, self.startup, after(self.log, outcome))
             outcome = replace(again, steps=(*outcome.steps, *again.steps))
         return replace(outcome, steps=(*self.steps, *outcome.steps))
 
     def _prepare(self) -> Failure | None:
         self._sort_out_swaps()
+        failure = self._clear_leftovers()
+        while failure is not None and self._leave_out_what_fails(failure):
+            failure = self._clear_leftovers()
+        if failure is None:
+            self._find_metadata()
+            self._leave_out_misnamed_logs()
+            self._sort_out_logs()
+            self._put_indexes()
+        return failure
+
+    def _clear_leftovers(self) -> Failure | None:
         try:
             clear_leftovers(self.directory, self.startup.config, self.steps)
         except LoadError as error:
             return Failure(error.exception, str(error), error.file, error.takes_directory_offline)
-        self._find_metadata()
-        self._sort_out_logs()
         return None
+
+    def _leave_out_misnamed_logs(self) -> None:
+        """Take out what a broker takes for a segment by its name, but whose content it then looks for elsewhere."""
+        for base, name in list(self._logs()):
+            if name != file_name(base, names.LOG):
+                self._leave_out_file(name, f"a broker reads {file_name(base, names.LOG)} in its place")
 
     # --- the logs ----------------------------------------------------------------------------------------------------
 
@@ -252,6 +268,13 @@ class _Attempt:
         loss = Loss(part.stop - part.start)
         self.steps.append(Step(LEAVE_OUT, name, part.why, position=part.start, loss=loss))
 
+    def _put_indexes(self) -> None:
+        """Put empty indexes where there are none: a segment without one is loaded twice, and before those before it."""
+        for base, _ in list(self._logs()):
+            index = file_name(base, names.OFFSET_INDEX)
+            if not self.directory.exists(index):
+                self.directory.write(index, b"")
+
     # --- what loading fails over -------------------------------------------------------------------------------------
 
     def _leave_out_what_fails(self, failure: Failure) -> bool:
@@ -291,6 +314,22 @@ class _Attempt:
             self.startup = replace(self.startup, log_start_offset=0)
             return True
         return self._leave_out_snapshots(outcome) or self._leave_out_epochs(outcome) or self._end_txns()
+
+    def _is_settled(self, outcome: LoadOutcome) -> bool:
+        """Whether another start would change nothing more.
+
+        Where all records are below the log start, it takes two to drop the leader epochs. A producer snapshot at the
+        log start is dropped only after producers, and transactions, have been taken from it. With a message format
+        older than leader epochs, snapshots are written empty, and only then told from strays.
+        """
+        says = map(parse_file_name, self.directory.names())
+        snapshots = (each.offset for each in says if each.kind == names.PRODUCER_SNAPSHOT)
+        start = outcome.log_start_offset
+        return (
+            self.startup.config.has_epochs
+            and start != outcome.log_end_offset
+            and all(offset is None or offset > start for offset in snapshots)
+        )
 
     def _leave_out_snapshots(self, outcome: LoadOutcome) -> bool:
         """Take out the producer snapshots that cannot be read, before or after loading; whether there were some."""

@@ -47,5 +47,5 @@ def _take_back(path: str, operation: Operation, old: str) -> None:
     kept = os.path.join(old, operation.name)
     if os.path.lexists(kept):
         files.put_back(kept, target)
-    elif operation.action != RENAME and os.path.lexists(target):
-        os.remove(target)
+    elif (operation.action != RENAME or operation.old_size < 0) and os.path.lexists(target):
+        os.remove(target)  # of a rename: its source has been put back already, as another file took that name next

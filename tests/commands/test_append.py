@@ -405,3 +405,19 @@ def test_input_is_not_read_where_the_log_is_not_there(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert b"Traceback" not in done.stderr
     assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_is_told_with_the_partition(
+    run: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "full-0"
+    run("--create", "--format", "lines", path, AT, text="a\n")
+    with monkeypatch.context() as patch:
+
+        def fail(*args: object) -> int:
+            raise OSError(28, "No space left on device")
+
+        patch.setattr("os.pwrite", fail)
+        found = run("--format", "lines", path, AT, text="b\n", code=3)
+    assert found.err == f"kdump: {path}: No space left on device\n"
+    assert content(path) == [(None, b"a")]

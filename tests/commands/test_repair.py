@@ -105,6 +105,18 @@ class TestPlan:
         assert tree(data) == before
         assert sorted(path.name for path in data.iterdir()) == sorted({path.split("/")[0] for path in before})
 
+    def test_what_a_broker_would_not_check_is_named(self, run: Run, data: Path, config: list[str]) -> None:
+        """Behind a clean shutdown its own loading, and so this strategy, passes damage by."""
+        damaged = data / "orders-0"
+        assert run("repair", damaged, *config) == 1
+        assert "not checked" not in run.out
+        (data / names.CLEAN_SHUTDOWN).write_text("")
+        assert run("repair", damaged, *config) == 0
+        assert "1 partition not checked, as a broker does not at this start: --unclean" in run.out
+        for how in (("--unclean", "--recovery-point", "0"), ("--strategy", "salvage")):
+            assert run("repair", damaged, *how, *config) == 1
+            assert "not checked" not in run.out
+
     def test_in_words(self, run: Run, data: Path, config: list[str]) -> None:
         run("repair", data, *config)
         text = run.out
@@ -400,6 +412,13 @@ class TestWhereKafkaDies:
         bad = encode_batch([NewRecord(59, 5000, b"\0\0\0\7", b"\0\0\0\0\0\3")], NewBatch(0x30, 7, 0, -1, 2))
         edit(name(40, "log"), lambda held: held + bad)(data / "orders-3")
         return data / "orders-3"
+
+    def test_no_strategy_makes_room_in_a_full_index(self, run: Run, data: Path, tmp_path: Path) -> None:
+        settings = tmp_path / "tiny.properties"
+        settings.write_text("index.interval.bytes=300\nsegment.index.bytes=16\n")
+        assert run("repair", data / "orders-3", "--strategy", "salvage", "--config", settings) == 3
+        assert "Attempt to append to a full " in run.out
+        assert "segment.index.bytes is too small for this log: give a larger one in --config" in run.out
 
     def test_strategy_kafka_refuses(self, run: Run, dying: Path, config: list[str]) -> None:
         before = tree(dying)
@@ -716,3 +735,17 @@ def test_how_it_stopped_counts(run: Run, data: Path, config: list[str]) -> None:
     assert run("repair", data / "orders-0", "--unclean", *config) == 1
     assert run("repair", data / "orders-0", "--recovery-point", "40", *config) == 0
     assert run("repair", data / "orders-3", "--log-start-offset", "30", *config) == 1
+
+
+def test_undo_of_renames_that_follow_each_other(run: Run, data: Path, config: list[str]) -> None:
+    partition = data / "orders-3"
+    log = partition / name(20, "log")
+    for suffix in ("log.swap", "log.swap.swap"):
+        shutil.copy2(log, partition / name(20, suffix))
+    log.unlink()
+    before = bytes_of(data)
+    assert run("repair", partition, "--apply", *config) == 0
+    assert log.exists()
+    assert not (partition / name(20, "log.swap.swap")).exists()
+    assert run("repair", "--undo", data) == 0
+    assert bytes_of(data) == before

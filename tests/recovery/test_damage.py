@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.recovery.config import Startup, TopicConfig
 from kdump.recovery.directory import VirtualDirectory, content_of
@@ -138,6 +139,15 @@ def test_a_file_that_vanishes_is_an_error_of_the_system(sound: dict[str, bytes],
     log = make_log(tmp_path, sound)
     Path(log.path, file(0, "index")).unlink()
     with pytest.raises(FileNotFoundError):
+        load(log, config=CONFIG)
+
+
+def test_a_checkpoint_too_large_to_be_one_is_not_read(
+    sound: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = make_log(tmp_path, sound)
+    monkeypatch.setattr("kdump.recovery.directory.MOST_AT_ONCE", 10)
+    with pytest.raises(KdumpError, match="bytes are too many for a file of this kind"):
         load(log, config=CONFIG)
 
 

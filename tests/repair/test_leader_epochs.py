@@ -60,6 +60,9 @@ def epochs_of(partition: Path) -> list[int]:
         ([1, 2, 2, 2, 0], [1, 2, 2, 2, 2]),
         ([1, 1, 7], [1, 1, 7]),  # nothing tells that it is wrong
         ([1, 1, -1, 1], [1, 1, -1, 1]),  # none at all, as of old
+        ([1, -5, 1, 2], [1, 1, 1, 2]),  # what no epoch can be
+        ([-(2**31), 3], [3, 3]),
+        ([-7, -1, -7], [-1, -1, -1]),
     ],
 )
 def test_as_few_as_possible_are_changed(tmp_path: Path, before: list[int], after: list[int]) -> None:

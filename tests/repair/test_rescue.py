@@ -18,7 +18,7 @@ from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.index_entries import decode_aborted_txns
 from kdump.formats.metadata_files import parse_partition_metadata
-from kdump.formats.producer_snapshot import decode_producer_snapshot
+from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
 from kdump.recovery.config import Startup, topic_config
 from kdump.recovery.outcome import DELETE, LEAVE_OUT, MOVE, WARN
 from kdump.repair.rescue import Rescue
@@ -197,6 +197,19 @@ class TestSegments:
         assert saved.read_bytes() == segment_bytes(0)
         assert not (partition / foreign).exists()
 
+    @pytest.mark.parametrize("foreign", ["12.log", "9223372036854775807.log", "040.log"])
+    def test_a_name_that_a_broker_takes_for_another_one(self, partition: Path, foreign: str) -> None:
+        untouched = [offset for offset in offsets(partition) if offset != 22]
+        shutil.copy(partition / name(0, "log"), partition / foreign)
+        edit(name(20, "log"), flip(300))(partition)
+        rescue = salvage(partition)
+        assert offsets(partition) == untouched
+        assert errors(partition) == []
+        cut = next(cut for cut in rescue.cuts if cut.file == foreign)
+        (saved,) = (partition / ".kdump-backup").glob(f"*/cut/{foreign}.from-0-to-{cut.stop}")
+        assert saved.read_bytes() == segment_bytes(0)
+        assert examined(partition).plan == (str(partition), (), {})
+
     def test_batches_out_of_order_are_put_in_order(self, partition: Path) -> None:
         whole = list(batches(partition))[:10]
         edit(name(0, "log"), lambda _: b"".join([*whole[:3], whole[4], whole[3], *whole[5:]]))(partition)
@@ -225,6 +238,15 @@ class TestFilesBesideTheLogs:
         entries = parse_leader_epochs((partition / "leader-epoch-checkpoint").read_bytes(), "")
         assert [(entry.epoch, entry.start_offset) for entry in entries] == [(0, 0), (1, 20), (2, 40)]
 
+    @pytest.mark.parametrize("base", BASES)
+    def test_leader_epochs_where_an_index_is_missing_too(self, partition: Path, base: int) -> None:
+        (partition / "leader-epoch-checkpoint").write_bytes(b"")
+        (partition / name(base, "index")).unlink()
+        salvage(partition)
+        assert (partition / "leader-epoch-checkpoint").read_text() == "0\n3\n0 0\n1 20\n2 40\n"
+        assert errors(partition) == []
+        assert examined(partition).plan == (str(partition), (), {})
+
     @pytest.mark.parametrize("text", ["0\n1\n9 5\n", "0\n2\n0 0\n9 500\n", "0\n3\n0 0\n1 10\n2 40\n"])
     def test_leader_epochs_that_contradict_the_batches(self, partition: Path, text: str) -> None:
         (partition / "leader-epoch-checkpoint").write_text(text)
@@ -252,6 +274,31 @@ class TestFilesBesideTheLogs:
         salvage(partition)
         assert (partition / "partition.metadata").read_bytes() == metadata
         parse_partition_metadata(metadata, "")
+
+    @pytest.mark.parametrize("leftover", ["partition.metadata.cleaned", "notes.swap", "x.log.deleted"])
+    def test_a_leftover_whose_name_has_no_number(self, partition: Path, leftover: str) -> None:
+        before = list(batches(partition))
+        (partition / leftover).write_bytes(b"whatever")
+        rescue = salvage(partition)
+        assert rescue.outcome.ok
+        assert list(batches(partition)) == before
+        assert errors(partition) == []
+        assert examined(partition).plan == (str(partition), (), {})
+
+    def test_a_snapshot_at_the_log_start_tells_nothing_that_the_next_start_would_not_know(
+        self, partition: Path
+    ) -> None:
+        other = ProducerEntry(99, 0, 4, 10, 0, 1010, 3, 6)  # with a transaction that is open from offset 6 on
+        held = list(decode_producer_snapshot((partition / name(20, "snapshot")).read_bytes()))
+        (partition / name(20, "snapshot")).write_bytes(encode_producer_snapshot([*held, other]))
+        edit(name(0, "log"), lambda data: b"\xff" * len(data))(partition)
+        rescue = salvage(partition)
+        assert rescue.outcome.log_start_offset == 20
+        assert rescue.open_txns == ()
+        producers = decode_producer_snapshot((partition / name(59, "snapshot")).read_bytes())
+        assert [entry.producer_id for entry in producers] == [PRODUCER]
+        assert errors(partition) == []
+        assert examined(partition).plan == (str(partition), (), {})
 
     def test_snapshots_that_cannot_be_read(self, partition: Path) -> None:
         for path in partition.glob("*.snapshot"):

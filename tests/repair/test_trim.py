@@ -10,6 +10,7 @@ import pytest
 
 import kdump
 from kdump.formats import names
+from kdump.formats.index_entries import decode_time_entries
 from kdump.repair.apply import apply_plan
 from kdump.repair.journal import new_folder
 from kdump.repair.task import Task, examine_trim
@@ -77,6 +78,25 @@ def test_an_index_is_cut_behind_its_last_valid_entry(partition: Path, kind: str,
     after = content(partition)
     assert after.pop(name(20, kind)) == before.pop(name(20, kind), b"")
     assert after == before
+
+
+def test_entries_that_lead_behind_the_last_good_batch_go_with_what_they_told_of(partition: Path) -> None:
+    before = content(partition)
+    edit(name(20, "log"), lambda data: data[:400])(partition)
+    trimmed(partition)
+    after = content(partition)
+    assert before[name(20, "txnindex")] != b""
+    assert after[name(20, "txnindex")] == b""  # its marker was the last batch
+    times = after[name(20, "timeindex")]
+    assert before[name(20, "timeindex")].startswith(times)
+    assert len(times) < len(before[name(20, "timeindex")])
+    (segment,) = (each for each in kdump.open_log(str(partition)).segments if each.base_offset == 20)
+    with segment.open_log() as log:
+        *_, block = log.blocks()
+        assert block.next_position == len(after[name(20, "log")])
+        end = block.last_offset[block.length - 1]
+    assert all(entry.offset <= end for entry in decode_time_entries(times, 20))
+    assert trimmed(partition).plan == (str(partition), (), {})
 
 
 def test_only_the_segments_that_are_named(partition: Path) -> None:
