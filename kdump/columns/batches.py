@@ -127,7 +127,7 @@ def read_batches(
 
     As for read_records, `tables.rest()` gives what is left. Raises OSError.
     """
-    for part in scan(log, segment.base_offset, start, stop, whole=False):
+    for part in scan(log, segment.base_offset, start, stop, whole=False, gathers=True):
         if isinstance(part, Damage):
             yield part
             continue

@@ -30,6 +30,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from kdump.errors import CorruptIndexError
+from kdump.formats.batch import wrap64
 
 OFFSET_ENTRY_SIZE = 8
 TIME_ENTRY_SIZE = 12
@@ -42,6 +43,7 @@ _TIME_ENTRY = struct.Struct(">qi")
 _ABORTED_TXN = struct.Struct(">hqqqq")
 
 _MIN_RELATIVE, _MAX_RELATIVE = -(1 << 31), (1 << 31) - 1
+_OFFSETS = 1 << 63
 
 Buffer = bytes | bytearray | memoryview  # a mapped file goes in as a memoryview of it
 
@@ -85,16 +87,22 @@ class UnknownTxnVersionError(CorruptIndexError):
     """The version of an aborted transaction is above 0. Kafka has no repair for it: loading the log fails."""
 
 
+def absolute_offset(relative: int, base_offset: int) -> int:
+    """The offset that an entry means. As in Kafka it wraps around where it goes beyond the largest there is."""
+    offset = base_offset + relative
+    return offset if -_OFFSETS <= offset < _OFFSETS else wrap64(offset)
+
+
 def decode_offset_entries(data: Buffer, base_offset: int) -> Iterator[OffsetIndexEntry]:
     """All entries of an .index file, a zero tail included."""
     for relative, position in _OFFSET_ENTRY.iter_unpack(_whole(data, OFFSET_ENTRY_SIZE)):
-        yield OffsetIndexEntry(base_offset + relative, position)
+        yield OffsetIndexEntry(absolute_offset(relative, base_offset), position)
 
 
 def decode_time_entries(data: Buffer, base_offset: int) -> Iterator[TimeIndexEntry]:
     """All entries of a .timeindex file, a zero tail included."""
     for timestamp, relative in _TIME_ENTRY.iter_unpack(_whole(data, TIME_ENTRY_SIZE)):
-        yield TimeIndexEntry(timestamp, base_offset + relative)
+        yield TimeIndexEntry(timestamp, absolute_offset(relative, base_offset))
 
 
 def decode_aborted_txns(data: Buffer) -> Iterator[AbortedTxn]:
@@ -105,13 +113,13 @@ def decode_aborted_txns(data: Buffer) -> Iterator[AbortedTxn]:
 def offset_entry_at(data: Buffer, n: int, base_offset: int) -> OffsetIndexEntry:
     """Entry number `n` of an .index file; the caller keeps 0 <= n < len(data) // 8."""
     relative, position = _OFFSET_ENTRY.unpack_from(data, n * OFFSET_ENTRY_SIZE)
-    return OffsetIndexEntry(base_offset + relative, position)
+    return OffsetIndexEntry(absolute_offset(relative, base_offset), position)
 
 
 def time_entry_at(data: Buffer, n: int, base_offset: int) -> TimeIndexEntry:
     """Entry number `n` of a .timeindex file; the caller keeps 0 <= n < len(data) // 12."""
     timestamp, relative = _TIME_ENTRY.unpack_from(data, n * TIME_ENTRY_SIZE)
-    return TimeIndexEntry(timestamp, base_offset + relative)
+    return TimeIndexEntry(timestamp, absolute_offset(relative, base_offset))
 
 
 def encode_offset_entries(entries: Iterable[OffsetIndexEntry], base_offset: int) -> bytes:
@@ -218,7 +226,7 @@ def _whole(data: Buffer, entry_size: int) -> memoryview:
 
 
 def _relative(offset: int, base_offset: int) -> int:
-    relative = offset - base_offset
+    relative = wrap64(offset - base_offset)
     if not _MIN_RELATIVE <= relative <= _MAX_RELATIVE:
         raise CorruptIndexError(
             f"Integer overflow for offset: {offset} (it is {relative} from the base offset {base_offset})"

@@ -14,6 +14,7 @@ Uuids are 16 bytes here and 22 characters of URL-safe base64 there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ from kdump.formats.uuids import ZERO_UUID, format_uuid, is_reserved_directory_id
 
 PARTITION_METADATA_VERSION = 0
 CLEAN_SHUTDOWN_VERSION = 0
+
+_SEPARATOR = re.compile(f":[{WHITESPACE}]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,15 +193,7 @@ def _text_lines(data: bytes, path: str) -> Iterator[str]:
 
 def _value_of(line: str, path: str) -> str:
     r"""The second of exactly two fields that `:\s+` separates."""
-    fields = [""]
-    at = 0
-    while at < len(line):
-        if line[at] == ":" and line[at + 1 : at + 2] and line[at + 1] in WHITESPACE:
-            fields.append("")
-            at = len(line) - len(line[at + 1 :].lstrip(WHITESPACE))
-        else:
-            fields[-1] += line[at]
-            at += 1
+    fields = _SEPARATOR.split(line)
     while fields and not fields[-1]:  # as Java's split drops them
         fields.pop()
     if len(fields) != 2:

@@ -166,7 +166,8 @@ def decoded_in(segment: Segment, limit: int = DEFAULT_LIMIT) -> Iterator[Decoded
             while row < stop:
                 stretch = inflate(block, row, stop, limit)
                 is_broken = stretch.error is not None or stretch.fault is not None
-                yield from _decoded(block, stretch.first, stretch.stop - is_broken, stretch.payloads, records)
+                whole = stretch.payloads[:-1] if is_broken else stretch.payloads
+                yield from _decoded(block, stretch.first, whole, records)
                 if is_broken:
                     error = stretch.error or fault_error(stretch.fault or (0, 0, 0))
                     yield undecodable(block, stretch.stop - 1, error)
@@ -174,9 +175,8 @@ def decoded_in(segment: Segment, limit: int = DEFAULT_LIMIT) -> Iterator[Decoded
             yield block.position[stop - 1] + block.size[stop - 1] - block.position[part.first]
 
 
-def _decoded(
-    block: BatchBlock, first: int, stop: int, payloads: Payloads, records: RecordBlock
-) -> Iterator[Decoded | Damage]:
+def _decoded(block: BatchBlock, first: int, payloads: Payloads, records: RecordBlock) -> Iterator[Decoded | Damage]:
+    stop = first + len(payloads)
     wanted = bytearray(
         magic < 2 or not attributes & CONTROL
         for magic, attributes in zip(block.magic[first:stop], block.attributes[first:stop], strict=True)

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from typing import Self
 
 
 def open_for_reading(path: str) -> int:
-    """A read-only file descriptor that leaves the file's access time alone where the system allows it."""
-    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+    """A read-only file descriptor that leaves the file's access time alone where the system allows it.
+
+    Raises OSError; also for a named pipe, which is never waited for.
+    """
+    descriptor = _opened(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
+    if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.ESPIPE, "This is a pipe, and only files can be read", path)
+    return descriptor
+
+
+def _opened(path: str, flags: int) -> int:
     no_access_time = getattr(os, "O_NOATIME", 0)
     if no_access_time:
         try:

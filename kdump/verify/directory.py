@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from kdump.errors import CheckpointError, KdumpError, NameFormatError
 from kdump.formats import names
 from kdump.formats.metadata_files import parse_quorum_state
-from kdump.formats.names import PartitionDirName, parse_partition_dir
+from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
 from kdump.formats.uuids import format_uuid
 from kdump.storage.files import read_small
 from kdump.storage.log_directory import LogDirectory
@@ -17,6 +17,7 @@ from kdump.storage.partition_log import PartitionLog
 from kdump.verify.findings import Finding, found
 
 NO_FILE = "neither a file nor a directory"
+NO_DIRECTORY = "a directory, where a broker expects a file"
 _DIRECTORY_STATES = {
     names.DELETE: ("KD-DIR-DELETE", "the partition waits for its deletion; its log is not checked"),
     names.FUTURE: ("KD-DIR-FUTURE", "the partition is being moved here from another log directory"),
@@ -33,10 +34,10 @@ _FILE_STATES = {
 
 def no_files(path: str) -> Iterator[Finding]:
     """What is in a directory and is neither a file nor a directory: symbolic links that lead nowhere or in a circle,
-    pipes and the like. Raises OSError.
+    pipes and the like; and directories where a broker expects a file. Raises OSError.
     """
     with os.scandir(path) as entries:
-        odd = [entry for entry in entries if entry.is_symlink() or not (entry.is_file() or entry.is_dir())]
+        odd = [entry for entry in entries if entry.is_symlink() or not entry.is_file()]
     for entry in sorted(odd, key=lambda entry: entry.name):
         try:
             mode = os.stat(entry.path).st_mode
@@ -45,7 +46,10 @@ def no_files(path: str) -> Iterator[Finding]:
                 text = f"a symbolic link that cannot be followed: {error.strerror}"
                 yield found("KD-READ", entry.path, text)
             continue  # else it is gone
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        if stat.S_ISDIR(mode):
+            if names.parse_file_name(entry.name).kind != names.OTHER:
+                yield found("KD-READ", entry.path, NO_DIRECTORY)
+        elif not stat.S_ISREG(mode):
             yield found("KD-READ", entry.path, NO_FILE)
 
 
@@ -152,18 +156,27 @@ def directory_state(log: PartitionLog) -> Iterator[Finding]:
 
 def partition_files(log: PartitionLog) -> Iterator[Finding]:
     """Files of a partition that no segment has, and those in a state of their own."""
+    is_cleaning = any(says.state == names.CLEANED for says in log.files.values())
     for name, says in log.files.items():
         path = os.path.join(log.path, name)
-        if says.state:
+        if _needs_offset(says, is_cleaning) and names.offset_in_name(name) is None:
+            yield found("KD-LOG-NAME", path, "the name does not begin with an offset")
+        elif says.state:
             code, text = _FILE_STATES[says.state]
             yield found(code, path, text, offset=says.offset)
-        elif says.kind == names.LOG and says.offset is None:
-            yield found("KD-LOG-NAME", path, "the name does not begin with an offset")
         elif says.kind == names.QUORUM_STATE:
             yield from _quorum_state(path)
     for name in log.orphans():
-        text = "there is no .log of this base offset"
-        yield found("KD-IDX-ORPHAN", os.path.join(log.path, name), text, offset=log.files[name].offset)
+        offset, path = log.files[name].offset, os.path.join(log.path, name)
+        if offset is not None:
+            yield found("KD-IDX-ORPHAN", path, "there is no .log of this base offset", offset=offset)
+
+
+def _needs_offset(says: FileName, is_cleaning: bool) -> bool:
+    """Whether a broker reads the offset in a file's name when it loads the log, and dies where there is none."""
+    if says.state == names.SWAP and is_cleaning:
+        return True
+    return says.state == names.CLEANED or (says.state in (names.LIVE, names.SWAP) and says.kind in names.SEGMENT_KINDS)
 
 
 def _quorum_state(path: str) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from kdump import kernels
 from kdump.formats import names
-from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, absolute_offset
 from kdump.storage.files import ReadOnlyFile
 from kdump.storage.segment import Segment
 from kdump.verify.column import increases
@@ -34,6 +34,16 @@ def widened(column: array[int]) -> array[int]:
     memoryview(wide).cast("B").cast("i")[0 if _LITTLE else 1 :: 2] = memoryview(column)
     # those below 0 are not right then, and are too large
     return array("q", column) if wide and kernels.survey(wide)[1] >= 1 << 31 else wide
+
+
+def absolute(relative: array[int], base_offset: int) -> array[int]:
+    """The offsets that entries mean."""
+    if not base_offset:
+        return relative
+    try:
+        return array("q", map(base_offset.__add__, relative))
+    except OverflowError:
+        return array("q", [absolute_offset(each, base_offset) for each in relative])
 
 
 class Entries:

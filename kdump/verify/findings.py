@@ -134,7 +134,7 @@ _KINDS = (
         REFUSES, "split the segment",
     ),
     Kind(
-        "KD-LOG-NAME", ERROR, "A file's name ends in .log but does not begin with an offset.",
+        "KD-LOG-NAME", ERROR, "A file's name ends as a segment's does, but does not begin with an offset.",
         REFUSES, "move the file out of the directory",
     ),
     # batches: headers and, with --deep, records

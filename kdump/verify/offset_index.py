@@ -17,7 +17,7 @@ from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
 from kdump.storage.index_files import OffsetIndex
 from kdump.storage.segment import Segment
-from kdump.verify.entries import CHUNK_ENTRIES, Entries, columns_of, widened
+from kdump.verify.entries import CHUNK_ENTRIES, Entries, absolute, columns_of, widened
 from kdump.verify.findings import Finding, found
 from kdump.verify.sheets import BadBytes, Sheet
 
@@ -77,10 +77,7 @@ class OffsetIndexCheck:
         count = min(CHUNK_ENTRIES, index.entries - self._next)
         data = index.read(self._next * OFFSET_ENTRY_SIZE, count * OFFSET_ENTRY_SIZE)
         columns = columns_of(data[: len(data) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE], "i")
-        base = self._segment.base_offset
-        offsets = widened(columns[0::2])
-        if base:
-            offsets = array("q", map(base.__add__, offsets))
+        offsets = absolute(widened(columns[0::2]), self._segment.base_offset)
         for number, offset, position in self._entries.fill(self._next, offsets, widened(columns[1::2])):
             text = f"entry {number} (offset {offset}, position {position}) is not between its neighbours"
             yield found("KD-IDX-ORDER", self.path, text, number * OFFSET_ENTRY_SIZE, offset)

@@ -12,7 +12,7 @@ from kdump.formats.index_entries import TIME_ENTRY_SIZE
 from kdump.storage.index_files import TimeIndex
 from kdump.storage.segment import Segment
 from kdump.verify.column import is_sorted
-from kdump.verify.entries import CHUNK_ENTRIES, Entries, columns_of, widened
+from kdump.verify.entries import CHUNK_ENTRIES, Entries, absolute, columns_of, widened
 from kdump.verify.findings import Finding, found
 from kdump.verify.sheets import Sheet
 
@@ -69,10 +69,7 @@ class TimeIndexCheck:
         data = data[: len(data) // TIME_ENTRY_SIZE * TIME_ENTRY_SIZE]
         signed, unsigned = columns_of(data, "i"), columns_of(data, "I")
         times = array("q", map(add, map((1 << 32).__mul__, signed[0::3]), unsigned[1::3]))
-        base = self._segment.base_offset
-        offsets = widened(signed[2::3])
-        if base:
-            offsets = array("q", map(base.__add__, offsets))
+        offsets = absolute(widened(signed[2::3]), self._segment.base_offset)
         for number, timestamp, offset in self._entries.fill(self._next, times, offsets):
             text = f"entry {number} (timestamp {timestamp}, offset {offset}) is not between its neighbours"
             yield found("KD-TIDX-ORDER", self.path, text, number * TIME_ENTRY_SIZE, offset)

@@ -80,6 +80,16 @@ def test_relative_offsets_are_signed() -> None:
     assert list(decode_time_entries(bytes.fromhex("0000000000000001 fffffff7"), 100)) == [TimeIndexEntry(1, 91)]
 
 
+def test_offsets_beyond_the_largest_wrap_around() -> None:
+    base, wrapped = 2**63 - 5, -(2**63) + 2
+    offsets, times = bytes.fromhex("00000007 00000010"), bytes.fromhex("0000000000000001 00000007")
+    assert list(decode_offset_entries(offsets, base)) == [offset_entry_at(offsets, 0, base)]
+    assert offset_entry_at(offsets, 0, base) == OffsetIndexEntry(wrapped, 16)
+    assert list(decode_time_entries(times, base)) == [time_entry_at(times, 0, base)]
+    assert time_entry_at(times, 0, base) == TimeIndexEntry(1, wrapped)
+    assert encode_offset_entries([OffsetIndexEntry(wrapped, 16)], base) == offsets
+
+
 @pytest.mark.parametrize("relative", [2**31, -(2**31) - 1])
 def test_offset_too_far_from_the_base_offset_is_refused(relative: int) -> None:
     with pytest.raises(CorruptIndexError, match="Integer overflow for offset: "):

@@ -64,6 +64,8 @@ def test_partition_metadata_that_the_reader_takes() -> None:
         ("", f"Malformed line in checkpoint file ({PATH}): ''"),
         ("version:0\n", f"Malformed line in checkpoint file ({PATH}): 'version:0'"),
         ("version: 0: 1\n", f"Malformed line in checkpoint file ({PATH}): 'version: 0: 1'"),
+        ("version:0: \n", f"Malformed line in checkpoint file ({PATH}): 'version:0: '"),
+        ("version: :\t0\n", f"Malformed line in checkpoint file ({PATH}): 'version: :\t0'"),
         ("version: x\n", f"Malformed line in checkpoint file ({PATH}): 'version: x'"),
         ("version: 0 \n", f"Malformed line in checkpoint file ({PATH}): 'version: 0 '"),
         ("version: 0\n", f"Malformed line in checkpoint file ({PATH}): ''"),

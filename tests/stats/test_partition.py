@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kdump.formats.batch import CODEC_MASK
+from kdump.formats.batch import CODEC_MASK, HEADER_SIZE
 from kdump.formats.codecs import GZIP, NONE, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.records import Batch, Record
@@ -19,7 +19,7 @@ from kdump.stats.batches import BatchStats
 from kdump.stats.partition import SegmentTimes, Stats, StatsOptions, dirtiness, partition_stats, total
 from kdump.storage.partition_log import PartitionLog
 from kdump.storage.scan import Damage
-from tests.storage.building import batch, flipped, segment_file, use_kernels
+from tests.storage.building import KERNELS, batch, flipped, segment_file, use_kernels, with_valid_crc
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
@@ -175,6 +175,19 @@ def test_the_cleaners_view() -> None:
     assert dirtiness(segments, 15).clean == 100
     assert (dirtiness(segments, 30).clean, dirtiness(segments, 30).dirty) == (300, 0)
     assert dirtiness(segments[:1], 0).ratio == 0
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_good_batches_before_a_corrupt_payload_count(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_kernels(name, monkeypatch)
+    corrupt = with_valid_crc(flipped(batch(4, codec=GZIP), HEADER_SIZE))
+    segment_file(tmp_path / "t-0", batch(0, codec=GZIP) + batch(2) + corrupt + batch(6, 3, codec=GZIP))
+    stats = partition_stats(PartitionLog(str(tmp_path / "t-0")), StatsOptions(records=True))
+    assert stats.records is not None
+    assert (stats.records.records, stats.records.distinct_keys, stats.records.kept) == (7, 3, 3)
+    assert stats.damage_count == 1
 
 
 def test_a_vanished_segment_is_an_error(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,12 @@ def test_segments(tmp_path: Path) -> None:
     (tmp_path / "00000000000000000005.index").write_bytes(b"")
     with pytest.raises(NameFormatError):
         open_segment(str(tmp_path / "00000000000000000005.index"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="pipe") as caught:
+        open_segment(str(path)).open_log()
+    assert caught.value.filename == str(path)

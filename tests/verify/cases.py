@@ -214,6 +214,10 @@ CASES = (
     Case("KD-LOG-EMPTY", file(2, "log"), log(segments={0: [batch(0)], 2: [], 4: [batch(4)]})),
     Case("KD-LOG-LARGE", LOG, log(), changes={"kdump.verify.log.MAX_SEGMENT_BYTES": SIZE}),
     Case("KD-LOG-NAME", "copy.log", beside("copy.log")),
+    Case("KD-LOG-NAME", "copy.index", beside("copy.index")),
+    Case("KD-LOG-NAME", "old.snapshot", beside("old.snapshot")),
+    Case("KD-LOG-NAME", "copy.log.swap", beside("copy.log.swap")),
+    Case("KD-LOG-NAME", "partition.metadata.cleaned", beside("partition.metadata.cleaned")),
     # batches
     Case("KD-BATCH-DELTA", LOG, one(mended(put(23, MINUS)(batch(0))))),
     Case("KD-BATCH-COUNT", LOG, one(mended(put(57, MINUS)(batch(0))))),
@@ -331,4 +335,5 @@ CASES = (
     ),
     # what could not be looked at
     Case("KD-READ", "dangling", log(lambda built: (built.partition / "dangling").symlink_to("nowhere"))),
+    Case("KD-READ", file(50, "log"), log(lambda built: (built.partition / file(50, "log")).mkdir())),
 )

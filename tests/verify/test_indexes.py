@@ -89,6 +89,15 @@ def test_many_entries_are_read_in_stretches(tmp_path: Path, monkeypatch: pytest.
         log.edit(TIME_INDEX, flip(4 * 12 + 6))
 
 
+def test_entries_that_name_offsets_beyond_the_largest(tmp_path: Path) -> None:
+    base = 2**63 - 100
+    log = build(tmp_path / "data", {base: [batch(base, timestamp=TIME), batch(base + 2, timestamp=TIME)]})
+    entry = (2**31 - 1).to_bytes(4)
+    for name, content in ((f"{base:020d}.index", entry + bytes(4)), (f"{base:020d}.timeindex", bytes(8) + entry)):
+        (log.partition / name).write_bytes(content)
+        assert {code[:7] for code, _ in said(log, name)} & {"KD-IDX-", "KD-TIDX"}
+
+
 def test_time_entries(log: Log) -> None:
     assert time_index(log, (5, 5), (39, 39)) == []
     assert time_index(log, (39, 39)) == []
