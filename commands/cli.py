@@ -12,27 +12,14 @@ from kdump.errors import KdumpError
 
 from . import exit_codes
 
-COMMANDS = {
-    "append": "append",
-    "compact": "compact",
-    "dump": "dump",
-    "export": "export",
-    "fixture": "fixture",
-    "groups": "groups",
-    "lookup": "lookup",
-    "ls": "ls",
-    "metadata": "metadata",
-    "rebuild-index": "rebuild_index",
-    "repair": "repair",
-    "retain": "retain",
-    "roll": "roll",
-    "startup": "startup",
-    "stats": "stats",
-    "trim": "trim",
-    "txns": "txns",
-    "verify": "verify",
+SECTIONS = {
+    "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata"),
+    "Check": ("verify", "startup", "retain", "compact"),
+    "Mend": ("repair", "rebuild-index", "trim"),
+    "Make": ("append", "roll", "fixture", "export"),
 }
-"""Name of each command and the module of this package that holds it as `command`."""
+"""The commands as the help has them; each is `command` in the module of its name, with `_` for `-`."""
+COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
 
 
 class LazyGroup(click.Group):
@@ -44,8 +31,14 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f".{COMMANDS[cmd_name]}", __package__).command
+        command: click.Command = importlib.import_module(f".{cmd_name.replace('-', '_')}", __package__).command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in SECTIONS.items():
+            commands = ((name, self.get_command(ctx, name)) for name in names)
+            with formatter.section(title):
+                formatter.write_dl([(name, each.get_short_help_str(200)) for name, each in commands if each])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -78,7 +71,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     help="Show the version, the kernels in use and what computes CRC-32C.",
 )
 def cli() -> None:
-    """Look into Apache Kafka log directories that no broker is serving.
+    """Know, and mend, what is really on the disk of an Apache Kafka broker.
 
     PATHs are files of a segment, partition directories or log directories (entries of log.dirs).
 
