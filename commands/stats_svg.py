@@ -9,7 +9,7 @@ from math import ceil, floor, log10
 from .output import iso_time, safe
 
 WIDTH, HEIGHT = 760, 240
-LEFT, RIGHT, TOP, BOTTOM = 104, 16, 12, 40
+LEFT, RIGHT, TOP, BOTTOM = 104, 44, 12, 40
 TICKS = 6
 
 Format = Callable[[float], str]
