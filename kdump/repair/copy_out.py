@@ -16,7 +16,7 @@ from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.repair.apply import check_room
-from kdump.repair.files import sync_directory
+from kdump.repair.files import sync_directory, sync_file
 from kdump.storage.files import list_directory
 
 _FICLONE = 0x40049409
@@ -117,11 +117,7 @@ def _copy(copy: _Copy) -> None:
             return
     shutil.copyfile(source, target)
     _take_after(source, target)
-    descriptor = os.open(target, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_file(target)
 
 
 def _take_after(source: str, target: str) -> None:

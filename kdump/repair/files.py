@@ -57,7 +57,7 @@ def keep(path: str, copy: str) -> None:
     except OSError:
         part = f"{copy}.part"
         shutil.copy2(path, part, follow_symlinks=False)
-        _sync_file(part)
+        sync_file(part)
         os.replace(part, copy)
 
 
@@ -86,7 +86,8 @@ def truncate(path: str, size: int) -> None:
         os.close(descriptor)
 
 
-def _sync_file(path: str) -> None:
+def sync_file(path: str) -> None:
+    """Put the content of a file on the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kdump.formats.batch import LOG_OVERHEAD
 from kdump.recovery.directory import VirtualDirectory
 from kdump.recovery.log_view import LogView
-from kdump.recovery.outcome import NewContent, joined, parts_of, piece_of
+from kdump.repair.splice import spliced
 
 MOST_RUNS = 1000
 """With more changes of the epoch along a log nothing is told from them."""
@@ -79,13 +79,14 @@ def wrong_epochs(directory: VirtualDirectory, logs: Iterable[str]) -> list[Wrong
 
 def put_right(directory: VirtualDirectory, wrong: Iterable[WrongEpoch]) -> None:
     """Give batches their leader epoch in a directory on paper. Raises OSError."""
-    for each in wrong:
-        recipe, end = directory.files[each.name], each.position + each.size
-        data = directory.read(each.name, each.position, each.size)
-        epoch = each.epoch.to_bytes(_EPOCH_SIZE, "big", signed=True)
-        changed = data[:LOG_OVERHEAD] + epoch + data[LOG_OVERHEAD + _EPOCH_SIZE :]
-        before, after = piece_of(recipe, 0, each.position), piece_of(recipe, end, recipe.size - end)
-        directory.put(each.name, joined((*parts_of(before), NewContent(changed, len(changed)), *parts_of(after))))
+    for name, group in groupby(wrong, key=lambda each: each.name):
+        changes = []
+        for each in group:
+            data = directory.read(name, each.position, each.size)
+            epoch = each.epoch.to_bytes(_EPOCH_SIZE, "big", signed=True)
+            changed = data[:LOG_OVERHEAD] + epoch + data[LOG_OVERHEAD + _EPOCH_SIZE :]
+            changes.append((each.position, each.position + each.size, changed))
+        directory.put(name, spliced(directory.files[name], changes))
 
 
 def _batches(directory: VirtualDirectory, logs: Iterable[str]) -> Iterator[_Batch]:

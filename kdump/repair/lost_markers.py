@@ -11,6 +11,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
 from typing import NamedTuple
 
 from kdump.errors import KdumpError
@@ -23,11 +24,12 @@ from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.recovery.directory import VirtualDirectory, content_of
 from kdump.recovery.log_view import LogView
-from kdump.recovery.outcome import NewContent, SourceBytes, joined, parts_of, piece_of
+from kdump.recovery.outcome import SourceBytes, parts_of
 from kdump.recovery.producer_batches import RecoveredBatches
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.segments import MAX_RELATIVE_OFFSET
 from kdump.recovery.snapshots import SnapshotFiles
+from kdump.repair.splice import spliced
 from kdump.storage.files import ReadOnlyFile
 from kdump.storage.partition_log import PartitionLog
 
@@ -123,11 +125,10 @@ def aborting_markers(gaps: Sequence[Gap], still_open: Iterable[ProducerEntry]) -
 
 def put(directory: VirtualDirectory, markers: Iterable[NewMarker]) -> None:
     """Put markers into the logs of a directory on paper."""
-    for marker in sorted(markers, key=lambda each: (each.gap.name, each.gap.position, each.offset), reverse=True):
-        name, position = marker.gap.name, marker.gap.position
-        recipe, data = directory.files[name], marker.encoded()
-        before, after = piece_of(recipe, 0, position), piece_of(recipe, position, recipe.size - position)
-        directory.put(name, joined((*parts_of(before), NewContent(data, len(data)), *parts_of(after))))
+    in_order = sorted(markers, key=lambda each: (each.gap.name, each.gap.position, each.offset))
+    for name, group in groupby(in_order, key=lambda each: each.gap.name):
+        changes = [(each.gap.position, each.gap.position, each.encoded()) for each in group]
+        directory.put(name, spliced(directory.files[name], changes))
 
 
 def find_gaps(directory: VirtualDirectory, removed: Iterable[int]) -> tuple[list[Gap], list[ProducerEntry]]:

@@ -82,6 +82,7 @@ from kdump.repair.lost_markers import (
 )
 from kdump.repair.plan import Cut
 from kdump.repair.salvage import LeftOut, Stretch, sort_out
+from kdump.repair.splice import spliced
 from kdump.storage.files import list_directory, read_small
 from kdump.storage.partition_log import PartitionLog
 from kdump.verify.findings import ERROR
@@ -295,9 +296,7 @@ class _Attempt:
         if size <= 0 or position + size > recipe.size:
             return False
         self._leave_out(name, recipe, LeftOut(position, position + size, why))
-        end = position + size
-        rest = (piece_of(recipe, 0, position), piece_of(recipe, end, recipe.size - end))
-        self.directory.put(name, joined(part for piece in rest for part in parts_of(piece)))
+        self.directory.put(name, spliced(recipe, [(position, position + size, b"")]))
         return True
 
     def _leave_out_file(self, name: str, why: str) -> None:

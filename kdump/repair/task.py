@@ -12,7 +12,7 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.recovery.config import Startup
 from kdump.recovery.directory import VirtualDirectory
-from kdump.recovery.outcome import Failure, LoadOutcome
+from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome
 from kdump.repair.checkpoint import within_log
 from kdump.repair.kafka import plan_recovery, reasons
 from kdump.repair.lost_markers import OPEN
@@ -130,7 +130,8 @@ def _narrowed(task: Task, log: PartitionLog, kinds: frozenset[str]) -> Task:
         return task
     touched = "" if "log" in kinds else _changed_log(task.plan)
     if touched:
-        text = f"{os.path.join(task.path, touched)}: the log itself needs repair, and other files follow from it"
+        where = os.path.join(task.path, _first_damage(task) or touched)
+        text = f"{where}: the log itself needs repair, and other files follow from it"
         return task._replace(plan=None, extent=None, problems=(text,))
     plan = narrowed(task.plan, kinds, log.files)
     left = _index_left(task.plan, plan)
@@ -149,6 +150,13 @@ def _index_left(plan: Plan, part: Plan) -> str:
         if says.kind in names.INDEX_KINDS and says.offset in logs and operation.name not in chosen:
             return operation.name
     return ""
+
+
+def _first_damage(task: Task) -> str:
+    """Which .log is cut first, where and why; later segments, of which the plan tells earlier, go because of it."""
+    steps = task.outcome.steps if task.outcome else ()
+    cut = next((step for step in steps if step.action in (TRUNCATE, LEAVE_OUT) and step.position is not None), None)
+    return f"{cut.file}: byte {cut.position}: {cut.why}" if cut else ""
 
 
 def _changed_log(plan: Plan) -> str:

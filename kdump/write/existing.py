@@ -71,22 +71,21 @@ def opened(path: str, config: LogConfig | None = None, how: Opening | None = Non
         if site.log and not how.force:
             check_not_growing(segment.log_path for segment in site.log.segments)
         start = site.startup(how)
-        mark = take_clean_mark(site.log_dir) if site.log_dir else None
         try:
             writer = start(config)
         except (KdumpError, OSError):
-            if mark is not None and not any(unfinished(site.path)):
-                put_clean_mark(site.folder, mark, like=site.like)
+            if not any(unfinished(site.path)):
+                site.put_mark()
             raise
         try:
             yield writer
         except KdumpError:
-            site.finish(writer, mark)
+            site.finish(writer)
             raise
         except BaseException:
             _abandon(writer)
             raise
-        site.finish(writer, mark)
+        site.finish(writer)
 
 
 class _Site:
@@ -105,6 +104,7 @@ class _Site:
         self.log_dir = self.folder if is_log_directory(self.folder) else None
         self.log = PartitionLog(path) if os.path.isdir(path) or not may_be_new else None
         self.like = None
+        self._mark: bytes | None = None
         if self.log and self.log.segments:
             self.like = os.stat(self.log.segments[-1].log_path)
         elif self.log_dir:
@@ -117,6 +117,7 @@ class _Site:
     def startup(self, how: Opening) -> Callable[[LogConfig | None], LogWriter]:
         """What opens or makes the log, by what the log directory says now. Raises NotAppendableError, OSError."""
         if how.create and not (self.log and self.log.segments):
+            self._take_mark()
             return partial(
                 LogWriter.create,
                 self.path,
@@ -136,9 +137,19 @@ class _Site:
             log_start_offset=start if how.log_start_offset is None else how.log_start_offset,
             clock=how.clock,
             backup=how.backup,
+            begin=self._take_mark,
         )
 
-    def finish(self, writer: LogWriter, mark: bytes | None) -> None:
+    def put_mark(self) -> None:
+        """Put the mark of a clean shutdown back, if it was taken. Raises OSError."""
+        if self._mark is not None:
+            put_clean_mark(self.folder, self._mark, like=self.like)
+
+    def _take_mark(self) -> None:
+        if self.log_dir:
+            self._mark = take_clean_mark(self.log_dir)
+
+    def finish(self, writer: LogWriter) -> None:
         """Close the log and bring what is beside it up to date. Raises OSError, KdumpError."""
         if writer.has_failed:
             _abandon(writer)
@@ -147,8 +158,7 @@ class _Site:
             writer.close()
         if self.log_dir:
             note_offsets(self.log_dir, {(self.name.topic, self.name.partition): writer}, like=self.like)
-            if mark is not None:
-                put_clean_mark(self.log_dir, mark, like=self.like)
+            self.put_mark()
 
 
 def _abandon(writer: LogWriter) -> None:

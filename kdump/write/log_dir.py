@@ -64,18 +64,35 @@ def note_offsets(
 
     A log start offset is only told where it lies beyond the first segment's base offset. Raises OSError.
     """
-    points = read_offsets(log_dir, names.RECOVERY_POINT_CHECKPOINT)
-    watermarks = read_offsets(log_dir, names.REPLICATION_CHECKPOINT)
-    starts = read_offsets(log_dir, names.LOG_START_CHECKPOINT)
+    offsets = _Offsets(log_dir)
     for partition, log in logs.items():
-        points[partition] = log.recovery_point
-        watermarks[partition] = log.high_watermark
-        starts.pop(partition, None)
+        offsets.note(partition, log)
+    offsets.write(durable=durable, like=like)
+
+
+class _Offsets:
+    """The checkpoints of a log directory that tell of logs."""
+
+    def __init__(self, log_dir: str) -> None:
+        """Read them. Raises OSError."""
+        self._log_dir = log_dir
+        self._points = read_offsets(log_dir, names.RECOVERY_POINT_CHECKPOINT)
+        self._watermarks = read_offsets(log_dir, names.REPLICATION_CHECKPOINT)
+        self._starts = read_offsets(log_dir, names.LOG_START_CHECKPOINT)
+
+    def note(self, partition: Partition, log: LogWriter) -> None:
+        """Bring them up to date for a partition; nothing is written yet. Raises OSError."""
+        self._points[partition] = log.recovery_point
+        self._watermarks[partition] = log.high_watermark
+        self._starts.pop(partition, None)
         if log.log_start_offset > base_offsets(log.path)[0]:
-            starts[partition] = log.log_start_offset
-    write_offsets(log_dir, names.RECOVERY_POINT_CHECKPOINT, points, durable=durable, like=like)
-    write_offsets(log_dir, names.REPLICATION_CHECKPOINT, watermarks, durable=durable, like=like)
-    write_offsets(log_dir, names.LOG_START_CHECKPOINT, starts, durable=durable, like=like)
+            self._starts[partition] = log.log_start_offset
+
+    def write(self, *, durable: bool, like: os.stat_result | None = None) -> None:
+        """Write them. Raises OSError."""
+        write_offsets(self._log_dir, names.RECOVERY_POINT_CHECKPOINT, self._points, durable=durable, like=like)
+        write_offsets(self._log_dir, names.REPLICATION_CHECKPOINT, self._watermarks, durable=durable, like=like)
+        write_offsets(self._log_dir, names.LOG_START_CHECKPOINT, self._starts, durable=durable, like=like)
 
 
 def take_clean_mark(log_dir: str) -> bytes | None:
@@ -127,6 +144,7 @@ class LogDirWriter:
         properties = {"node.id": str(node_id), **directory, "version": "1", "cluster.id": cluster_id}
         content = _properties(properties, clock()).encode()
         replace_file(os.path.join(self.path, names.META_PROPERTIES), content, durable=durable)
+        self._offsets = _Offsets(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -159,16 +177,24 @@ class LogDirWriter:
         self.logs[topic, partition] = log
         return log
 
+    def close_log(self, topic: str, partition: int, *, clean: bool = True) -> None:
+        """Close a log and let go of it, where there are more than memory should hold. Raises OSError, KdumpError."""
+        self._close_log((topic, partition), self.logs.pop((topic, partition)), clean=clean)
+
+    def _close_log(self, partition: Partition, log: LogWriter, *, clean: bool) -> None:
+        if log.is_open:
+            log.close(clean=clean)
+        self._offsets.note(partition, log)
+
     def close(self, *, clean: bool = True) -> None:
         """Close all logs that are open and write the checkpoints. Raises OSError.
 
         Not `clean`: leave the directory as a broker that is killed does.
         """
         self.is_open = False
-        for log in self.logs.values():
-            if log.is_open:
-                log.close(clean=clean)
-        note_offsets(self.path, self.logs, durable=self._durable)
+        for partition, log in self.logs.items():
+            self._close_log(partition, log, clean=clean)
+        self._offsets.write(durable=self._durable)
         if not clean:
             open(os.path.join(self.path, names.LOCK), "ab").close()
         else:

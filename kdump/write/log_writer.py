@@ -30,6 +30,7 @@ from kdump.formats.metadata_files import PartitionMetadata, format_partition_met
 from kdump.formats.names import segment_file_name
 from kdump.recovery.epoch_cache import EpochCache
 from kdump.recovery.producer_state import ProducerStates
+from kdump.storage.scan import MAX_RELATIVE_OFFSET
 from kdump.write.assign import OffsetAssigner
 from kdump.write.clocks import Clock, Jitter, draw_jitter, random_jitter, wall_clock
 from kdump.write.config import LogConfig
@@ -39,7 +40,7 @@ from kdump.write.incoming import CLIENT, COORDINATOR, REPLICATION, UNKNOWN_OFFSE
 from kdump.write.packing import Packing, pack, pack_marker
 from kdump.write.producers import InMemory, ProducerAppends
 from kdump.write.record_source import Message, RecordSource
-from kdump.write.segment import MAX_RELATIVE_OFFSET, ActiveSegment
+from kdump.write.segment import ActiveSegment
 from kdump.write.snapshots import SnapshotsOnDisk
 
 _NOTHING = AppendInfo(UNKNOWN_OFFSET, UNKNOWN_OFFSET)

@@ -9,6 +9,7 @@ This looks at the partition directory alone; kdump.write.existing opens one as p
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from kdump.errors import KdumpError
 from kdump.formats import names
@@ -50,13 +51,15 @@ def open_log(
     jitter: Jitter = random_jitter,
     durable: bool = True,
     backup: bool = True,
+    begin: Callable[[], None] = lambda: None,
 ) -> LogWriter:
     """Open the log in the partition directory `path`, doing what a broker does when it starts.
 
     `clean`, `recovery_point` and `log_start_offset` (absolute) are what the log directory's files say of the last
     shutdown. After an unclean one indexes, snapshots and left-over files are put in order as a broker does it, as a
     repair that can be taken back (unless not `backup`). A log whose loading would fail or throw data away, or whose
-    last segment is damaged, is refused untouched. Raises NotAppendableError, OSError.
+    last segment is damaged, is refused untouched; `begin` is called before the first change.
+    Raises NotAppendableError, OSError.
     """
     config = config or LogConfig()
     path = os.path.abspath(path)
@@ -70,6 +73,7 @@ def open_log(
     base_offset = max(says.offset or 0 for says in map(parse_file_name, outcome.files or ()) if says.kind == names.LOG)
     if clean:  # else all of it has been checked
         _check_segment(log, base_offset)
+    begin()
     folder = new_folder(path)
     if plan:
         apply_plan(plan, folder, keep_old=backup)

@@ -19,10 +19,9 @@ from kdump.formats.names import segment_file_name
 from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.index_files import OffsetIndex, TimeIndex
 from kdump.storage.log_file import LogFile
+from kdump.storage.scan import MAX_RELATIVE_OFFSET
 from kdump.write.config import LogConfig
 from kdump.write.files import create_file, write_all
-
-MAX_RELATIVE_OFFSET = (1 << 31) - 1
 
 
 class Mark(NamedTuple):

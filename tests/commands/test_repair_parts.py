@@ -11,24 +11,17 @@ import pytest
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.repair import journal, locks
-from tests.commands.test_ls import Run
-from tests.repair.damaged import BASES, STARTUP, build, edit, flip, name, removed
+from tests.commands.running import Run
+from tests.repair.damaged import BASES, STARTUP, edit, flip, name, removed
 from tests.repair.salvaging import content
 
 COMMANDS = ("rebuild-index", "trim")
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
-    return Run(capfdbinary, monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    log_dir = tmp_path_factory.mktemp("sound") / "logs"
-    build(log_dir)
-    return log_dir
+    return run
 
 
 @pytest.fixture
@@ -202,6 +195,7 @@ class TestRebuildIndex:
         edit(name(20, "log"), flip(300))(partition)
         before = content(partition)
         assert run("rebuild-index", partition, "--apply") == 3
+        assert f"{name(20, 'log')}: byte 203: the CRC of the batch" in run.err
         assert "the log itself needs repair, and other files follow from it" in run.err
         assert content(partition) == before
 

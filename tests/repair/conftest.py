@@ -7,16 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.repair.damaged import build
-
-
-@pytest.fixture(scope="session")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log directory of the sound partition, to be copied."""
-    log_dir = tmp_path_factory.mktemp("sound") / "logs"
-    build(log_dir)
-    return log_dir
-
 
 @pytest.fixture
 def partition(sound: Path, tmp_path: Path) -> Path:

@@ -216,10 +216,11 @@ def test_refused_untouched(data: Path, name: str, clean: bool) -> None:
     damage(data / "orders-0")
     if not clean:
         (data / names.CLEAN_SHUTDOWN).unlink()
-    before = files(data)
+    before, times = files(data), {path: path.stat().st_mtime_ns for path in data.rglob("*") if path.name != ".lock"}
     with pytest.raises(NotAppendableError, match=text), opened(str(data / "orders-0"), CONFIG, HOW):
         pass
     assert files(data) == before
+    assert {path: path.stat().st_mtime_ns for path in times} == times
 
 
 def test_preallocated_and_killed(tmp_path: Path) -> None:

@@ -60,6 +60,18 @@ def test_closed_in_order(tmp_path: Path) -> None:
     assert names.LOCK not in found
 
 
+def test_a_log_closed_before_the_others_is_let_go_of_and_told_of(tmp_path: Path) -> None:
+    with writer(tmp_path) as log_dir:
+        fill(log_dir)
+        log_dir.logs["orders", 1].advance_log_start(20)
+        log_dir.close_log("orders", 1)
+        assert list(log_dir.logs) == [("orders", 0), ("a-b.c", 12)]
+    ends = {("orders", 0): 85, ("orders", 1): 95, ("a-b.c", 12): 205}
+    for name in (names.RECOVERY_POINT_CHECKPOINT, names.REPLICATION_CHECKPOINT):
+        assert read_offsets(log_dir.path, name) == ends
+    assert read_offsets(log_dir.path, names.LOG_START_CHECKPOINT) == {("orders", 1): 20}
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_verify_finds_nothing_wrong_and_a_broker_loses_nothing(tmp_path: Path, clean: bool) -> None:
     with writer(tmp_path) as log_dir:
