@@ -66,8 +66,10 @@ class Cutter:
         self._lowest = segment.base_offset
         self._log = self._files.enter_context(segment.open_log())
         if segment.has(names.OFFSET_INDEX):
-            self._index = self._files.enter_context(segment.offset_index())
-            self._index.drop_zero_tail()
+            with suppress(OSError, CorruptIndexError):  # without it the batches are walked
+                index = self._files.enter_context(segment.offset_index())
+                index.drop_zero_tail()
+                self._index = index
 
     def _by_index(self, log: LogFile, wanted: int, low: int, high: int) -> int | None:
         index = self._index

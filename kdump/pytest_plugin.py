@@ -118,10 +118,8 @@ def assert_sound(
 
 def _log_dirs(path: str) -> list[str]:
     """The log directories in a folder that is none itself, or else the path."""
-    from kdump.formats.names import META_PROPERTIES, is_partition_dir
+    from kdump.storage.log_directory import LogDirectory
+    from kdump.storage.open import log_directories_in
 
-    if not os.path.isdir(path) or os.path.exists(os.path.join(path, META_PROPERTIES)):
-        return [path]
-    inside = sorted(entry.path for entry in os.scandir(path) if entry.is_dir() and not is_partition_dir(entry.name))
-    found = [each for each in inside if os.path.exists(os.path.join(each, META_PROPERTIES))]
-    return found or [path]
+    inside = log_directories_in(LogDirectory(path)) if os.path.isdir(path) else []
+    return [os.path.join(path, name) for name in inside] or [path]

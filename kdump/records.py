@@ -102,7 +102,8 @@ class BadBatch(NamedTuple):
     path: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}: byte {self.position}: {self.error}"
+        where = f"{self.path}: byte" if self.path else "byte"
+        return f"{where} {self.position}: {self.error}"
 
 
 def batch_at(block: BatchBlock, row: int) -> Batch:

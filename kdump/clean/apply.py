@@ -44,8 +44,7 @@ def finish_interrupted(partition_directory: str, *, keep_old: bool = True) -> li
 
 def check_still(partition_directories: Iterable[str]) -> None:
     """Raise InUseError where one of these logs grows. Raises OSError."""
-    logs = [PartitionLog(path).segments[-1:] for path in partition_directories]
-    check_not_growing([last.log_path for segments in logs for last in segments])
+    check_not_growing([last.log_path for path in partition_directories for last in PartitionLog(path).segments[-1:]])
 
 
 def clean_in_place(state: PartitionState, clean: Clean, folder: str, *, keep_old: bool = True) -> Cleaning:
@@ -163,8 +162,4 @@ def copy_directory_files(source: str, directory: str, cleaned: Sequence[Cleaning
 
 def _copy(source: str, target: str) -> None:
     shutil.copy2(source, target)
-    descriptor = os.open(target, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    files.sync_file(target)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
-from kdump.clean.new_segment import Written
+from kdump.clean.new_segment import NO_TIMESTAMP, Written
 from kdump.clean.reading import Batches
 from kdump.formats.batch import (
     CODEC_MASK,
@@ -20,8 +20,6 @@ from kdump.formats.batch import (
 from kdump.formats.codecs import compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_message, frame_batch
 from kdump.formats.message_set import MESSAGE_AT, MESSAGE_FRAME
-
-NO_TIMESTAMP = -1
 
 _CARRIED = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
 """The attributes that a batch written anew has from the old one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kdump.clean.config import CleanerConfig
@@ -13,7 +13,7 @@ from kdump.clean.offset_map import Progress, build_map, new_keys
 from kdump.clean.read_buffer import ReadBuffer
 from kdump.clean.rewriting import Counts, Rewriting
 from kdump.clean.staging import NewFile, Staging
-from kdump.clean.state import PartitionState, SegmentFacts, between, next_offset
+from kdump.clean.state import PartitionState, SegmentFacts, next_offset
 from kdump.clean.transactions import aborted_in
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
@@ -100,7 +100,7 @@ def clean(
 
 def _legacy_horizon(state: PartitionState, config: CleanerConfig) -> int:
     """Tombstones of format v0 and v1 go from segments whose time (ms) is not behind this: long clean before now."""
-    clean_segments: Sequence[SegmentFacts] = between(state.segments, 0, state.first_dirty_offset)
+    clean_segments = state.between(0, state.first_dirty_offset)
     return clean_segments[-1].modified - config.delete_retention_ms if clean_segments else 0
 
 

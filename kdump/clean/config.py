@@ -36,10 +36,10 @@ class CleanerConfig:
     """The settings with Kafka's defaults; times in ms, sizes in bytes.
 
     `policies` are those of the topic's cleanup.policy, `default_policies` the server's, None where they are not known.
-    `max_message_bytes` is the topic's,
-    `broker_message_bytes` the broker's limit. `map_bytes` is the memory for the offset map and `buffer_bytes` the size
-    of each of the two buffers of one cleaner thread. With `converts_legacy` batches of format v0 and v1 are rewritten
-    in v2, as from Kafka 4.0 on. `loading` are the settings that opening a log depends on.
+    `max_message_bytes` is the topic's, `broker_message_bytes` the broker's limit. `map_bytes` is the memory for the
+    offset map and `buffer_bytes` the size of each of the two buffers of one cleaner thread. With `converts_legacy`
+    batches of format v0 and v1 are rewritten in v2, as from Kafka 4.0 on. `loading` are the settings that opening a log
+    depends on.
     """
 
     policies: frozenset[str] | None = None
@@ -123,16 +123,16 @@ class _Reader:
         return policies
 
     def number(self, name: str, default: int, least: int, most: int) -> int:
-        text = self._text(name)
+        given, text = self._given(name)
         if text is None:
             return default
         number = parse_long(text.strip())
         if number is None or not least <= number <= most:
-            raise ConfigError(f"{name} is {text!r}: expected a number from {least} to {most}")
+            raise ConfigError(f"{given} is {text!r}: expected a number from {least} to {most}")
         return number
 
     def fraction(self, name: str, default: float) -> float:
-        text = self._text(name)
+        given, text = self._given(name)
         if text is None:
             return default
         try:
@@ -140,12 +140,13 @@ class _Reader:
         except ValueError:
             value = -1.0
         if not 0 <= value <= 1:
-            raise ConfigError(f"{name} is {text!r}: expected a number from 0 to 1")
+            raise ConfigError(f"{given} is {text!r}: expected a number from 0 to 1")
         return value
 
-    def _text(self, name: str) -> str | None:
-        value = self._properties.get(name)
-        return self._properties.get(_SERVER_NAMES.get(name, name)) if value is None else value
+    def _given(self, name: str) -> tuple[str, str | None]:
+        """The name under which a setting is given, its own or the server's, and what it is; None without it."""
+        given = name if name in self._properties else _SERVER_NAMES.get(name, name)
+        return given, self._properties.get(given)
 
 
 def not_compacted(config: CleanerConfig, topic: str, *, was_cleaned: bool, is_named: bool) -> str:

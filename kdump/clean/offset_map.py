@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.blocks import BatchBlock, RecordBlock
 from kdump.clean.config import CleanerConfig
 from kdump.clean.errors import CleaningError
 from kdump.clean.read_buffer import ReadBuffer
@@ -18,43 +17,11 @@ from kdump.clean.transactions import Transactions, aborted_in
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 
 if TYPE_CHECKING:
-    from kdump.kernels.portable.records import Payloads
+    from kdump.kernels.portable.compaction import KeyOffsets
 
 Progress = Callable[[str, int], None]
 
 _TYPE = Struct(">hh")
-
-
-class Keys(Protocol):
-    """The latest offset of each key; see kdump.kernels.OffsetMap."""
-
-    @property
-    def size(self) -> int:
-        """The number of different keys."""
-
-    def take(
-        self,
-        block: BatchBlock,
-        records: RecordBlock,
-        first: int,
-        payloads: Payloads,
-        wanted: bytes | bytearray,
-        start_offset: int,
-    ) -> int:
-        """Note the keys of records; the number of the first one that there is no room for."""
-
-    def sift(
-        self,
-        block: BatchBlock,
-        records: RecordBlock,
-        first: int,
-        payloads: Payloads,
-        latest_offset: int,
-        now: int,
-        keeps_legacy_tombstones: bool,
-        taken_row: int,
-    ) -> bytearray:
-        """What becomes of each record."""
 
 
 @dataclass(slots=True)
@@ -64,7 +31,7 @@ class OffsetMap:
     `read_from` tells from which byte on each segment was read for them, by base offset.
     """
 
-    keys: Keys
+    keys: KeyOffsets
     latest_offset: int = -1
     is_full: bool = False
     read_from: dict[int, int] = field(default_factory=dict)
@@ -75,7 +42,7 @@ class OffsetMap:
         return self.latest_offset + 1
 
 
-def new_keys(config: CleanerConfig, *, exact: bool = False) -> Keys:
+def new_keys(config: CleanerConfig, *, exact: bool = False) -> KeyOffsets:
     """An empty map; `exact`: keys are kept as they are, not as MD5 sums."""
     if exact:
         from kdump.clean.exact_keys import ExactKeys
@@ -84,7 +51,7 @@ def new_keys(config: CleanerConfig, *, exact: bool = False) -> Keys:
     return kernels.OffsetMap(config.map_bytes, config.map_keys)
 
 
-def build_map(keys: Keys, state: PartitionState, buffer: ReadBuffer, progress: Progress) -> OffsetMap:
+def build_map(keys: KeyOffsets, state: PartitionState, buffer: ReadBuffer, progress: Progress) -> OffsetMap:
     """Read the dirty section of a log. `buffer` is left as Kafka's cleaner leaves its own.
 
     Raises OSError, CleaningError, CorruptIndexError.

@@ -17,8 +17,6 @@ from kdump.repair.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation, Pl
 
 CLEANED, SWAP = f".{names.CLEANED}", f".{names.SWAP}"
 
-_SEGMENT_KINDS = (names.LOG, *names.INDEX_KINDS)
-
 
 def cleaning_plan(cleaning: Cleaning, new: str) -> Plan:
     """The changes to the partition directory; `new` is the folder that the new files are in. Raises OSError."""
@@ -55,8 +53,9 @@ def _replacement(path: str, group: Group, new: str) -> Iterator[Operation]:
 
 def _old_files(path: str, group: Group, base_offset: int) -> Iterator[str]:
     """The files of a segment that goes; with its base offset goes its producer snapshot."""
-    kinds = _SEGMENT_KINDS if base_offset == group.base_offset else (*_SEGMENT_KINDS, names.PRODUCER_SNAPSHOT)
-    for kind in kinds:
+    for kind in names.SEGMENT_KINDS:
+        if kind == names.PRODUCER_SNAPSHOT and base_offset == group.base_offset:
+            continue
         name = segment_file_name(base_offset, f".{kind}")
         if os.path.lexists(os.path.join(path, name)):
             yield name

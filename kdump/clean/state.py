@@ -139,7 +139,7 @@ def look(log: PartitionLog, checkpoints: Checkpoints, config: CleanerConfig, now
     limits = sorted(_limits(segments, dirty, watermark, end, open_txns, config, now), key=lambda limit: limit.offset)
     uncleanable = max(dirty, limits[0].offset)
     first_uncleanable = _segment_from(segments, uncleanable)
-    cleanable = between(segments, min(dirty, first_uncleanable), first_uncleanable)
+    cleanable = between(segments, dirty, first_uncleanable)
     return PartitionState(
         log=log,
         segments=segments,

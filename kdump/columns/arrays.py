@@ -98,9 +98,24 @@ def codec_names(attributes: pa.Array) -> pa.Array:
     return known.take(pc.bit_wise_and(attributes, CODEC_MASK))
 
 
+def floor_divide(numbers: pa.Array, divisor: int) -> pa.Array:
+    """Division that rounds down; Arrow's own rounds towards zero."""
+    quotients = pc.divide(numbers, divisor)
+    remains = pc.subtract(numbers, pc.multiply(quotients, divisor))
+    return pc.if_else(pc.less(remains, 0), pc.subtract(quotients, 1), quotients)
+
+
+def utf8(name: str) -> str:
+    """A name of the file system's, whose bytes that are not UTF-8 Python keeps as surrogates, which Arrow refuses.
+
+    They are replaced by U+FFFD.
+    """
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 @lru_cache(16)
 def _repeated(value: str | int | None, kind: pa.DataType, length: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), length)
+    return pa.repeat(pa.scalar(utf8(value) if isinstance(value, str) else value, kind), length)
 
 
 def constant(value: str | int | None, kind: pa.DataType, length: int) -> pa.Array:

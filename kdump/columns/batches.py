@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from kdump.blocks import BatchBlock
 from kdump.columns import arrays
-from kdump.columns.fields import LABELS, Field, Labels, Numbers, check_names, plain
+from kdump.columns.fields import LABELS, NO_LABELS, Field, Labels, Numbers, check_names, plain
 from kdump.columns.records import EVERYTHING
 from kdump.selection import Selection
 from kdump.storage.log_file import LogFile
@@ -67,7 +67,7 @@ BATCH_FIELDS: dict[str, Field] = {
 class BatchTables:
     """Gathers rows of the batch table into Arrow record batches of certain columns; `schema` is theirs."""
 
-    def __init__(self, names: Sequence[str], labels: Labels = Labels(), *, most_rows: int = MOST_ROWS) -> None:  # noqa: B008 - immutable
+    def __init__(self, names: Sequence[str], labels: Labels = NO_LABELS, *, most_rows: int = MOST_ROWS) -> None:
         """`names` are of BATCH_FIELDS. Raises KdumpError for a column that there is not."""
         check_names(names, BATCH_FIELDS)
         self.schema = pa.schema([pa.field(name, BATCH_FIELDS[name].kind) for name in names])

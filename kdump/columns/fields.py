@@ -24,6 +24,9 @@ class Labels(NamedTuple):
     path: str | None = None
 
 
+NO_LABELS = Labels()
+
+
 class Field(NamedTuple):
     """A column: its type, the kernels' columns that it needs, and how it is made of them."""
 

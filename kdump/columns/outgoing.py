@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdump import kernels
+from kdump.columns.arrays import floor_divide
 from kdump.errors import InvalidRecordError
 from kdump.formats.encode import encode_headers
 from kdump.write.record_source import RecordSource
@@ -94,11 +95,8 @@ def _times(timestamps: pa.Array | None, rows: int, now: int) -> array[int]:
         return array("q", [now]) * rows
     unit = {"s": 1000, "ms": 1, "us": -1000, "ns": -1_000_000}[timestamps.type.unit]
     numbers = timestamps.cast(pa.int64())
-    if unit < 0:  # whole milliseconds at or before it
-        part = pc.divide(numbers, -unit)
-        numbers = pc.if_else(pc.less(pc.subtract(numbers, pc.multiply(part, -unit)), 0), pc.subtract(part, 1), part)
-    else:
-        numbers = pc.multiply(numbers, unit)
+    # whole milliseconds, at or before it
+    numbers = floor_divide(numbers, -unit) if unit < 0 else pc.multiply(numbers, unit)
     return _numbers(pc.fill_null(numbers, now))
 
 

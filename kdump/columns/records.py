@@ -10,7 +10,7 @@ import pyarrow as pa
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.columns import arrays
-from kdump.columns.fields import HEADERS, KEY, LABELS, RECORD_FIELDS, VALUE, Labels, check_names
+from kdump.columns.fields import HEADERS, KEY, LABELS, NO_LABELS, RECORD_FIELDS, VALUE, Labels, check_names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.faults import fault_error
 from kdump.payloads import Stretch, inflate
@@ -38,7 +38,7 @@ class RecordTables:
     def __init__(
         self,
         names: Sequence[str],
-        labels: Labels = Labels(),  # noqa: B008 - immutable
+        labels: Labels = NO_LABELS,
         *,
         control: bool = False,
         most_rows: int = MOST_ROWS,

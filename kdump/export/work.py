@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import quote
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdump.columns import Labels, RecordTables, read_records
+from kdump.columns.arrays import floor_divide
 from kdump.errors import KdumpError
 from kdump.export.files import RowFile, create
 from kdump.export.journal import Journal, Lost, Result, Written
@@ -118,7 +120,7 @@ def _parts(
 ) -> Iterator[pa.RecordBatch | Damage]:
     """The wanted records of a segment as columns, and what cannot be read."""
     segment = Segment(unit.path)
-    labels = Labels(_text(unit.topic), unit.partition, _text(unit.path))
+    labels = Labels(unit.topic, unit.partition, unit.path)
     tables = RecordTables(names, labels, control=options.control)
     chosen = options.selection
     with segment.open_log() as log:
@@ -132,11 +134,6 @@ def _parts(
             progress(unit.path, log.bytes_read - reported)
             reported = log.bytes_read
     yield from tables.rest()
-
-
-def _text(name: str) -> str:
-    """A name of the file system's as text, in which bytes that are not UTF-8 are replaced."""
-    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def _is_preallocated(damage: Damage, log: LogFile, unit: Unit) -> bool:
@@ -205,10 +202,8 @@ class _Output:
     def abandon(self) -> None:
         """Close the files; what is left of them is removed when the export goes on."""
         for each in self._open.values():
-            try:
+            with suppress(OSError):
                 each.file.close()
-            except OSError:
-                continue
 
 
 def by_date(times: pa.Array) -> Iterator[tuple[str, pa.Array | None]]:
@@ -217,7 +212,7 @@ def by_date(times: pa.Array) -> Iterator[tuple[str, pa.Array | None]]:
     What has no timestamp (-1), or one beyond the years 1 to 9999, has no date.
     """
     numbers = times.cast(pa.int64())
-    days = _floor_divide(numbers, _DAY_MS)
+    days = floor_divide(numbers, _DAY_MS)
     has_date = pc.and_(
         pc.not_equal(numbers, -1), pc.and_(pc.greater_equal(days, _FIRST_DAY), pc.less_equal(days, _LAST_DAY))
     )
@@ -229,10 +224,3 @@ def by_date(times: pa.Array) -> Iterator[tuple[str, pa.Array | None]]:
             yield name, None
         else:
             yield name, pc.equal(days, day) if day.is_valid else pc.is_null(days)
-
-
-def _floor_divide(numbers: pa.Array, divisor: int) -> pa.Array:
-    """Division that rounds down; Arrow's own rounds towards zero."""
-    quotients = pc.divide(numbers, divisor)
-    remains = pc.subtract(numbers, pc.multiply(quotients, divisor))
-    return pc.if_else(pc.less(remains, 0), pc.subtract(quotients, 1), quotients)

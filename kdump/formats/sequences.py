@@ -8,7 +8,7 @@ NO_SEQUENCE = -1
 
 def increment_sequence(sequence: int, count: int) -> int:
     """The sequence number `count` records after `sequence`."""
-    if sequence > MAX_SEQUENCE - count:
+    if sequence > _int32(MAX_SEQUENCE - count):
         return _int32(count - (MAX_SEQUENCE - sequence) - 1)
     return _int32(sequence + count)
 

@@ -9,8 +9,8 @@ from kdump.formats.faults import DamageError
 from kdump.payloads import payload_of
 from kdump.recovery.log_view import LogView
 from kdump.recovery.outcome import Loss, total_loss
-from kdump.storage.log_file import BUFFER_SIZE, LogFile
-from kdump.storage.scan import Damage, scan
+from kdump.storage.log_file import LogFile
+from kdump.storage.scan import Damage, only_zeros, scan
 
 
 def count_loss(log: LogView, base_offset: int, position: int) -> tuple[Loss, str | None]:
@@ -20,7 +20,7 @@ def count_loss(log: LogView, base_offset: int, position: int) -> tuple[Loss, str
     """
     losses, reason = [], None
     for file, start, end, shift in log.stretches(position):
-        zeros = end - start if _all_zeros(file, start, end) else 0
+        zeros = end - start if only_zeros(file, start, end) else 0
         batches = records = 0
         first_offset = last_offset = None
         for part in scan(file, base_offset, start, end, whole=False):
@@ -65,8 +65,3 @@ def _wrapped(log: LogFile, block: BatchBlock, row: int) -> int:
     while kernels.decode(block, records, row, row + 1, [payload]):
         total += records.length
     return total + records.length
-
-
-def _all_zeros(file: LogFile, start: int, end: int) -> bool:
-    pieces = (file.read(at, min(BUFFER_SIZE, end - at)) for at in range(start, end, BUFFER_SIZE))
-    return all(piece.count(0) == len(piece) for piece in pieces)

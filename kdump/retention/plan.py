@@ -20,14 +20,14 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import NewContent, Recipe, SourceBytes
 from kdump.repair.plan import CHECKPOINT, REMOVE, Operation, Plan, make_plan
 from kdump.retention.partition import PartitionRetention
+from kdump.retention.policy import LOG_START, SIZE, TIME
 from kdump.storage.files import read_small
 
 _WHY = {
-    "logStart": "all of it lies before the log start offset",
-    "size": "the log is larger than {size} without it",
-    "time": "its newest record is older than {time}",
+    LOG_START: "all of it lies before the log start offset",
+    SIZE: "the log is larger than {size} without it",
+    TIME: "its newest record is older than {time}",
 }
-_KIND_ORDER = (names.LOG, *names.INDEX_KINDS, names.PRODUCER_SNAPSHOT)
 
 
 def partition_plan(found: PartitionRetention) -> Plan:
@@ -108,6 +108,6 @@ def _epochs(found: PartitionRetention) -> bytes | None:
 def _order(operation: Operation) -> tuple[int, int, int]:
     """The new segment, the old ones from the oldest on, what else there is."""
     says = parse_file_name(operation.name)
-    if says.kind not in _KIND_ORDER or says.offset is None:
+    if says.kind not in names.SEGMENT_KINDS or says.offset is None:
         return 2, 0, 0
-    return int(operation.action == REMOVE), says.offset, _KIND_ORDER.index(says.kind)
+    return int(operation.action == REMOVE), says.offset, names.SEGMENT_KINDS.index(says.kind)

@@ -17,7 +17,7 @@ from kdump.formats.names import segment_file_name
 from kdump.retention.policy import Candidate
 from kdump.segment_inventory import segment_info
 from kdump.storage.partition_log import PartitionLog
-from kdump.storage.scan import Damage, only_zeros, scan
+from kdump.storage.scan import Damage, is_zero_tail, scan
 from kdump.storage.segment import Segment
 
 TIME_INDEX, BATCHES, MTIME = "timeindex", "batches", "mtime"
@@ -141,8 +141,7 @@ def _of_batches(segment: Segment) -> tuple[int, Damage | None]:
     with segment.open_log() as log:
         for part in scan(log, segment.base_offset, whole=False):
             if isinstance(part, Damage):
-                is_unused = part.resumed >= log.size and only_zeros(log, part.position, log.size)
-                return largest, None if is_unused else part
+                return largest, None if is_zero_tail(part, log) else part
             largest = max(largest, max(part.block.max_timestamp[part.first : part.stop]))
     return largest, None
 
@@ -150,7 +149,7 @@ def _of_batches(segment: Segment) -> tuple[int, Damage | None]:
 def _files(log: PartitionLog, segment: Segment) -> tuple[FileSize, ...]:
     """The files that are removed with the segment: its own, and the producer snapshot of its base offset."""
     found = []
-    for kind in (names.LOG, *names.INDEX_KINDS, names.PRODUCER_SNAPSHOT):
+    for kind in names.SEGMENT_KINDS:
         name = segment_file_name(segment.base_offset, f".{kind}")
         if name in log.files:
             found.append(FileSize(name, os.stat(os.path.join(log.path, name)).st_size))

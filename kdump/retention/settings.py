@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from kdump.formats import names
 from kdump.recovery.config import TopicConfig, topic_config
 from kdump.retention.config import CLEANUP_POLICY, DECIDING, RETENTION_MS, RetentionConfig, retention_config
 
@@ -21,10 +22,10 @@ CLEANER = "the cleaner's checkpoint, which names the partition"
 _COMPACTED = {CLEANUP_POLICY: "compact"}
 _KEPT = {CLEANUP_POLICY: "delete", RETENTION_MS: "-1"}
 _INTERNAL = {
-    "__consumer_offsets": _COMPACTED,
-    "__transaction_state": _COMPACTED,
-    "__share_group_state": _KEPT,
-    "__remote_log_metadata": _KEPT,
+    names.CONSUMER_OFFSETS_TOPIC: _COMPACTED,
+    names.TRANSACTION_STATE_TOPIC: _COMPACTED,
+    names.SHARE_GROUP_STATE_TOPIC: _KEPT,
+    names.REMOTE_LOG_METADATA_TOPIC: _KEPT,
 }
 """What a broker creates its own topics with."""
 

@@ -38,8 +38,6 @@ Key = tuple[str, int]
 MOST_PARTITIONS = 1 << 16
 """How many empty partitions are made at most, should a row name a partition far out."""
 
-_CHECKPOINTS = names.OFFSET_CHECKPOINTS
-
 
 class Commit:
     """One write's end."""
@@ -154,7 +152,7 @@ class Commit:
             if says.state == names.LIVE and says.topic in topics and key not in staged:
                 os.rename(os.path.join(self._root, name), os.path.join(self._staging, f"old-{name}"))
                 gone.add(key)
-        for checkpoint in _CHECKPOINTS if gone else ():
+        for checkpoint in names.OFFSET_CHECKPOINTS if gone else ():
             lines = read_offsets(self._root, checkpoint)
             if not gone.isdisjoint(lines):
                 write_offsets(self._root, checkpoint, {key: lines[key] for key in lines if key not in gone})

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from kdump.formats import names
+from kdump.columns.arrays import utf8
 from kdump.spark.options import OptionError, ReadOptions
 from kdump.spark.places import directory_at, expand, find_partitions
 from kdump.spark.schema import column_names
+from kdump.spark.shares import partition_sizes, shares
 from kdump.spark.splits import FILE_COST, task_size
-from kdump.storage.partition_log import PartitionLog
 from kdump.verify.findings import Finding
 from kdump.verify.options import Options
-from kdump.verify.run import Share, Verification
+from kdump.verify.run import Verification
+from kdump.verify.tasks import Share
 from kdump.verify.timestamps import RETENTION_MS
 
 PIECE = 4096
@@ -45,16 +45,9 @@ def finding_tasks(options: ReadOptions, cores: int) -> list[Job]:
         paths = [partition.log.path for partition in find_partitions(options)]
     else:
         paths = list(expand(options.paths))
-    sizes = [size for path in paths for size in _sizes(path)]
+    sizes = [size for path in paths for size in partition_sizes(directory_at(path), FILE_COST)]
     most = task_size(sum(sizes), cores, options.min_partitions, decodes=options.deep)
-    cuts, left = [0], most
-    for number, size in enumerate(sizes, 1):
-        left -= size
-        if left <= 0 and number < len(sizes):
-            cuts.append(number)
-            left = most
-    stops: list[int | None] = [*cuts[1:], None]
-    return [(number, paths, Share(first, stop)) for number, (first, stop) in enumerate(zip(cuts, stops, strict=True))]
+    return [(number, paths, share) for number, share in enumerate(shares(sizes, most))]
 
 
 def read_findings(job: Job, options: ReadOptions) -> Iterator[pa.RecordBatch]:
@@ -90,28 +83,6 @@ def verify_options(options: ReadOptions) -> Options:
     return found
 
 
-def _sizes(path: str) -> Iterator[int]:
-    """About how many bytes there are to read, for each partition directory at a path, as a verification meets them."""
-    place = directory_at(path)
-    if isinstance(place, PartitionLog):
-        yield FILE_COST + _log_bytes(path)
-        return
-    for name in place.partition_names:
-        yield FILE_COST + _log_bytes(os.path.join(path, name))
-
-
-def _log_bytes(folder: str) -> int:
-    total = 0
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.endswith(f".{names.LOG}"):
-                    total += entry.stat().st_size
-    except OSError:  # which is for the verification to say
-        return 0
-    return total
-
-
 def _row(finding: Finding, number: int) -> tuple[object, ...]:
     code, severity, path, position, offset, message = finding
     return code, severity, path, position, offset, message, finding.broker, finding.repair, number
@@ -119,10 +90,9 @@ def _row(finding: Finding, number: int) -> tuple[object, ...]:
 
 def _batch(rows: Sequence[tuple[object, ...]], columns: tuple[str, ...]) -> pa.RecordBatch:
     by_name = dict(zip(TYPES, zip(*rows, strict=True), strict=True))
-    arrays = [pa.array([_text(value) for value in by_name[name]], TYPES[name]) for name in columns]
+    arrays = [pa.array(map(_text, by_name[name]), TYPES[name]) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
 def _text(value: object) -> object:
-    """A path may hold bytes that are no UTF-8, which Python keeps as surrogates and Arrow does not take."""
-    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") if isinstance(value, str) else value
+    return utf8(value) if isinstance(value, str) else value

@@ -171,7 +171,7 @@ class Given:
         if text is None:
             return default
         if text.lower() not in choices:
-            raise OptionError(_unknown(f"{name}", text, choices))
+            raise OptionError(_unknown(name, text, choices))
         return text.lower()
 
     def names(self, name: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
@@ -18,6 +19,15 @@ from kdump.storage.partition_log import PartitionLog
 
 class PathError(KdumpError):
     """A path that is not there, cannot be read, or has no logs."""
+
+
+@contextmanager
+def reading(log: PartitionLog) -> Iterator[None]:
+    """What the system says against reading a log is raised as a PathError."""
+    try:
+        yield
+    except OSError as error:
+        raise PathError(f"{error.filename or log.path}: {error.strerror}") from None
 
 
 class Partition(NamedTuple):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kdump.spark.bounds import interval_of
 from kdump.spark.options import BATCHES, FINDINGS, SEGMENTS, ReadOptions
-from kdump.spark.places import PathError, find_partitions
+from kdump.spark.places import find_partitions, reading
 from kdump.spark.splits import Range, pack, ranges_of, task_size
 from kdump.spark.worker import settle
 
@@ -63,10 +63,8 @@ def planned_ranges(options: ReadOptions) -> list[Range]:
     """What has to be read of all partitions. Raises KdumpError."""
     ranges: list[Range] = []
     for partition in find_partitions(options):
-        try:
+        with reading(partition.log):
             ranges += ranges_of(partition, interval_of(partition, options))
-        except OSError as error:
-            raise PathError(f"{error.filename or partition.log.path}: {error.strerror}") from None
     return ranges
 
 
@@ -78,9 +76,3 @@ def tasks_of(ranges: list[Range], options: ReadOptions) -> Iterator[list[Range]]
 
 def _cores() -> int:
     return os.cpu_count() or 1
-
-
-def shared(items: Sequence[Any], tasks: int) -> list[Sequence[Any]]:
-    """Consecutive items in about as many equal parts."""
-    size = max(1, -(-len(items) // max(1, tasks)))
-    return [items[at : at + size] for at in range(0, len(items), size)]

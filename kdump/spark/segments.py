@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from kdump.columns.arrays import MICROSECONDS, timestamps
+from kdump.columns.arrays import MICROSECONDS, timestamps, utf8
 from kdump.segment_inventory import IndexInfo, SegmentInfo, segment_info
 from kdump.selection import Selection
 from kdump.spark.bounds import interval_of
 from kdump.spark.options import ReadOptions
-from kdump.spark.places import find_partitions
+from kdump.spark.places import find_partitions, reading
 from kdump.spark.schema import column_names
 from kdump.spark.tables import DataLossError
 from kdump.storage.segment import Segment
@@ -46,15 +46,16 @@ TYPES = {
 
 
 def segment_tasks(options: ReadOptions, cores: int) -> list[list[Job]]:
-    """The segments that may hold what is wanted, in groups. Raises KdumpError, OSError."""
+    """The segments that may hold what is wanted, in groups. Raises KdumpError."""
     jobs: list[Job] = []
     for partition in find_partitions(options):
-        interval = interval_of(partition, options)
         log = partition.log
-        if interval.is_empty or not log.segments:
-            continue
-        for segment in Selection(start_offset=interval.start, stop_offset=interval.stop).segments(log):
-            jobs.append((segment.log_path, partition.topic, partition.number, segment is log.segments[-1]))
+        with reading(log):
+            interval = interval_of(partition, options)
+            if interval.is_empty or not log.segments:
+                continue
+            for segment in Selection(start_offset=interval.start, stop_offset=interval.stop).segments(log):
+                jobs.append((segment.log_path, partition.topic, partition.number, segment is log.segments[-1]))
     size = max(1, min(SEGMENTS_PER_TASK, -(-len(jobs) // max(cores, options.min_partitions or 1))))
     return [jobs[at : at + size] for at in range(0, len(jobs), size)] or [[]]
 
@@ -79,7 +80,7 @@ def _row(job: Job, options: ReadOptions) -> dict[str, object]:
     info = segment_info(Segment(path), count=options.deep, is_last=is_last)
     if info.error is not None and options.fails:
         raise DataLossError(f"{path}: {info.error.strerror} (failOnDataLoss=false gives the row without its facts)")
-    return {"topic": topic, "partition": number, "path": path, **_facts(info)}
+    return {"topic": topic, "partition": number, "path": utf8(path), **_facts(info)}
 
 
 def _facts(info: SegmentInfo) -> dict[str, object]:

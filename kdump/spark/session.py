@@ -82,7 +82,7 @@ def start_session(master: str = "local[*]", conf: Mapping[str, str] | None = Non
     use_java()
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if master.startswith("local["):
+    if _is_here(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with tempfile.TemporaryFile() as log:
         try:
@@ -101,8 +101,13 @@ def start_session(master: str = "local[*]", conf: Mapping[str, str] | None = Non
 
 def settings_of(master: str, conf: Mapping[str, str]) -> dict[str, str]:
     """Spark's configuration for a master URL, what is in `conf` before everything else."""
-    local = _LOCAL_DEFAULTS if master.startswith("local[") or master == "local" else {}
+    local = _LOCAL_DEFAULTS if _is_here(master) else {}
     return {**_DEFAULTS, **local, "spark.master": master, **conf}
+
+
+def _is_here(master: str) -> bool:
+    """Whether all of Spark runs in one process on this machine."""
+    return master == "local" or master.startswith("local[")
 
 
 def register(session: SparkSession) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 
 from kdump.spark.bounds import Interval, interval_of
 from kdump.spark.options import ReadOptions
-from kdump.spark.places import Partition, PathError, end_offset, find_partitions
+from kdump.spark.places import Partition, end_offset, find_partitions, reading
 from kdump.spark.reader import Task, tasks_of
 from kdump.spark.splits import Range, ranges_of
 from kdump.spark.tables import DataLossError
@@ -46,7 +46,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a new query begins. Raises KdumpError."""
         starts = {}
         for key, partition in self._partitions().items():
-            start = interval_of(partition, self._options).start
+            with reading(partition.log):
+                start = interval_of(partition, self._options).start
             starts[key] = _log_start(partition) if start is None else start
         return _json(starts)
 
@@ -98,10 +99,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"{partition.log.path}: offsets {interval.start} to {first - 1} are not there any more"
                     " (failOnDataLoss=false goes on behind them)"
                 )
-            try:
+            with reading(partition.log):
                 ranges += ranges_of(partition, interval)
-            except OSError as error:
-                raise PathError(f"{error.filename or partition.log.path}: {error.strerror}") from None
         return [Task(group) for group in tasks_of(ranges, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

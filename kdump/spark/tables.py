@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from kdump.columns import BatchTables, Labels, RecordTables, read_batches, read_records
+from kdump.columns import BATCH_FIELDS, RECORD_FIELDS, BatchTables, Labels, RecordTables, read_batches, read_records
+from kdump.columns.arrays import utf8
 from kdump.errors import KdumpError
 from kdump.selection import Selection
 from kdump.spark.options import RECORDS, ReadOptions
 from kdump.spark.schema import COLUMNS, DAMAGE, column_names
 from kdump.spark.splits import Range
 from kdump.storage.log_file import LogFile
-from kdump.storage.scan import Damage, only_zeros
+from kdump.storage.scan import Damage, is_zero_tail
 from kdump.storage.segment import Segment
 
 ENOUGH_BYTES = 4 << 20
@@ -58,7 +59,7 @@ class _Tables:
                 for part in self._parts(segment, log, each, labels):
                     if isinstance(part, pa.RecordBatch):
                         yield from self._add(self._ordered(part))
-                    elif not _is_preallocated(part, log, each):
+                    elif not (each.is_last and is_zero_tail(part, log)):
                         yield from self._damage(part, labels)
         except OSError as error:
             damage = Damage(each.start, each.start if each.stop is None else each.stop, error.strerror or str(error))
@@ -94,15 +95,11 @@ class _Tables:
                 " (failOnDataLoss=false goes on behind it; kdump verify tells more)"
             )
         if DAMAGE in self._names:
-            yield from self._add(_damage_row(damage, labels, self._names, self._schema()))
-
-    def _schema(self) -> pa.Schema:
-        return schema_of(self._names, self._options)
+            yield from self._add(_damage_row(damage, labels, self._names, schema_of(self._names, self._options)))
 
     def _add(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Hand over what is large; keep what is small until it is enough, in order."""
-        is_large = part.num_rows >= ENOUGH_ROWS or part.nbytes >= ENOUGH_BYTES
-        if is_large:
+        if part.num_rows >= ENOUGH_ROWS or part.nbytes >= ENOUGH_BYTES:
             yield from self.merge(last=True)
             yield part
             return
@@ -124,8 +121,6 @@ class _Tables:
 
 def schema_of(names: tuple[str, ...], options: ReadOptions) -> pa.Schema:
     """The Arrow schema of records or batches with these columns."""
-    from kdump.columns import BATCH_FIELDS, RECORD_FIELDS
-
     fields = RECORD_FIELDS if options.kind == RECORDS else BATCH_FIELDS
     known = COLUMNS[options.kind]
     return pa.schema(
@@ -138,10 +133,5 @@ def _damage_row(damage: Damage, labels: Labels, names: tuple[str, ...], schema: 
     row[DAMAGE] = {"position": damage.position, "resumed": damage.resumed, "message": damage.text}
     for name, value in zip(("topic", "partition", "path"), labels, strict=True):
         if name in row:
-            row[name] = value
+            row[name] = utf8(value) if isinstance(value, str) else value
     return pa.RecordBatch.from_pylist([row], schema=schema)
-
-
-def _is_preallocated(damage: Damage, log: LogFile, each: Range) -> bool:
-    """Whether it is no loss but the zeros that a preallocated last segment ends with."""
-    return each.is_last and damage.resumed >= log.size and only_zeros(log, damage.position, log.size)

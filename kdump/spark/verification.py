@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from kdump.errors import KdumpError, NameFormatError
-from kdump.formats import names
 from kdump.spark.jobs import Cluster, run_all
-from kdump.storage.log_directory import LogDirectory
+from kdump.spark.shares import partition_sizes, shares
 from kdump.storage.open import open_directory
 from kdump.verify.findings import Finding
 from kdump.verify.options import Options
@@ -56,7 +55,7 @@ class SparkVerification:
                 raise KdumpError(f"{path} is a file: Spark verifies partition directories and log directories")
         sizes = [size for path in paths for size in _sizes(path)]
         call = partial(_verify, paths=paths, options=self._options)
-        for outcome in run_all(self._cluster, call, lambda tasks: shares(sizes, TASKS_EACH * tasks)):
+        for outcome in run_all(self._cluster, call, lambda tasks: shares(sizes, sum(sizes) / (TASKS_EACH * tasks))):
             if not isinstance(outcome, _Outcome):
                 raise outcome
             self.partitions += outcome.partitions
@@ -69,38 +68,13 @@ class SparkVerification:
                     self.on_partition(event)
 
 
-def shares(sizes: Sequence[int], tasks: int) -> list[Share]:
-    """Consecutive partitions of these sizes in at most `tasks` parts of about as many bytes."""
-    most = sum(sizes) / max(1, tasks)
-    cuts = [0]
-    done = 0
-    for number, size in enumerate(sizes[:-1], 1):
-        done += size
-        if done >= most:
-            cuts.append(number)
-            done = 0
-    return [Share(first, stop) for first, stop in zip(cuts, [*cuts[1:], None], strict=True)]
-
-
 def _sizes(path: str) -> Iterator[int]:
     """The bytes of each partition at a path, in the order in which a verification meets them."""
     try:
         place = open_directory(path)
     except (OSError, NameFormatError):  # which is for the verification to say
         return
-    if not isinstance(place, LogDirectory):
-        yield PARTITION_COST + _log_bytes(path)
-        return
-    for name in place.partition_names:
-        yield PARTITION_COST + _log_bytes(os.path.join(path, name))
-
-
-def _log_bytes(folder: str) -> int:
-    try:
-        with os.scandir(folder) as entries:
-            return sum(entry.stat().st_size for entry in entries if entry.name.endswith(f".{names.LOG}"))
-    except OSError:  # which is for the verification to say
-        return 0
+    yield from partition_sizes(place, PARTITION_COST)
 
 
 def _verify(share: Share, paths: list[str], options: Options) -> _Outcome | KdumpError | OSError:

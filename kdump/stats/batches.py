@@ -92,13 +92,12 @@ class BatchStats:
 
     def _add_kinds(self, block: BatchBlock, first: int, stop: int) -> None:
         magics = block.magic[first:stop]
+        self.append_time += self._with_flag(block, first, stop, LOG_APPEND_TIME, 1)
         if max(magics) < 2:
-            self.append_time += self._with_flag(block, first, stop, LOG_APPEND_TIME, 1)
             return
         self.payload += sum(
             max(0, size - HEADER_SIZE) for size, magic in zip(block.size[first:stop], magics, strict=True) if magic >= 2
         )
-        self.append_time += self._with_flag(block, first, stop, LOG_APPEND_TIME, 1)
         self.control += self._with_flag(block, first, stop, CONTROL, 2)
         self.transactional += self._with_flag(block, first, stop, TRANSACTIONAL, 2)
         ids = block.producer_id[first:stop]

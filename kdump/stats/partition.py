@@ -12,9 +12,8 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.stats.batches import BatchStats
 from kdump.stats.records import KEY_MEMORY, KeyCensus, RecordStats, decoded_in
 from kdump.stats.samples import CodecSample
-from kdump.storage.log_file import LogFile
 from kdump.storage.partition_log import PartitionLog
-from kdump.storage.scan import Damage, only_zeros, scan
+from kdump.storage.scan import Damage, is_zero_tail, scan
 from kdump.storage.segment import Segment
 
 SAMPLE_BATCHES = 8
@@ -174,7 +173,7 @@ def _walk(segment: Segment, stats: Stats, picker: _Picker, progress: Progress, *
         stats.size += log.size
         for part in scan(log, segment.base_offset, whole=False):
             if isinstance(part, Damage):
-                if is_last and _is_preallocated(part, log):
+                if is_last and is_zero_tail(part, log):
                     stats.preallocated += part.resumed - part.position
                 else:
                     stats.note(part)
@@ -190,10 +189,6 @@ def _walk(segment: Segment, stats: Stats, picker: _Picker, progress: Progress, *
         modified = os.stat(segment.log_path).st_mtime_ns // 1_000_000
         stats.segments.append(SegmentTimes(segment.base_offset, log.size, latest, modified))
         picker.end(log.size)
-
-
-def _is_preallocated(damage: Damage, log: LogFile) -> bool:
-    return damage.resumed >= log.size and only_zeros(log, damage.position, log.size)
 
 
 def _read(log: PartitionLog, stats: Stats, records: RecordStats, options: StatsOptions, progress: Progress) -> None:

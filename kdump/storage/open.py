@@ -34,7 +34,7 @@ def open_directory(path: str) -> PartitionLog | LogDirectory:
     if partition.segments:
         return partition
     directory = LogDirectory(path)
-    inner = _log_directories_in(directory)
+    inner = log_directories_in(directory)
     if inner:
         raise HoldsLogDirectoriesError(
             f"{path}: holds log directories, which are to be named instead: {', '.join(inner)}"
@@ -53,8 +53,8 @@ def _has_brokers_files(directory: LogDirectory) -> bool:
     return any(parse_file_name(name).kind != names.OTHER for name in directory.files)
 
 
-def _log_directories_in(directory: LogDirectory) -> list[str]:
-    """The log directories in a directory that is none; a name such as `disk-1` may look like a partition's."""
+def log_directories_in(directory: LogDirectory) -> list[str]:
+    """Names of the log directories in a directory that is none; one such as `disk-1` may look like a partition's."""
     if _has_brokers_files(directory):
         return []
     inner = [

@@ -37,7 +37,8 @@ class Damage(NamedTuple):
     path: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}: byte {self.position}: {self.text}"
+        where = f"{self.path}: byte" if self.path else "byte"
+        return f"{where} {self.position}: {self.text}"
 
 
 def scan(
@@ -150,6 +151,11 @@ def only_zeros(log: LogFile, position: int, end: int) -> bool:
     """Whether all bytes from `position` up to `end` are zero."""
     pieces = (log.read(at, min(BUFFER_SIZE, end - at)) for at in range(position, end, BUFFER_SIZE))
     return all(piece.count(0) == len(piece) for piece in pieces)
+
+
+def is_zero_tail(damage: Damage, log: LogFile) -> bool:
+    """Whether it is no loss but the zeros up to the end that a preallocated log has."""
+    return damage.resumed >= log.size and only_zeros(log, damage.position, log.size)
 
 
 def _resync(log: LogFile, position: int, end: int, lowest: int, highest: int) -> int:

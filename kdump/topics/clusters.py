@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from kdump.topics.reading import Trouble
 
 
-class Said(NamedTuple):
+class ClusterMetadata(NamedTuple):
     """What tells of a log directory's partitions; None where nothing does, as where there are `troubles`."""
 
     placing: Placing | None = None
     troubles: tuple[Trouble, ...] = ()
 
 
-_NOTHING = Said()
+_NOTHING = ClusterMetadata()
 
 
 class Clusters:
@@ -31,20 +31,20 @@ class Clusters:
     def __init__(self, paths: Iterable[str]) -> None:
         """`paths` are those that are looked at together."""
         self._paths = list(paths)
-        self._said: dict[str, Said] = {}
-        self._by_place: dict[str, Said] = {}
+        self._by_directory: dict[str, ClusterMetadata] = {}
+        self._read_already: dict[str, ClusterMetadata] = {}
 
-    def of(self, directory: LogDirectory) -> Said:
+    def of(self, directory: LogDirectory) -> ClusterMetadata:
         """What tells of a log directory's partitions, and why the metadata in it is of no use.
 
         That in the directory itself comes first, then that in another one of the same broker.
         """
-        said = self._said.get(directory.path)
-        if said is None:
-            said = self._said[directory.path] = self._find(directory)
-        return said
+        known = self._by_directory.get(directory.path)
+        if known is None:
+            known = self._by_directory[directory.path] = self._find(directory)
+        return known
 
-    def _find(self, directory: LogDirectory) -> Said:
+    def _find(self, directory: LogDirectory) -> ClusterMetadata:
         if names.CLUSTER_METADATA_DIR in directory.directories:
             return self._read(directory)
         for other in self._with_metadata():
@@ -52,7 +52,7 @@ class Clusters:
 
             owner = owner_of(directory)
             if owner and owner_of(other) == owner:
-                return Said(self._read(other).placing)
+                return ClusterMetadata(self._read(other).placing)
         return _NOTHING
 
     def _with_metadata(self) -> Iterator[LogDirectory]:
@@ -61,12 +61,12 @@ class Clusters:
                 with suppress(OSError):
                     yield LogDirectory(path)
 
-    def _read(self, directory: LogDirectory) -> Said:
+    def _read(self, directory: LogDirectory) -> ClusterMetadata:
         path = os.path.realpath(directory.path)
-        if path not in self._by_place:
+        if path not in self._read_already:
             from kdump.topics.placement import cluster_beside  # with all schemas of the metadata's records
 
             troubles: list[Trouble] = []
             cluster = cluster_beside(directory, troubles.append)
-            self._by_place[path] = Said(cluster.placement if cluster else None, tuple(troubles))
-        return self._by_place[path]
+            self._read_already[path] = ClusterMetadata(cluster.placement if cluster else None, tuple(troubles))
+        return self._read_already[path]

@@ -236,7 +236,8 @@ class PartitionCheck:
 
     def _held(self, segment: Segment, modified: int) -> Iterator[Finding]:
         holder = self._times.holder
-        record = holder.record(segment, decompresses=self._options.deep) if holder else None
+        limit = self._options.limit if self._options.deep else None
+        record = holder.record(segment, limit) if holder else None
         yield from self._times.close_segment(modified, record)
 
     def finish(self) -> Iterator[Finding]:

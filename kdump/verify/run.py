@@ -21,7 +21,7 @@ from kdump.verify.sheets import BadBytes, Part, Piece, Sheet, ordered, walk
 from kdump.verify.tasks import EVERYTHING, Opening, PartitionTask, Said, Share, Task, Tasks, look
 from kdump.verify.timestamps import RETENTION_MS
 
-__all__ = ["EVERYTHING", "Path", "Share", "Verification", "verify"]
+__all__ = ["Path", "Share", "Verification", "verify"]
 
 Path = str | os.PathLike[str]
 

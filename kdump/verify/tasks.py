@@ -228,7 +228,8 @@ class Tasks:
         only = name.partition(".")[0] if says.kind == names.LOG else name
         before = Before() if is_segment and at and at[0] else None
         is_rolled = bool(at) and at[0] + 1 < len(log.segments)
-        around = around._replace(was_closed=around.was_closed or is_rolled)
+        directory = around.directory if name == names.PARTITION_METADATA else None  # else the cluster has no say
+        around = around._replace(was_closed=around.was_closed or is_rolled, directory=directory)
         yield PartitionTask(log, segments, around, before, only)
         yield from self._segment_tasks(segments, reading)
         yield Closing(None)

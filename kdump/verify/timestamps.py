@@ -70,20 +70,20 @@ class Holder(NamedTuple):
     attributes: int
     producer_id: int
 
-    def record(self, segment: Segment, *, decompresses: bool) -> int | None:
+    def record(self, segment: Segment, limit: int | None) -> int | None:
         """The offset of the first record with the timestamp; None where only the whole batch can be named.
 
-        Raises OSError.
+        `limit` bounds the bytes that the batch may decompress to; None: it is not decompressed. Raises OSError.
         """
         if self.attributes & LOG_APPEND_TIME and self.magic:
             return None
-        if self.attributes & CODEC_MASK and not decompresses:
+        if self.attributes & CODEC_MASK and limit is None:
             return None
         if self.base_offset == self.last_offset:
             return self.last_offset
         with segment.open_log() as log:
             block = log.batch_at(self.position, self.size)
-        for record in records_of(block, 0, block.length):
+        for record in records_of(block, limit=limit or 0):
             if isinstance(record, Record) and record.timestamp == self.max_timestamp:
                 return record.offset
         return None

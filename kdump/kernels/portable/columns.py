@@ -13,7 +13,8 @@ from itertools import pairwise
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.batch import CONTROL
-from kdump.kernels.portable.records import Payloads, Source, headers, source_of
+from kdump.kernels.portable.messages import Source
+from kdump.kernels.portable.records import Payloads, headers, source_of
 
 ByteBuffers = tuple[int, bytearray, bytearray, bytearray]
 """A column of byte strings: how many are null, their bitmap, their offsets, their bytes."""

@@ -15,7 +15,8 @@ from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_SIZE
 from kdump.formats.encode import MOST_BYTES, NewBatch, NewRecord, encode_record, frame_batch
 from kdump.kernels.batch_fates import COPIED, GONE, OTHER, REBUILT
 from kdump.kernels.fates import EXPIRED, KEPT, KEPT_TOMBSTONE, KEYLESS, SUPERSEDED
-from kdump.kernels.portable.records import Payloads, Source, headers, source_of
+from kdump.kernels.portable.messages import Source
+from kdump.kernels.portable.records import Payloads, headers, source_of, wrap32
 
 ENTRY_SIZE = 24
 FIRST_SLOTS = 1 << 12
@@ -160,8 +161,7 @@ class OffsetMap(KeyOffsets):
     def _slot(self, digest: bytes, attempt: int) -> int:
         """Where in the table to look at this attempt: words of the sum one byte apart, then one slot after another."""
         word = min(attempt, _LAST_WORD)
-        probe = int.from_bytes(digest[word : word + 4], signed=True) + max(0, attempt - _LAST_WORD)
-        probe = (probe + (1 << 31) & 0xFFFF_FFFF) - (1 << 31)
+        probe = wrap32(int.from_bytes(digest[word : word + 4], signed=True) + max(0, attempt - _LAST_WORD))
         return (0 if probe == -1 << 31 else abs(probe)) % self._slots * ENTRY_SIZE
 
 

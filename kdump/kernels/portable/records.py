@@ -13,23 +13,21 @@ from typing import NamedTuple
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats import faults
-from kdump.formats.batch import (
-    CODEC_MASK,
-    HEADER_SIZE,
-    LOG_APPEND_TIME,
-    LOG_OVERHEAD,
-    MAGIC_AT,
-    MIN_SIZE_FIELD,
-    wrap64,
-)
-from kdump.formats.checksums import crc32
+from kdump.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, wrap64
 from kdump.formats.faults import DamageError, Fault
-from kdump.formats.message_set import CRC, MESSAGE_FRAME, TIMESTAMP, check_limit, key_size_at, length_at
+from kdump.formats.message_set import CRC
+from kdump.formats.sequences import increment_sequence
+from kdump.kernels.portable.messages import (
+    Message,
+    Source,
+    check_message_limit,
+    message_is_valid,
+    message_key,
+    message_value,
+    messages,
+)
 
 Payloads = Sequence[bytes | None]
-Source = bytes | bytearray
-
-INT32_MAX = 0x7FFF_FFFF
 
 
 class Record(NamedTuple):
@@ -44,17 +42,6 @@ class Record(NamedTuple):
     value_length: int
     headers_position: int
     headers_count: int
-
-
-class Message(NamedTuple):
-    """One v0/v1 message: its absolute offset, its timestamp in ms as reported, and where it is in its source."""
-
-    offset: int
-    timestamp: int
-    position: int  # of the CRC field
-    size: int  # bytes from the CRC field on
-    magic: int
-    attributes: int
 
 
 class _EndError(Exception):
@@ -102,6 +89,14 @@ def check(block: BatchBlock, row: int, payload: bytes | None) -> Fault | None:
     return None
 
 
+def largest_message_timestamp(block: BatchBlock, row: int, payload: bytes | None) -> tuple[int, Fault | None]:
+    """The largest timestamp (ms) of entry `row`, at least -1; keys and values are not looked at, only their frames."""
+    try:
+        return max((message.timestamp for message in messages(block, row, payload)), default=-1), None
+    except DamageError as damage:
+        return -1, damage.fault
+
+
 def _decode_batch(block: BatchBlock, records: RecordBlock, row: int, payload: bytes | None) -> bool:
     """Add the records of one batch from the cursor on; whether the block is full before its end."""
     if block.magic[row] < 2:
@@ -131,6 +126,24 @@ def _decode_messages(block: BatchBlock, records: RecordBlock, row: int, payload:
     return False
 
 
+def _message_record(source: Source, message: Message) -> Record:
+    key_position, key_length = message_key(source, message)
+    check_message_limit(message, key_position, key_length)
+    value_position, value_length = message_value(source, message, key_length)
+    check_message_limit(message, value_position, value_length)
+    return Record(
+        message.offset,
+        message.timestamp,
+        -1,
+        key_position,
+        max(key_length, -1),
+        value_position,
+        max(value_length, -1),
+        0,
+        0,
+    )
+
+
 def _put(records: RecordBlock, row: int, record: Record) -> None:
     at = records.length
     records.row[at] = row
@@ -152,9 +165,6 @@ def source_of(block: BatchBlock, row: int, payload: bytes | None) -> Source:
     """What the positions in the records of batch `row` are indexes into."""
     payload = _given(block, row, payload)
     return block.data if payload is None else payload
-
-
-# --- format v2 -------------------------------------------------------------------------------------------------------
 
 
 def batch_records(block: BatchBlock, row: int, payload: bytes | None) -> Iterator[Record]:
@@ -202,13 +212,6 @@ def _placed(record: Record, base_offset: int, base_timestamp: int, append_time: 
         timestamp=base_timestamp if append_time else wrap64(base_timestamp + record.timestamp),
         sequence=increment_sequence(base_sequence, record.offset) if base_sequence >= 0 else -1,
     )
-
-
-def increment_sequence(sequence: int, increment: int) -> int:
-    """A producer's sequence moved on by `increment`, wrapping to 0 after 2^31 - 1 in Java's int arithmetic."""
-    if sequence > _wrap32(INT32_MAX - increment):
-        return _wrap32(increment - (INT32_MAX - sequence) - 1)
-    return _wrap32(sequence + increment)
 
 
 def _record(source: Source, position: int, end: int, confined: bool) -> tuple[Record, int]:
@@ -321,133 +324,6 @@ def headers(source: Source, position: int, count: int) -> Iterator[tuple[bytes, 
         yield bytes(source[name_position : name_position + name_length]), value
 
 
-def _wrap32(value: int) -> int:
+def wrap32(value: int) -> int:
+    """`value` as Java's int arithmetic would leave it."""
     return (value + (1 << 31) & 0xFFFF_FFFF) - (1 << 31)
-
-
-# --- formats v0 and v1 -----------------------------------------------------------------------------------------------
-
-
-def messages(block: BatchBlock, row: int, payload: bytes | None) -> Iterator[Message]:
-    """The message of entry `row`, or those inside it when it is a wrapper. Raises the damage where it is met.
-
-    What makes a wrapper unreadable as a whole is raised before the first message is given.
-    """
-    payload = _given(block, row, payload) or b""
-    magic = block.magic[row]
-    attributes = block.attributes[row]
-    codec = attributes & CODEC_MASK
-    if codec > 4:
-        raise DamageError(faults.UNKNOWN_CODEC, codec)
-    if codec == 0:
-        start = block.position[row] - block.data_position + LOG_OVERHEAD
-        size = block.size[row] - LOG_OVERHEAD
-        yield Message(block.last_offset[row], block.max_timestamp[row], start, size, magic, attributes)
-        return
-    if magic < 0:
-        raise DamageError(faults.WRAPPER_MAGIC, magic)
-    if codec == 4:
-        raise DamageError(faults.WRAPPER_CODEC, magic)
-    last = _last_offset(payload)
-    shift = _offset_shift(block.last_offset[row], last) if magic == 1 else 0
-    for message in _inner(block, row, payload):
-        inner_codec = message.attributes & CODEC_MASK
-        if inner_codec > 4:
-            raise DamageError(faults.UNKNOWN_CODEC, inner_codec)
-        if inner_codec:
-            raise DamageError(faults.INNER_COMPRESSED)
-        yield message._replace(offset=wrap64(message.offset + shift))
-
-
-def largest_message_timestamp(block: BatchBlock, row: int, payload: bytes | None) -> tuple[int, Fault | None]:
-    """The largest timestamp (ms) of entry `row`, at least -1; keys and values are not looked at, only their frames."""
-    try:
-        return max((message.timestamp for message in messages(block, row, payload)), default=-1), None
-    except DamageError as damage:
-        return -1, damage.fault
-
-
-def _offset_shift(wrapper_offset: int, last_inner: int) -> int:
-    """What turns the relative offsets inside a v1 wrapper into absolute ones."""
-    if wrapper_offset == 0:  # some librdkafka releases wrote 0 whatever was inside
-        return 0
-    if wrapper_offset < last_inner:
-        raise DamageError(faults.WRAPPER_OFFSET, wrapper_offset, last_inner)
-    return wrap64(wrapper_offset - last_inner)
-
-
-def _inner(block: BatchBlock, row: int, payload: bytes) -> Iterator[Message]:
-    """The messages inside a wrapper, with the offsets as stored."""
-    append_time = bool(block.attributes[row] & LOG_APPEND_TIME) and block.magic[row] > 0
-    for offset, start, size in _frames(payload):
-        magic = payload[start + MAGIC_AT - LOG_OVERHEAD]
-        magic -= (magic & 0x80) << 1
-        timestamp = TIMESTAMP.unpack_from(payload, start + 6)[0] if magic else -1
-        if magic == 1 and append_time:
-            timestamp = block.max_timestamp[row]
-        yield Message(offset, timestamp, start, size, magic, payload[start + 5])
-
-
-def _last_offset(payload: bytes) -> int:
-    """The offset of the last message inside a wrapper, as stored."""
-    last = None
-    for frame in _frames(payload):
-        last = frame
-    if last is None:
-        raise DamageError(faults.WRAPPER_EMPTY)
-    return last[0]
-
-
-def _frames(payload: bytes) -> Iterator[tuple[int, int, int]]:
-    """Offset as stored, position and size of every message inside a wrapper; a last one cut short is passed over."""
-    position, end = 0, len(payload)
-    while end - position >= LOG_OVERHEAD:
-        offset, size = MESSAGE_FRAME.unpack_from(payload, position)
-        if size < MIN_SIZE_FIELD:
-            raise DamageError(faults.INNER_SIZE, size)
-        start = position + LOG_OVERHEAD
-        if size > end - start:
-            return
-        yield offset, start, size
-        position = start + size
-
-
-def message_key(source: Source, message: Message) -> tuple[int, int]:
-    """Position and declared length of a message's key."""
-    at = key_size_at(message.magic)
-    return message.position + at + 4, length_at(source, message.position, message.size, at)
-
-
-def message_value(source: Source, message: Message, key_length: int) -> tuple[int, int]:
-    """Position and declared length of a message's value."""
-    at = key_size_at(message.magic) + 4 + max(0, key_length)
-    return message.position + at + 4, length_at(source, message.position, message.size, at)
-
-
-def check_message_limit(message: Message, position: int, length: int) -> None:
-    """Refuse a declared length that runs over the end of the message."""
-    check_limit(length, message.position + message.size - position)
-
-
-def message_is_valid(source: Source, message: Message) -> bool:
-    """Whether the CRC of a message holds."""
-    stored: int = CRC.unpack_from(source, message.position)[0]
-    return crc32(memoryview(source)[message.position + 4 : message.position + message.size]) == stored
-
-
-def _message_record(source: Source, message: Message) -> Record:
-    key_position, key_length = message_key(source, message)
-    check_message_limit(message, key_position, key_length)
-    value_position, value_length = message_value(source, message, key_length)
-    check_message_limit(message, value_position, value_length)
-    return Record(
-        message.offset,
-        message.timestamp,
-        -1,
-        key_position,
-        max(key_length, -1),
-        value_position,
-        max(value_length, -1),
-        0,
-        0,
-    )

@@ -23,20 +23,23 @@ from kdump.formats.codecs import NAMES as CODEC_NAMES
 from kdump.formats.faults import DamageError
 from kdump.formats.java_utf8 import java_utf8
 from kdump.formats.message_set import CRC
-from kdump.kernels.portable.records import (
+from kdump.formats.sequences import increment_sequence
+from kdump.kernels.portable.messages import (
     Message,
-    Record,
     Source,
-    batch_records,
-    check,
     check_message_limit,
-    headers,
-    increment_sequence,
     message_is_valid,
     message_key,
     message_value,
     messages,
+)
+from kdump.kernels.portable.records import (
+    Record,
+    batch_records,
+    check,
+    headers,
     source_of,
+    wrap32,
 )
 
 FLUSH_SIZE = 1 << 18
@@ -280,4 +283,4 @@ def last_sequence(block: BatchBlock, row: int) -> int:
     if base == -1:
         return -1
     delta = block.last_offset[row] - block.base_offset[row]
-    return increment_sequence(base, (delta + (1 << 31) & 0xFFFF_FFFF) - (1 << 31))
+    return increment_sequence(base, wrap32(delta))
