@@ -20,8 +20,8 @@ from kdump.write.sessions import Producer
 from . import exit_codes
 from .append_input import READERS, Item, Lines, Reading, begun
 from .append_run import ABORT, COMMIT, OPEN, Appender, Interrupts, Tally, Wish
-from .filters import time_ms
-from .output import Output, complain, safe, safe_path
+from .filters import read_by, time_ms
+from .output import Output, complain, counted, safe, safe_path
 from .write_options import (
     REFUSALS,
     check_partition,
@@ -38,13 +38,6 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
 """Options that only mean something where batches are made anew."""
 
 
-def _time(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:
-    try:
-        return None if text is None else time_ms(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
-
-
 @click.command("append")
 @click.argument("path", metavar="PARTITION_DIR")
 @click.option("--input", "source", type=click.File("rb"), default="-", metavar="FILE", help="By default stdin.")
@@ -55,7 +48,7 @@ def _time(ctx: click.Context, param: click.Parameter, text: str | None) -> int |
 @click.option("--key-separator", metavar="TEXT", help="Of lines: what stands between key and value.")
 @click.option("--null-marker", metavar="TEXT", help="Of lines: a key or value that is this is null.")
 @click.option(
-    "--timestamp", metavar="TIME", callback=_time,
+    "--timestamp", metavar="TIME", callback=read_by(time_ms),
     help="The time (ISO 8601 or ms) of records that come without one. By default the broker's clock.",
 )
 @click.option(
@@ -244,14 +237,10 @@ def _text(tally: Tally) -> str:
     """What was appended, for people."""
     parts = []
     if tally.batches:
-        parts.append(f"{_count(tally.records, 'record')} in {_count(tally.batches, 'batch', 'batches')}")
+        parts.append(f"{counted(tally.records, 'record')} in {counted(tally.batches, 'batch', 'batches')}")
         parts[0] += f" at offsets {tally.first_offset} to {tally.last_offset}"
     if tally.markers:
         parts.append("the marker of a transaction")
     if tally.duplicates:
-        parts.append(f"{_count(tally.duplicates, 'batch', 'batches')} left out that the producer had sent before")
+        parts.append(f"{counted(tally.duplicates, 'batch', 'batches')} left out that the producer had sent before")
     return ", ".join(parts) or "nothing"
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -100,10 +100,14 @@ def main() -> None:
     except MemoryError:
         code = _fail("there is not enough memory for this")
     except OSError as error:
-        code = _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        from .output import os_error_text
+
+        code = _fail(os_error_text(error, "") if isinstance(error.filename, str | bytes) else str(error))
     sys.exit(code)
 
 
 def _fail(text: str) -> int:
-    click.echo(f"kdump: {text}", err=True)
+    from .output import complain, safe
+
+    complain("\n".join(map(safe, text.split("\n"))))
     return exit_codes.INCOMPLETE

@@ -32,8 +32,8 @@ from kdump.storage.log_directory import LogDirectory
 from kdump.storage.partition_log import PartitionLog
 
 from . import exit_codes
-from .output import complain, safe, safe_path
-from .paths import KafkaFile, expand
+from .output import complain, os_error_text, safe, safe_path
+from .paths import KafkaFile, check_not_kafkas, expand
 from .progress import ProgressBar
 from .topic_options import note, output_for
 from .topic_settings import settings_in
@@ -129,13 +129,15 @@ class _Failures:
         """Say what the system does not give."""
         if isinstance(error, BrokenPipeError):
             raise error
-        where = path if error.filename is None else os.fsdecode(error.filename)
-        self.complain(f"{where}: {error.strerror or error}", exit_codes.INCOMPLETE)
+        self._say(os_error_text(error, path), exit_codes.INCOMPLETE)
 
     def complain(self, text: str, code: int) -> None:
         """Say what was not done."""
+        self._say(safe(text), code)
+
+    def _say(self, text: str, code: int) -> None:
         self.before()
-        complain(safe(text))
+        complain(text)
         self.worsen(code)
 
     def worsen(self, code: int) -> None:
@@ -230,6 +232,7 @@ class _Run:
     def _copy(self, place: Place, output: str) -> None:
         """Passes over partitions, of which the first one writes them into another directory."""
         check_output(output)
+        check_not_kafkas(output)
         copied: dict[str, Cleaning | PartitionState] = {}
         for path in place.partitions:
             with self._failures.told(path):

@@ -9,7 +9,7 @@ from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit, P
 
 from .aligned import aligned
 from .compact_run import Found
-from .output import iso_time, safe, safe_path, size_text
+from .output import iso_time, number_words, safe, safe_path, size_text
 from .topic_options import duration
 
 GROUPS_SHOWN = 8
@@ -135,7 +135,7 @@ def _comparison(cleaning: Cleaning) -> list[tuple[str, str, str]]:
 def _results(cleaning: Cleaning, capacity: int | None, now: int) -> Iterator[str]:
     counts = cleaning.counts
     room = "" if capacity is None or cleaning.is_full else f", of {capacity:,} that fit into the offset map"
-    yield f"{_number(cleaning.keys, 'different key')} in the dirty part{room}"
+    yield f"{number_words(cleaning.keys, 'different key')} in the dirty part{room}"
     yield f"clean up to offset {cleaning.end_offset} afterwards"
     dropped = (
         (counts.superseded, "superseded"),
@@ -149,11 +149,12 @@ def _results(cleaning: Cleaning, capacity: int | None, now: int) -> Iterator[str
         yield f"drops records: {', '.join(words)}"
     if counts.tombstones:
         when = "" if counts.first_horizon is None else f", the first until {_horizon(counts.first_horizon, now)}"
-        yield f"keeps {_number(counts.tombstones, 'tombstone')}{when}"
+        yield f"keeps {number_words(counts.tombstones, 'tombstone')}{when}"
     if counts.emptied:
-        yield f"keeps {_number(counts.emptied, 'batch', 'batches')} without records, for producer state or last offset"
+        batches = number_words(counts.emptied, "batch", "batches")
+        yield f"keeps {batches} without records, for producer state or last offset"
     if counts.converted:
-        yield f"rewrites {_number(counts.converted, 'batch', 'batches')} of format v0 or v1 in v2"
+        yield f"rewrites {number_words(counts.converted, 'batch', 'batches')} of format v0 or v1 in v2"
 
 
 def _horizon(horizon: int, now: int) -> str:
@@ -168,7 +169,3 @@ def _groups(cleaning: Cleaning) -> Iterator[str]:
         yield f"{what}{more}: {size_text(group.size_before)} become {size_text(group.size_after)}"
     if len(cleaning.groups) > GROUPS_SHOWN:
         yield f"and {len(cleaning.groups) - GROUPS_SHOWN} groups of segments more"
-
-
-def _number(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -13,20 +12,6 @@ from . import filters
 from .dump_jobs import INCLUDED, Options
 from .dump_run import dump
 from .paths import expand
-
-
-def _read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """An option's callback that reads its text (or each of its texts) by a function of `filters`."""
-
-    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-        try:
-            if isinstance(value, tuple):
-                return tuple(map(read, value))
-            return None if value is None else read(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error), ctx, param) from None
-
-    return callback
 
 
 def _kinds(text: str) -> frozenset[str]:
@@ -43,25 +28,25 @@ def _kinds(text: str) -> frozenset[str]:
     "--format", "format_", type=click.Choice(("text", "jsonl", "csv")), default="text", show_default=True,
     help="text for people, one JSON object a line, or comma-separated rows.",
 )
-@click.option("--offsets", metavar="A:B", callback=_read_by(filters.offset_range),
+@click.option("--offsets", metavar="A:B", callback=filters.read_by(filters.offset_range),
     help="Records from offset A up to, but without, B. Either may be left out; N alone is that one offset.")
-@click.option("--since", metavar="TIME", callback=_read_by(filters.time_ms),
+@click.option("--since", metavar="TIME", callback=filters.read_by(filters.time_ms),
     help="Records of this time or later: ISO 8601 (UTC unless it names a zone) or milliseconds.")
-@click.option("--until", metavar="TIME", callback=_read_by(filters.time_ms),
+@click.option("--until", metavar="TIME", callback=filters.read_by(filters.time_ms),
     help="Records of before this time.")
-@click.option("--key", metavar="KEY", callback=_read_by(filters.content),
+@click.option("--key", metavar="KEY", callback=filters.read_by(filters.content),
     help="Records with this key: text, hex:0a0b, base64:Cgs=, or re: and a regular expression to be found in it"
     " (text: before a text that looks like one of these).")
 @click.option("--producer-id", "producer_ids", type=int, multiple=True, metavar="ID",
     help="Batches of this producer (-1: of none). May be repeated: of any of them.")
-@click.option("--header", "headers", multiple=True, metavar="NAME[=VALUE]", callback=_read_by(filters.header),
+@click.option("--header", "headers", multiple=True, metavar="NAME[=VALUE]", callback=filters.read_by(filters.header),
     help="Records that have this header, with this value (given like a key). May be repeated: all of them.")
 @click.option("--batches-only", is_flag=True, help="Print batches, not their records.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N",
     help="Stop after N records (batches with --batches-only; rows of other files).")
 @click.option("--follow", is_flag=True,
     help="Go on with what is appended, across new segments, until interrupted.")
-@click.option("--include", "kinds", metavar="LIST", default="log", show_default=True, callback=_read_by(_kinds),
+@click.option("--include", "kinds", metavar="LIST", default="log", show_default=True, callback=filters.read_by(_kinds),
     help=f"What to dump of a directory, separated by commas: {', '.join(INCLUDED)}, all.")
 @click.option("--raw", is_flag=True,
     help="Show the records of Kafka's internal topics as bytes, not decoded.")
@@ -70,7 +55,7 @@ def _kinds(text: str) -> frozenset[str]:
     help="Colour in text; auto: on a terminal, unless NO_COLOR is set.")
 @click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
 @click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
-    callback=_read_by(filters.size),
+    callback=filters.read_by(filters.size),
     help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and passed over.")
 def command(
     paths: tuple[str, ...],

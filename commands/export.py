@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -16,16 +15,6 @@ from .export_run import run_export
 from .output import safe
 
 _NOTHING = "none"
-
-
-def _read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-        try:
-            return None if value is None else read(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error), ctx, param) from None
-
-    return callback
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -43,26 +32,26 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
 @click.option("--to", "folder", required=True, metavar="DIR", help="The directory to write to: empty, new, or one that"
     " an export with the same options was begun in.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
-@click.option("--by", metavar="LIST", default="topic,partition", show_default=True, callback=_read_by(_words),
+@click.option("--by", metavar="LIST", default="topic,partition", show_default=True, callback=filters.read_by(_words),
     help=f"The levels of directories, separated by commas: {', '.join(LEVELS)} (of the record's timestamp, in UTC), or"
     f" {_NOTHING}.")
 @click.option("--codec", type=click.Choice(_CODEC_NAMES),
     help="Compression of the files: for parquet zstd unless you say otherwise, for the others none.")
-@click.option("--columns", metavar="LIST", callback=_read_by(_words),
+@click.option("--columns", metavar="LIST", callback=filters.read_by(_words),
     help=f"The columns, separated by commas. By default {', '.join(DEFAULT_COLUMNS)}.")
 @click.option("--topic", "topics", multiple=True, metavar="GLOB",
     help="Of log directories, only partitions of topics that match. May be repeated: any of them.")
-@click.option("--offsets", metavar="A:B", callback=_read_by(filters.offset_range),
+@click.option("--offsets", metavar="A:B", callback=filters.read_by(filters.offset_range),
     help="Records from offset A up to, but without, B. Either may be left out; N alone is that one offset.")
-@click.option("--since", metavar="TIME", callback=_read_by(filters.time_ms),
+@click.option("--since", metavar="TIME", callback=filters.read_by(filters.time_ms),
     help="Records of this time or later: ISO 8601 (UTC unless it names a zone) or milliseconds.")
-@click.option("--until", metavar="TIME", callback=_read_by(filters.time_ms), help="Records of before this time.")
+@click.option("--until", metavar="TIME", callback=filters.read_by(filters.time_ms), help="Records of before this time.")
 @click.option("--control", is_flag=True, help="The markers of Kafka's own, such as those of transactions, too.")
 @click.option("--skip-damage", is_flag=True,
     help="Let an export count as whole that lacks what cannot be read.")
 @click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
 @click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
-    callback=_read_by(filters.size),
+    callback=filters.read_by(filters.size),
     help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and passed over.")
 @engine_options
 def command(

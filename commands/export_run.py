@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -13,20 +12,17 @@ from kdump.export.journal import Result
 from kdump.export.options import ExportOptionError, ExportOptions
 from kdump.export.plan import Unit, plan
 from kdump.export.run import Engine, Failure, LocalEngine, Summary, export
-from kdump.formats import names
 from kdump.repair.locks import RefusedError
-from kdump.storage.files import list_directory
 
 from . import exit_codes
-from .output import Output, complain, safe, safe_path, size_text
+from .output import Output, complain, os_error_text, safe, safe_path, size_text
+from .paths import check_not_kafkas
 from .progress import ProgressBar
 from .topic_options import chooses, newest, replicas_at
 from .troubles import Troubles
 
 if TYPE_CHECKING:
     from kdump.spark.jobs import Cluster
-
-_OF_A_LOG_DIRECTORY = frozenset({*names.OFFSET_CHECKPOINTS, names.META_PROPERTIES})
 
 
 def run_export(
@@ -37,7 +33,7 @@ def run_export(
     Raises click.UsageError, OSError, KdumpError.
     """
     _check_columns(options)
-    _check_target(folder)
+    check_not_kafkas(folder)
     troubles = Troubles()
     wanted = chooses(topics)
     found = [each for each in replicas_at(paths, troubles) if wanted(each.topic)]
@@ -81,8 +77,7 @@ class _Report:
             for lost in outcome.damage:
                 self._say(f"{safe_path(unit.path)}: byte {lost.position}: {safe(lost.text)}", exit_codes.FINDINGS)
         elif isinstance(outcome, OSError):
-            where = unit.path if outcome.filename is None else os.fsdecode(outcome.filename)
-            self._say(f"{safe_path(where)}: {outcome.strerror or outcome}", exit_codes.INCOMPLETE)
+            self._say(os_error_text(outcome, unit.path), exit_codes.INCOMPLETE)
         else:
             self._say(f"{safe_path(unit.path)}: {safe(str(outcome))}", exit_codes.INCOMPLETE)
 
@@ -102,26 +97,6 @@ def _check_columns(options: ExportOptions) -> None:
         check_names(options.columns, RECORD_FIELDS)
     except KdumpError as error:
         raise click.UsageError(safe(str(error))) from None
-
-
-def _check_target(folder: str) -> None:
-    """Raises click.UsageError for a directory inside what Kafka keeps: a broker would not start with it there."""
-    at = os.path.realpath(folder)
-    while not os.path.isdir(at) and at != os.path.dirname(at):
-        at = os.path.dirname(at)
-    for place in (at, os.path.dirname(at)):
-        try:
-            files = list_directory(place)[1]
-        except OSError:
-            continue
-        if any(map(_is_kafkas, files)):
-            raise click.UsageError(f"{safe_path(folder)} is in Kafka's own {safe_path(place)}: give another directory.")
-
-
-def _is_kafkas(name: str) -> bool:
-    """Whether only a partition or log directory has a file of this name."""
-    says = names.parse_file_name(name)
-    return says.kind in _OF_A_LOG_DIRECTORY or (says.kind in names.SEGMENT_KINDS and says.offset is not None)
 
 
 def _tell(summary: Summary, folder: str) -> None:

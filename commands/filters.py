@@ -1,16 +1,34 @@
 """The values of options that select: from the words of a command line to what the core compares with.
 
-Every function takes the text given and raises ValueError with what is wrong about it.
+Every function but `read_by` takes the text given and raises ValueError with what is wrong about it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
+
+import click
 
 from kdump.formats.java_text import LONG_MAX
 from kdump.selection import Source, Test
 
 _SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
+def read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """An option's callback that reads its text (or each of its texts) by a function that raises ValueError."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        try:
+            if isinstance(value, tuple):
+                return tuple(map(read, value))
+            return None if value is None else read(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return callback
 
 
 def offset_range(text: str) -> tuple[int | None, int | None]:

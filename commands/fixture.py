@@ -11,7 +11,7 @@ import click
 from kdump.fixture.errors import SpecError
 
 from . import exit_codes
-from .output import Output, complain, escape_json, safe, safe_path
+from .output import Output, complain, counted, escape_json, safe, safe_path
 
 
 @click.group("fixture")
@@ -67,19 +67,14 @@ def build_command(spec: str, out: str, faults: tuple[str, ...], seed: str | None
         complain(safe(str(error)))
         return exit_codes.REFUSED
     with Output() as output:
-        dirs = len(built.log_dirs)
         output.write(
-            f"{safe_path(out)}: {built.partitions} {_plural('partition', built.partitions)} in"
-            f" {dirs} log {'directory' if dirs == 1 else 'directories'}\n"
+            f"{safe_path(out)}: {counted(built.partitions, 'partition')} in"
+            f" {counted(len(built.log_dirs), 'log directory', 'log directories')}\n"
         )
         for done in built.faults:
             path = os.path.join(out, os.path.relpath(done.path, built.path))
             output.write(f"{done.name}: {safe_path(path)}{done.place}\n")
     return exit_codes.OK
-
-
-def _plural(noun: str, count: int) -> str:
-    return noun if count == 1 else f"{noun}s"
 
 
 @command.command("faults")

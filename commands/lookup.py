@@ -27,7 +27,7 @@ from .lookup_answers import (
     timestamp_answer,
     timestamp_words,
 )
-from .output import Output, complain, escape_json, safe, safe_path
+from .output import Output, complain, escape_json, os_error_text, safe, safe_path
 
 SPECIAL_TIMES = {"earliest": EARLIEST, "latest": LATEST, "max": MAX_TIMESTAMP}
 _MOST_OF_A_LINE = 80
@@ -242,8 +242,7 @@ class _Run:
             raise error
         self._out.flush()
         if isinstance(error, OSError):
-            where = path if error.filename is None else os.fsdecode(error.filename)
-            complain(f"{safe_path(where)}: {error.strerror or error}")
+            complain(os_error_text(error, path))
         else:
             complain(safe(str(error)))
         self._worsen(exit_codes.INCOMPLETE)

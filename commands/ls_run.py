@@ -32,7 +32,7 @@ from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
 
 from . import exit_codes
-from .output import Output, complain, escape_json, safe, safe_path, wants_color
+from .output import Output, complain, escape_json, os_error_text, safe, wants_color
 from .paths import KafkaFile, expand
 
 PROGRESS_AFTER_S = 1.0
@@ -231,8 +231,7 @@ class _Run:
         if isinstance(error, BrokenPipeError):
             raise error
         # what expand() raises names the path in a safe form already
-        where = path if error.filename is None else os.fsdecode(error.filename)
-        self._report(f"{safe_path(where)}: {error.strerror or error}")
+        self._report(os_error_text(error, path))
 
     def _report(self, text: str) -> None:
         self._out.flush()

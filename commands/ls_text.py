@@ -10,7 +10,7 @@ from kdump.inventory import Duplicate, FileInfo, LogDirectoryInfo, PartitionInfo
 from kdump.segment_inventory import IndexInfo, SegmentInfo
 
 from .aligned import aligned
-from .output import Style, iso_time, safe, safe_path, size_text
+from .output import Style, counted, iso_time, safe, safe_path, size_text
 
 UNKNOWN = "-"
 NAMES_SHOWN = 3
@@ -194,12 +194,12 @@ def _directory_lines(info: LogDirectoryInfo, partitions: list[PartitionInfo]) ->
         yield ", ".join(whose)
     epoch = f" (broker epoch {info.broker_epoch})" if (info.broker_epoch or -1) >= 0 else ""
     yield f"shut down cleanly{epoch}" if info.clean_shutdown else "not shut down cleanly"
-    counted = _counted(len(partitions), "partition")
+    shown = counted(len(partitions), "partition")
     if len(partitions) < info.partition_count:
-        counted = f"{len(partitions)} of {_counted(info.partition_count, 'partition')}"
+        shown = f"{len(partitions)} of {counted(info.partition_count, 'partition')}"
     segments = sum(len(partition.segments) for partition in partitions)
     size = sum(partition.size for partition in partitions)
-    yield f"{counted}, {_counted(segments, 'segment')}, {size_text(size)}"
+    yield f"{shown}, {counted(segments, 'segment')}, {size_text(size)}"
 
 
 def _directory_notes(info: LogDirectoryInfo) -> Iterator[str]:
@@ -221,8 +221,8 @@ def _partition_lines(info: PartitionInfo) -> Iterator[str]:
         (
             f"log start offset {_known(info.log_start_offset)}",
             f"log end offset {_known(info.end_offset)}",
-            *((_counted(info.records, "record"),) if info.records is not None else ()),
-            f"{size_text(info.size)} in {_counted(len(info.segments), 'segment')}",
+            *((counted(info.records, "record"),) if info.records is not None else ()),
+            f"{size_text(info.size)} in {counted(len(info.segments), 'segment')}",
         )
     )
     said = {
@@ -236,11 +236,11 @@ def _partition_lines(info: PartitionInfo) -> Iterator[str]:
         yield ", ".join(checkpoints)
     if info.leader_epochs:
         last = info.leader_epochs[-1]
-        number = _counted(len(info.leader_epochs), "leader epoch")
+        number = counted(len(info.leader_epochs), "leader epoch")
         yield f"{number}, the last is {last.epoch} from offset {last.start_offset}"
     if info.producer_snapshots:
         last_snapshot = max(file.offset or 0 for file in info.producer_snapshots)
-        yield f"{_counted(len(info.producer_snapshots), 'producer snapshot')}, the last at offset {last_snapshot}"
+        yield f"{counted(len(info.producer_snapshots), 'producer snapshot')}, the last at offset {last_snapshot}"
     if info.placement and info.placement.replicas is not None:
         yield _placed(info.placement, info.placement.replicas)
     for file in info.kraft_snapshots:
@@ -302,16 +302,12 @@ def _leftover_notes(files: Sequence[FileInfo]) -> Iterator[str]:
         found = [file for file in files if file.state == state]
         if found:
             size = sum(file.size for file in found)
-            yield f"{_counted(len(found), 'file')} {words}, {size_text(size)}: {_listed([file.name for file in found])}"
+            yield f"{counted(len(found), 'file')} {words}, {size_text(size)}: {_listed([file.name for file in found])}"
 
 
 def _listed(found: Sequence[str]) -> str:
     shown = ", ".join(map(safe_path, found[:NAMES_SHOWN]))
     return shown if len(found) <= NAMES_SHOWN else f"{shown} and {len(found) - NAMES_SHOWN} more"
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _known(value: int | None) -> str:

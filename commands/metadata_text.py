@@ -7,7 +7,7 @@ from typing import Any
 
 from .aligned import aligned
 from .metadata_rows import Fields, Row
-from .output import iso_time, safe, safe_path
+from .output import counted, iso_time, safe, safe_path
 
 _REPLICAS = ("replicas", "isr", "eligibleLeaderReplicas")
 
@@ -33,7 +33,7 @@ def _cluster(fields: Fields) -> Iterator[str]:
     level = fields["metadataVersion"]
     name = fields["metadataVersionName"]
     version = "not set" if level is None else f"{level}{f' ({name})' if name else ''}"
-    counts = (_counted(fields[f"{thing}s"], thing) for thing in ("topic", "partition", "broker"))
+    counts = (counted(fields[f"{thing}s"], thing) for thing in ("topic", "partition", "broker"))
     yield f"metadata.version {version}; {', '.join(counts)}\n"
     voters = ", ".join(str(voter["voterId"]) for voter in fields["voters"]) or "unknown"
     leader = "unknown" if fields["leader"] is None else fields["leader"]
@@ -45,12 +45,8 @@ def _cluster(fields: Fields) -> Iterator[str]:
     if fields["heldBackSince"] is not None:
         yield (
             f"a metadata transaction is open since offset {fields['heldBackSince']}:"
-            f" {_counted(fields['heldBackRecords'], 'record')} will count when it ends\n"
+            f" {counted(fields['heldBackRecords'], 'record')} will count when it ends\n"
         )
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _broker(fields: Fields) -> tuple[str, ...]:

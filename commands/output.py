@@ -118,6 +118,12 @@ def safe_path(path: str) -> str:
     return safe(os.fsencode(path).decode("utf-8", "backslashreplace"))
 
 
+def os_error_text(error: OSError, path: str) -> str:
+    """What the system says, with the file that it names, or else `path`; safe to print."""
+    where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path  # else a descriptor
+    return f"{safe_path(where)}: {safe(error.strerror or str(error))}"
+
+
 def iso_time(ms: int) -> str:
     """A timestamp (ms) in ISO 8601, UTC; beyond the year 9999 with a sign, as the standard has it."""
     seconds, millis = divmod(ms, 1000)
@@ -147,6 +153,16 @@ def size_text(size: int) -> str:
         if value < 1023.95 or unit == "TiB":
             break
     return f"{value:.1f} {unit}"
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun: 1 byte, 3 batches."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
+def number_words(number: int, one: str, many: str | None = None) -> str:
+    """A number in groups of three digits, with its noun: 1 byte, 1,234 batches."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def wants_color(choice: str) -> bool:

@@ -11,6 +11,7 @@ import click
 from kdump.errors import HoldsLogDirectoriesError, NameFormatError
 from kdump.formats import names
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
+from kdump.storage.files import list_directory
 from kdump.storage.log_directory import LogDirectory
 from kdump.storage.open import open_directory
 from kdump.storage.partition_log import PartitionLog
@@ -27,6 +28,8 @@ class KafkaFile(NamedTuple):
 
 
 Place = KafkaFile | PartitionLog | LogDirectory
+
+_OF_A_LOG_DIRECTORY = frozenset({*names.OFFSET_CHECKPOINTS, names.META_PROPERTIES})
 
 
 def expand(paths: Iterable[str]) -> list[Place]:
@@ -87,3 +90,26 @@ def matches(path: str) -> Iterator[str]:
         text = "nothing matches this pattern" if is_pattern else "no such file or directory"
         raise FileNotFoundError(2, text, safe_path(path))
     yield from found
+
+
+def check_not_kafkas(target: str) -> None:
+    """Raises click.UsageError for something to be written, a file or a directory, that is inside what Kafka keeps.
+
+    A broker does not start with directories of others there, and a file might take the place of one of Kafka's.
+    """
+    at = os.path.realpath(target)
+    while not os.path.isdir(at) and at != os.path.dirname(at):
+        at = os.path.dirname(at)
+    for place in (at, os.path.dirname(at)):
+        try:
+            files = list_directory(place)[1]
+        except OSError:
+            continue
+        if any(map(_is_kafkas, files)):
+            raise click.UsageError(f"{safe_path(target)} is in Kafka's own {safe_path(place)}: give another directory.")
+
+
+def _is_kafkas(name: str) -> bool:
+    """Whether only a partition or log directory has a file of this name."""
+    says = parse_file_name(name)
+    return says.kind in _OF_A_LOG_DIRECTORY or (says.kind in names.SEGMENT_KINDS and says.offset is not None)

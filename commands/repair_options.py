@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from .output import Output, escape_json, wants_color
+from .paths import check_not_kafkas
 from .repair_run import Examine, Printer, Rails, Run
 from .startup_options import StartupOptions
 
@@ -66,6 +67,8 @@ def run(
     """Repair what is at `paths` as these options ask for; the exit code. Raises click.UsageError."""
     if no_backup and backup_dir:
         raise click.UsageError("--backup-dir and --no-backup contradict each other")
+    if output is not None:
+        check_not_kafkas(output)
     rails = Rails(applies, not no_backup, backup_dir, output, force, jobs or os.cpu_count() or 1)
     with Output(escape_json if format_ == "jsonl" else None) as out:
         return Run(examine, startup, rails, _printer(format_, color, out), out, takes_files=takes_files).paths(paths)

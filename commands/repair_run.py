@@ -26,7 +26,7 @@ from kdump.storage.log_directory import LogDirectory
 from kdump.storage.partition_log import PartitionLog
 
 from . import exit_codes
-from .output import Output, complain, safe, safe_path
+from .output import Output, complain, os_error_text, safe, safe_path
 from .paths import KafkaFile, expand
 from .progress import ProgressBar
 from .startup_options import StartupOptions
@@ -329,8 +329,7 @@ class Run:
         if isinstance(error, BrokenPipeError):
             raise error
         if isinstance(error, OSError):
-            where = path if error.filename is None else os.fsdecode(error.filename)
-            self._complain(f"{safe_path(where)}: {error.strerror or error}", exit_codes.INCOMPLETE)
+            self._complain(os_error_text(error, path), exit_codes.INCOMPLETE)
         else:
             self._complain(f"{safe(str(error))}", exit_codes.INCOMPLETE)
 

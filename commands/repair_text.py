@@ -12,9 +12,9 @@ from kdump.recovery.outcome import RECOVER, Loss
 from kdump.repair.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation
 from kdump.repair.task import Task
 
-from .output import Style, safe, safe_path
+from .output import Style, number_words, safe, safe_path
 from .repair_run import Done
-from .startup_text import loss_words, number_words
+from .startup_text import loss_words
 
 if TYPE_CHECKING:
     from kdump.repair.rescue import Rescue

@@ -26,7 +26,7 @@ from kdump.storage.partition_log import PartitionLog
 
 from . import exit_codes
 from .ls_run import Progress
-from .output import complain, safe, safe_path
+from .output import complain, os_error_text, safe, safe_path
 from .paths import KafkaFile, expand
 from .topic_options import note, output_for
 from .topic_settings import settings_in
@@ -225,8 +225,7 @@ class _Run:
         """Say what the system does not give."""
         if isinstance(error, BrokenPipeError):
             raise error
-        where = path if error.filename is None else os.fsdecode(error.filename)
-        self.failed(f"{safe_path(where)}: {error.strerror or error}")
+        self.failed(os_error_text(error, path))
 
     def _worsen(self, code: int) -> None:
         self.code = max(self.code, code)

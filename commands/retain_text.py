@@ -16,7 +16,7 @@ from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
 
 from .aligned import aligned
-from .output import iso_time, safe, safe_path, size_text
+from .output import counted, iso_time, safe, safe_path, size_text
 from .topic_options import duration
 
 WIDTH = 110
@@ -55,8 +55,8 @@ class Text:
     def directory(self, path: str, totals: Totals) -> None:
         """What each policy frees, and together."""
         self._heading(safe_path(path))
-        space = f"{_counted(totals.segments, 'segment')}, {size_text(totals.space)}"
-        self._line(f"  {_counted(totals.partitions, 'partition')}, {space}")
+        space = f"{counted(totals.segments, 'segment')}, {size_text(totals.space)}"
+        self._line(f"  {counted(totals.partitions, 'partition')}, {space}")
         rows = [(_POLICY_WORDS[policy], *_shown(totals, policy)) for policy in POLICIES]
         rows.append(("together", str(totals.freed.segments), size_text(totals.freed.space), ""))
         for line in aligned(
@@ -64,7 +64,7 @@ class Text:
         ):
             self._write(line)
         if totals.blocked:
-            held = f"{_counted(totals.blocked, 'partition')} blocked, {size_text(totals.held_space)} held back"
+            held = f"{counted(totals.blocked, 'partition')} blocked, {size_text(totals.held_space)} held back"
             self._line(f"  {held}")
 
     def done(self, path: str, plans: Sequence[Plan], folder: str | None) -> None:
@@ -106,7 +106,7 @@ def _facts(found: PartitionRetention) -> Iterator[str]:
             f"log start offset {found.log_start_offset}",
             f"high watermark {found.high_watermark}{known}",
             f"log end offset {found.end_offset}",
-            f"{_counted(len(found.segments), 'segment')}",
+            f"{counted(len(found.segments), 'segment')}",
             size_text(sum(state.space for state in found.segments)),
         )
     )
@@ -146,7 +146,7 @@ def _outcome(found: PartitionRetention) -> Iterator[str]:
         shares = [
             f"{share.segments} by {_POLICY_WORDS[policy]}" for policy, share in found.shares().items() if share.segments
         ]
-        goes = f"deletes {_counted(len(found.reasons), 'segment')} ({', '.join(shares)}), {size_text(found.space)}"
+        goes = f"deletes {counted(len(found.reasons), 'segment')} ({', '.join(shares)}), {size_text(found.space)}"
         yield f"{goes}; the log then starts at {found.new_log_start_offset}"
         if found.rolls:
             yield f"all segments go: a new one is begun at offset {found.end_offset} first"
@@ -219,7 +219,7 @@ def _notes(found: PartitionRetention) -> Iterator[str]:
 
 
 def _blocked(found: PartitionRetention, block: Block) -> Iterator[str]:
-    held = f"{_counted(len(block.held), 'segment')}, {size_text(block.space)}"
+    held = f"{counted(len(block.held), 'segment')}, {size_text(block.space)}"
     if block.reason == HIGH_WATERMARK:
         yield f"BLOCKED: nothing goes at or behind the high watermark {found.high_watermark}; held back: {held}"
         return
@@ -247,7 +247,7 @@ def _holder(found: PartitionRetention, holder: Holder) -> Iterator[str]:
     if holder.is_append_time:
         yield "the time was set by the broker (LogAppendTime)"
     others = f", the others go up to {_time(holder.largest_of_others)}" if holder.largest_of_others >= 0 else ""
-    yield f"{holder.young} of the {_counted(holder.batches, 'batch', 'batches')} of the segment keep it{others}"
+    yield f"{holder.young} of the {counted(holder.batches, 'batch', 'batches')} of the segment keep it{others}"
 
 
 def _advice(items: Iterator[Advice]) -> Iterator[str]:
@@ -271,7 +271,7 @@ def _shown(totals: Totals, policy: str) -> tuple[str, str, str]:
 
 
 def _alone(share: Share) -> str:
-    return f"{_counted(share.segments, 'segment')}, {size_text(share.space)}" if share.segments else "-"
+    return f"{counted(share.segments, 'segment')}, {size_text(share.space)}" if share.segments else "-"
 
 
 def _time(timestamp: int) -> str:
@@ -285,7 +285,3 @@ def _name(state: SegmentState) -> str:
 def _listed(states: list[SegmentState]) -> str:
     shown = ", ".join(map(_name, states[:NAMES_SHOWN]))
     return shown if len(states) <= NAMES_SHOWN else f"{shown} and {len(states) - NAMES_SHOWN} more"
-
-
-def _counted(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

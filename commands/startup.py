@@ -17,7 +17,7 @@ from kdump.storage.log_directory import LogDirectory
 from kdump.storage.partition_log import PartitionLog
 
 from . import exit_codes
-from .output import Output, complain, escape_json, safe, safe_path, wants_color
+from .output import Output, complain, escape_json, os_error_text, safe, safe_path, wants_color
 from .paths import KafkaFile, Place, expand
 from .progress import ProgressBar, total_size
 from .startup_json import JsonPrinter
@@ -167,8 +167,7 @@ class _Run:
         if isinstance(error, BrokenPipeError):
             raise error
         if isinstance(error, OSError):
-            where = path if error.filename is None else os.fsdecode(error.filename)
-            self._complain(f"{safe_path(where)}: {error.strerror or error}")
+            self._complain(os_error_text(error, path))
         else:
             self._complain(f"{safe_path(path)}: {safe(str(error))}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -90,7 +90,14 @@ def chosen_startup(
 def _config(path: str | None) -> TopicConfig:
     if path is None:
         return TopicConfig()
+    return topic_config(read_config(path, topic_config))
+
+
+def read_config(path: str, check: Callable[[Mapping[str, str]], Any]) -> dict[str, str]:
+    """The properties of a `--config`, in which `check` finds nothing wrong. Raises click.BadParameter, OSError."""
     try:
-        return topic_config(parse_properties(read_small(path), path))
+        properties = parse_properties(read_small(path), path)
+        check(properties)
     except (ConfigError, CheckpointError) as error:
         raise click.BadParameter(f"{safe_path(path)}: {safe(str(error))}", param_hint="--config") from None
+    return properties

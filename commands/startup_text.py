@@ -25,7 +25,7 @@ from kdump.recovery.outcome import (
     Step,
 )
 
-from .output import Style, safe, safe_path, size_text
+from .output import Style, number_words, safe, safe_path, size_text
 from .startup_report import Loaded, Totals
 
 _VERBS = {
@@ -219,8 +219,3 @@ def _failure_words(failure: Failure) -> str:
         place += f"{' at' if place else ''} byte {failure.batch[0]}"
     where = f" ({place.strip()})" if place else ""
     return safe(f"{failure.exception}: {failure.text}{where}")
-
-
-def number_words(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun: 1 byte, 1,234 batches."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -15,16 +14,6 @@ from .stats_run import Options, run_stats
 from .topic_options import format_option, now_option
 
 
-def _read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str], Any]:
-    def callback(ctx: click.Context, param: click.Parameter, value: str) -> Any:
-        try:
-            return read(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error), ctx, param) from None
-
-    return callback
-
-
 @click.command("stats")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--topic", "topics", multiple=True, metavar="GLOB",
@@ -34,10 +23,10 @@ def _read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Param
     " keep.")
 @click.option("--sample", type=click.IntRange(0, 10_000), default=SAMPLE_BATCHES, show_default=True, metavar="N",
     help="Batches of each partition that are compressed with every codec to see what it would save; 0: none.")
-@click.option("--key-memory", metavar="SIZE", default="64M", show_default=True, callback=_read_by(filters.size),
+@click.option("--key-memory", metavar="SIZE", default="64M", show_default=True, callback=filters.read_by(filters.size),
     help="Bytes (or K, M, G) for the different keys of a partition: 24 a key.")
 @click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
-    callback=_read_by(filters.size),
+    callback=filters.read_by(filters.size),
     help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and passed over.")
 @click.option("--details/--no-details", default=None,
     help="All figures of each partition, or the table alone. By default those of partitions that are named themselves.")

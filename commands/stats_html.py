@@ -9,10 +9,10 @@ from itertools import accumulate
 from kdump.stats.partition import SegmentTimes, Stats
 from kdump.stats.series import Moment
 
-from .output import iso_time, safe, safe_path, size_text
+from .output import counted, iso_time, safe, safe_path, size_text
 from .stats_run import Partition, Topic
 from .stats_svg import Plot, Point, number_ticks, size_ticks, time_ticks
-from .stats_text import counted, lines, percent, records_text, time_text
+from .stats_text import lines, percent, records_text, time_text
 from .topic_options import duration
 
 MOST_PLOTTED = 40

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -17,6 +18,7 @@ from kdump.topics.replicas import Replica
 
 from . import exit_codes
 from .output import complain, safe, safe_path
+from .paths import check_not_kafkas
 from .progress import ProgressBar
 from .topic_options import chooses, output_for, replicas_at
 from .troubles import Troubles
@@ -66,6 +68,8 @@ class Printer(Protocol):
 
 def run_stats(paths: Iterable[str], options: Options) -> int:
     """Gather the figures of what is at `paths`; the exit code. Raises click.UsageError, OSError."""
+    if options.report is not None:
+        check_not_kafkas(options.report)
     troubles = Troubles()
     wanted = chooses(options.topics)
     replicas = [each for each in replicas_at(paths, troubles) if wanted(each.topic)]
@@ -155,10 +159,24 @@ def _dirt(log: PartitionLog, stats: Stats, known: dict[str, DirectoryCheckpoints
 
 
 def _write_report(path: str, topics: list[Topic], options: Options) -> None:
-    """Write the page under another name first, so that it is there as a whole or not at all. Raises OSError."""
+    """Write the page beside its place first, so that it is there as a whole or not at all. Raises OSError."""
+    from tempfile import mkdtemp
+
     from .stats_html import page
 
-    temporary = f"{path}.tmp"
-    with open(temporary, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(page(topics, now=options.now, retention_ms=options.retention_ms))
-    os.replace(temporary, path)
+    text = page(topics, now=options.now, retention_ms=options.retention_ms)
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        work = mkdtemp(prefix=".kdump-report-", dir=folder)
+    except OSError as error:
+        error.filename = path  # what was asked for
+        raise
+    temporary = os.path.join(work, "page.html")
+    try:
+        with open(temporary, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.remove(temporary)
+        os.rmdir(work)

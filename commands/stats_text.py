@@ -11,7 +11,7 @@ from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
 
 from .aligned import aligned
-from .output import iso_time, safe, safe_path, size_text
+from .output import counted, iso_time, safe, safe_path, size_text
 from .stats_run import Partition, Topic
 
 _HEAD = ("PARTITION", "SIZE", "SEGMENTS", "RECORDS", "BATCHES", "A BATCH", "CODECS", "EARLIEST", "LATEST", "DIRTY")
@@ -214,8 +214,3 @@ def time_text(ms: int | None) -> str:
 def percent(share: float) -> str:
     """A share as a percentage."""
     return f"{100 * share:.1f} %"
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun."""
-    return f"{number} {one if number == 1 else many or f'{one}s'}"

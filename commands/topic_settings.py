@@ -8,19 +8,17 @@ from typing import Any
 
 import click
 
-from kdump.errors import CheckpointError, KdumpError
+from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.formats.java_properties import parse_properties
 from kdump.inventory import owner_of
-from kdump.recovery.config import ConfigError
 from kdump.retention.settings import PropertyFile, Settings
-from kdump.storage.files import read_small
 from kdump.storage.log_directory import LogDirectory
 from kdump.storage.partition_log import PartitionLog
 from kdump.topics.metadata_log import state_of_directory
 from kdump.topics.reading import Trouble, unreadable
 
 from .output import safe, safe_path
+from .startup_options import read_config
 from .topic_options import note
 
 config_option = click.option(
@@ -39,12 +37,9 @@ def property_file(text: str, check: Callable[[Mapping[str, str]], Any]) -> Prope
     if not equals or os.sep in topics:
         topics, path = "", text
     try:
-        properties = parse_properties(read_small(path), path)
-        check(properties)
+        properties = read_config(path, check)
     except OSError as error:
         raise click.BadParameter(f"{safe_path(path)}: {error.strerror}", param_hint="--config") from None
-    except (ConfigError, CheckpointError) as error:
-        raise click.BadParameter(f"{safe_path(path)}: {safe(str(error))}", param_hint="--config") from None
     return PropertyFile(path, topics or None, properties)
 
 

@@ -11,7 +11,7 @@ from kdump.topics.transaction_ids import TransactionalId
 from kdump.topics.transactions import EndedTxn, IndexMismatch, OpenTxn, PartitionTxns
 
 from .aligned import aligned
-from .output import iso_time, safe, safe_path, size_text
+from .output import counted, iso_time, safe, safe_path, size_text
 from .topic_options import duration, json_line
 
 _TOOL = "kafka-transactions.sh --bootstrap-server HOST:PORT abort"
@@ -111,12 +111,12 @@ class TextLines:
             self._write(line)
         if self._ids:
             self._write("\n")
-        text = f"{_count(self._partitions, 'partition')}; {_count(self._open, 'open transaction')}"
+        text = f"{counted(self._partitions, 'partition')}; {counted(self._open, 'open transaction')}"
         text += f", {self._hanging} hanging"
         if self._stuck:
-            text += f"; {_count(self._stuck, 'transactional id')} stuck"
+            text += f"; {counted(self._stuck, 'transactional id')} stuck"
         if self._mismatches:
-            text += f"; {_count(self._mismatches, 'mismatch', 'mismatches')} with the transaction index"
+            text += f"; {counted(self._mismatches, 'mismatch', 'mismatches')} with the transaction index"
         self._write(f"{text}\n")
 
     def _open_row(self, found: PartitionTxns, row: OpenRow) -> None:
@@ -130,8 +130,8 @@ class TextLines:
         write(f" {txn.producer_epoch}{owner}\n")
         if txn.batches:
             write(
-                f"    up to offset {txn.last_offset}, {_count(txn.records, 'record')} in"
-                f" {_count(txn.batches, 'batch', 'batches')}, {size_text(txn.size)}\n"
+                f"    up to offset {txn.last_offset}, {counted(txn.records, 'record')} in"
+                f" {counted(txn.batches, 'batch', 'batches')}, {size_text(txn.size)}\n"
             )
         if txn.is_older:
             write("    its first records are no longer in the log: a producer snapshot tells of it\n")
@@ -281,10 +281,6 @@ def _mismatch_fields(mismatch: IndexMismatch) -> dict[str, Any]:
         "firstOffset": mismatch.first_offset,
         "lastOffset": mismatch.last_offset,
     }
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
 def _known(number: int) -> int | None:

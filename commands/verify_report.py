@@ -12,7 +12,7 @@ from kdump.formats.names import is_partition_dir
 from kdump.verify.findings import ERROR, INFO, WARNING, Finding
 from kdump.verify.resume import Mark
 
-from .output import Output, Style, safe, safe_path, size_text
+from .output import Output, Style, counted, safe, safe_path, size_text
 
 
 class Verified(Protocol):
@@ -201,12 +201,12 @@ class TextReport:
     def finish(self, summary: Summary) -> None:
         """The verdict."""
         counts = summary.counts
-        said = [_counted(counts[ERROR], "error"), _counted(counts[WARNING], "warning")]
+        said = [counted(counts[ERROR], "error"), counted(counts[WARNING], "warning")]
         if counts[INFO]:
-            said.append(_counted(counts[INFO], "note") + ("" if self._verbose else " (-v shows them)"))
+            said.append(counted(counts[INFO], "note") + ("" if self._verbose else " (-v shows them)"))
         if summary.unread:
             said.append(f"{summary.unread} not readable")
-        where = f"{_counted(summary.partitions, 'partition')}, {_counted(summary.segments, 'segment')}"
+        where = f"{counted(summary.partitions, 'partition')}, {counted(summary.segments, 'segment')}"
         where += f", {size_text(summary.bytes)} in {summary.seconds:.1f} s"
         if summary.is_sound:
             verdict = self._good("sound")
@@ -223,7 +223,3 @@ class TextReport:
 def _verb(broker: str) -> str:
     """The broker's phrase after `a broker`."""
     return f"{broker} it" if broker in ("ignores", "rebuilds at start") else broker
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -9,11 +9,9 @@ from typing import Any
 
 import click
 
-from kdump.errors import CheckpointError, NameFormatError
-from kdump.formats.java_properties import parse_properties
+from kdump.errors import NameFormatError
 from kdump.recovery.config import ConfigError
 from kdump.repair.locks import RefusedError
-from kdump.storage.files import read_small
 from kdump.write.clocks import wall_clock
 from kdump.write.config import PROPERTIES, LogConfig
 from kdump.write.existing import NewLog, Opening
@@ -22,7 +20,7 @@ from kdump.write.opening import NotAppendableError
 
 from . import exit_codes
 from .output import complain, safe, safe_path
-from .startup_options import startup_options
+from .startup_options import read_config, startup_options
 
 Command = Callable[..., Any]
 PER_BATCH, PER_APPEND = "batch", "append"
@@ -65,10 +63,7 @@ def chosen_config(
     """
     properties = dict(defaults or {})
     if config_file is not None:
-        try:
-            properties |= parse_properties(read_small(config_file), config_file)
-        except CheckpointError as error:
-            raise click.BadParameter(safe(str(error)), param_hint="--config") from None
+        properties |= read_config(config_file, LogConfig.from_properties)
     for setting in settings:
         name, equals, value = setting.partition("=")
         name = name.strip()
