@@ -9,6 +9,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.repair.damaged import build
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
@@ -32,3 +34,11 @@ def corpus() -> Path:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return Path(module.unpack())
+
+
+@pytest.fixture(scope="session")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log directory of one sound partition, orders-0, to be copied."""
+    log_dir = tmp_path_factory.mktemp("sound") / "logs"
+    build(log_dir)
+    return log_dir

@@ -186,6 +186,16 @@ def test_settings_that_kafka_would_not_take(key: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "value"),
+    [("log.cleaner.min.cleanable.ratio", "half"), ("log.segment.bytes", "3"), ("segment.bytes", "3")],
+)
+def test_a_bad_setting_is_named_as_it_is_given(given: str, value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        cleaner_config({given: value})
+    assert str(caught.value).startswith(f"{given} is '{value}': expected a number")
+
+
+@pytest.mark.parametrize(
     ("properties", "topic", "was_cleaned", "is_named", "why"),
     [
         ({}, "t", False, False, "nothing says"),

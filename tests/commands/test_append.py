@@ -18,7 +18,7 @@ import pytest
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
 from kdump.write.log_dir import read_offsets
-from tests.commands.test_ls import Run
+from tests.commands.running import Run
 from tests.write.building import NOW, records
 from tests.write.replaying import CONFIGS, contents, fixture_case
 

@@ -25,7 +25,7 @@ from tests.clean.building import (
     name,
     write_checkpoint,
 )
-from tests.commands.test_ls import Run
+from tests.commands.running import Run
 
 A, B = b"a", b"b"
 SEGMENTS = {
@@ -34,11 +34,6 @@ SEGMENTS = {
     20: [batch(20, (A, b"3"))],
 }
 AT = f"--now={NOW}"
-
-
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return Run(capfdbinary, monkeypatch)
 
 
 @pytest.fixture
@@ -304,3 +299,12 @@ def test_a_wrong_setting_and_a_file_instead_of_a_directory(run: Run, partition: 
     assert run("compact", partition / name(0, "log")) == 2
     assert "give the partition directory around it" in run.err
     assert run("compact", partition / "nothing") == 3
+
+
+def test_output_is_not_put_among_the_partitions_of_a_broker(run: Run, partition: Path) -> None:
+    before = files_of(partition.parent)
+    output = partition / "out"
+    assert run("compact", partition, AT, "--output", output) == 2
+    assert f"{output} is in Kafka's own {partition}" in run.err
+    assert files_of(partition.parent) == before
+    assert not output.exists()

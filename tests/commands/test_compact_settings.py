@@ -14,11 +14,11 @@ from kdump.repair import journal
 from kdump.repair.apply import SPARE_BYTES
 from kdump.retention.settings import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.clean.building import checkpoint_of, contents, files_of, name
-from tests.commands.test_compact import AT, SEGMENTS, A, B, config, partition, run
-from tests.commands.test_ls import Run
+from tests.commands.running import Run
+from tests.commands.test_compact import AT, SEGMENTS, A, B, config, partition
 from tests.topics.building import Log, metadata_pairs
 
-__all__ = ["config", "partition", "run"]
+__all__ = ["config", "partition"]
 
 
 @pytest.fixture

@@ -74,7 +74,8 @@ class InProcess:
             for stream in (out, err):
                 stream.flush()
                 stream.detach().detach()
-        return code, *(os.pread(stream.fileno(), MIB, 0) for stream in streams)  # type: ignore[return-value]
+        printed, complained = (os.pread(stream.fileno(), MIB, 0) for stream in streams)
+        return code, printed, complained
 
 
 @pytest.fixture

@@ -9,15 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.commands.logs import batch, write_segment
-from tests.commands.test_ls import Run
+from tests.commands.running import Run
 from tests.storage.building import flipped
 
 needs_pyarrow = pytest.mark.skipif(find_spec("pyarrow") is None, reason="pyarrow is not installed")
-
-
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return Run(capfdbinary, monkeypatch)
 
 
 @pytest.fixture

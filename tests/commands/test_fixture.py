@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kdump.fixture.faults import FAULTS
-from tests.commands.test_ls import Run
+from tests.commands.running import Run
 from tests.fixture.building import SPECS, content
 
 SPEC = """\
@@ -21,11 +21,6 @@ topics:
     steps:
       - append: {records: 20, batch_records: 4}
 """
-
-
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return Run(capfdbinary, monkeypatch)
 
 
 @pytest.fixture

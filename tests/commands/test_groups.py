@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from kdump.commands.cli import cli
 from kdump.commands.groups_text import summary
 from kdump.formats.internal_topics import consumer_offsets
 from kdump.formats.internal_topics.schema import encode
+from tests.commands.running import invoked
 from tests.topics.building import NOW, Log, checkpoint, cluster_directory, commit_pair, group_pair
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,12 +35,7 @@ COMMIT_KEYS = [
 
 
 def run(*arguments: object, now: int = NOW + 1000) -> Result:
-    """The command in this process; its return value is the exit code, as in the real one."""
-    line = ["groups", *map(str, arguments), "--now", str(now)]
-    result = CliRunner().invoke(cli, line, standalone_mode=False)
-    if result.exception is not None:
-        raise result.exception
-    return result
+    return invoked("groups", *arguments, "--now", now)
 
 
 def objects(*arguments: object, now: int = NOW + 1000) -> list[dict[str, Any]]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kdump.formats import names
+from tests.commands.running import Run
 from tests.storage.building import batch, batches, segment_file
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -44,59 +43,6 @@ SHAPES = {
     "file": {"path": str, "kind": str, "size": int},
     "duplicate": {"topic": str, "partition": int, "paths": list},
 }  # fmt: skip
-
-
-class Run:
-    """Runs `kdump` in this process and keeps what came out."""
-
-    def __init__(self, capfdbinary: pytest.CaptureFixture[bytes], patch: pytest.MonkeyPatch) -> None:
-        self._capture = capfdbinary
-        self._patch = patch
-
-    def __call__(self, *arguments: object) -> int:
-        from kdump.commands.cli import main
-
-        self._patch.setattr(sys, "argv", ["kdump", *map(os.fspath, map(str, arguments))])
-        with pytest.raises(SystemExit) as done:
-            main()
-        captured = self._capture.readouterr()
-        self.out, self.err = captured.out.decode(), captured.err.decode()
-        code = done.value.code
-        assert isinstance(code, int)
-        return code
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-    def of_type(self, kind: str) -> list[dict[str, Any]]:
-        return [row for row in self.rows if row["type"] == kind]
-
-    def table(self, first: str) -> list[dict[str, str]]:
-        """The table whose first column has this head, cells by the heads of their columns."""
-        lines = iter(self.lines)
-        head = next(line for line in lines if line.split()[:1] == first.split()[:1] and line.strip().startswith(first))
-        spans = [(found.start(), found.end(), found[0]) for found in re.finditer(r"\S+(?: \S+)*", head)]
-        rows = []
-        for line in lines:
-            if not line.strip() or line.lstrip().startswith("!"):
-                break
-            row = {}
-            for found in re.finditer(r"\S+(?: \S+)*", line):
-                for start, end, name in spans:
-                    if found.start() < end and found.end() > start:
-                        row[name] = found[0]
-            rows.append(row)
-        return rows
-
-
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return Run(capfdbinary, monkeypatch)
 
 
 @pytest.fixture

@@ -14,16 +14,11 @@ from kdump.formats import names
 from kdump.inventory import Checkpoints, PartitionInfo, partition_info
 from kdump.storage.partition_log import PartitionLog
 from tests.commands.logs import write_partition, write_segment
-from tests.commands.test_ls import Run
+from tests.commands.running import Run
 from tests.retention.building import batch, checkpoint
 from tests.topics.building import Log
 
 CORPUS = Path(__file__).resolve().parent.parent.parent / "fixtures" / "corpus"
-
-
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return Run(capfdbinary, monkeypatch)
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.repair import journal, locks
 from kdump.repair.apply import apply_plan
 from kdump.repair.task import KAFKA, SALVAGE, Request, examine
-from tests.commands.test_ls import Run
-from tests.repair.damaged import DAMAGES, STARTUP, build, edit, flip, marker, name, removed
+from tests.commands.running import Run
+from tests.repair.damaged import DAMAGES, STARTUP, edit, flip, marker, name, removed
 from tests.repair.salvaging import content, errors
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -31,17 +31,9 @@ SETTINGS = "index.interval.bytes=300\nsegment.index.bytes=2000\n"
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
-    return Run(capfdbinary, monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log directory of one sound partition, to be copied."""
-    log_dir = tmp_path_factory.mktemp("sound") / "logs"
-    build(log_dir)
-    return log_dir
+    return run
 
 
 @pytest.fixture
@@ -466,6 +458,12 @@ class TestOutput:
         (tmp_path / "rescued").write_text("mine")
         assert run("repair", data, "--output", tmp_path / "rescued", "--apply", *config) == 3
         assert "exists already" in run.err
+
+    def test_among_the_partitions_of_a_broker(self, run: Run, data: Path, config: list[str]) -> None:
+        before = tree(data)
+        assert run("repair", data / "orders-0", "--output", data / "rescued", "--apply", *config) == 2
+        assert f"{data / 'rescued'} is in Kafka's own {data}" in run.err
+        assert tree(data) == before
 
     def test_of_two_log_directories(self, run: Run, data: Path, sound: Path, tmp_path: Path) -> None:
         assert run("repair", data, sound, "--output", tmp_path / "rescued") == 2

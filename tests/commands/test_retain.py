@@ -12,7 +12,7 @@ import pytest
 from kdump.formats import names
 from kdump.repair import journal
 from kdump.retention.settings import BROKER_RESOURCE, TOPIC_RESOURCE
-from tests.commands.test_ls import Run
+from tests.commands.running import Run
 from tests.retention.building import (
     DAY,
     HOUR,
@@ -29,11 +29,6 @@ CORPUS = Path(__file__).resolve().parent.parent.parent / "fixtures" / "corpus"
 OLD, YOUNG = NOW - 8 * DAY, NOW - HOUR
 WEEK = f"--retention-ms={7 * DAY}"
 AT = f"--now={NOW}"
-
-
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return Run(capfdbinary, monkeypatch)
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ import pytest
 from kdump.formats import names
 from kdump.write.config import LogConfig
 from kdump.write.log_dir import LogDirWriter, read_offsets
-from tests.commands.test_ls import Run
+from tests.commands.running import Run
 from tests.write.building import Clock, files, messages
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr("kdump.repair.locks.GROWTH_WATCH_SECONDS", 0)
-    return Run(capfdbinary, monkeypatch)
+    return run
 
 
 @pytest.fixture
@@ -78,3 +78,17 @@ def test_locked(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "holds this lock" in run.err
     assert files(data) == before
     assert run("roll", data / "orders-0", "--force", "orders-0") == 0
+
+
+def test_a_file_of_settings_that_a_broker_would_not_take(run: Run, data: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "server.properties"
+    settings.write_text("segment.bytes=much\n")
+    before = files(data)
+    assert run("roll", data / "orders-0", "--config", settings) == 2
+    assert f"{settings}: segment.bytes is 'much': expected a number" in run.err
+    assert files(data) == before
+
+
+def test_a_name_that_could_drive_a_terminal(run: Run, data: Path) -> None:
+    assert run("roll", data / "\x1b[2Jorders-0") == 3
+    assert run.err == f"kdump: {data}/\\x1b[2Jorders-0: No such file or directory\n"

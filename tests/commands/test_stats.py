@@ -17,15 +17,10 @@ from kdump.formats import names
 from kdump.stats.partition import SegmentTimes, StatsOptions, partition_stats
 from kdump.storage.partition_log import PartitionLog
 from tests.commands.logs import EPOCH, batch, write_segment
-from tests.commands.test_ls import Run
+from tests.commands.running import Run
 from tests.storage.building import flipped
 
 CORPUS = Path(__file__).resolve().parents[2] / "fixtures" / "corpus"
-
-
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return Run(capfdbinary, monkeypatch)
 
 
 @pytest.fixture
@@ -99,7 +94,21 @@ def test_what_is_not_there(run: Run, data: Path) -> None:
     assert run.err == "kdump: no partition has a topic that matches none-such\n"
     assert run("stats", next((data / "orders-0").glob("*.log"))) == 2
     assert run("stats", data, "--key-memory", "much") == 2
-    assert run("stats", data, "--report", data / "nothing" / "page.html") == 3
+    page = data.parent / "nothing" / "page.html"
+    assert run("stats", data, "--report", page) == 3
+    assert run.err == f"kdump: {page}: No such file or directory\n"
+
+
+def test_a_report_does_not_take_the_place_of_anything_else(run: Run, data: Path, tmp_path: Path) -> None:
+    (log,) = (data / "clicks-0").glob("*.log")
+    before = log.read_bytes()
+    assert run("stats", data, "--report", log) == 2
+    assert f"{log} is in Kafka's own {log.parent}" in run.err
+    assert log.read_bytes() == before
+    (tmp_path / "page.html.tmp").write_text("mine")
+    assert run("stats", data, "--report", tmp_path / "page.html") == 0
+    assert (tmp_path / "page.html.tmp").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "page.html", "page.html.tmp"]
 
 
 class Page(HTMLParser):

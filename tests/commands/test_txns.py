@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from kdump.commands.cli import cli
+from tests.commands.running import invoked
 from tests.topics.building import NOW, Log, checkpoint, transaction_pair
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,12 +42,7 @@ KEYS = {
 
 
 def run(*arguments: object, now: int = NOW + 1000) -> Result:
-    """The command in this process; its return value is the exit code, as in the real one."""
-    line = ["txns", *map(str, arguments), "--now", str(now)]
-    result = CliRunner().invoke(cli, line, standalone_mode=False)
-    if result.exception is not None:
-        raise result.exception
-    return result
+    return invoked("txns", *arguments, "--now", now)
 
 
 def objects(*arguments: object, now: int = NOW + 1000) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,6 +12,7 @@ import pytest
 
 from kdump.formats import names
 from kdump.verify.findings import CATALOGUE
+from tests.commands.running import Run
 from tests.verify.building import NOW, Log, batch, build, file, flip, put
 
 LOG = file(0, "log")
@@ -27,40 +27,26 @@ SUMMARY = {
 }  # fmt: skip
 
 
-class Run:
-    """Runs `kdump verify` in this process and keeps what came out."""
-
-    def __init__(self, capfdbinary: pytest.CaptureFixture[bytes], patch: pytest.MonkeyPatch) -> None:
-        self._capture = capfdbinary
-        self._patch = patch
-        self.out = self.err = ""
+class VerifyRun(Run):
+    """Runs `kdump verify` at the time of these tests."""
 
     def __call__(self, *arguments: object) -> int:
-        from kdump.commands.cli import main
+        return super().__call__("verify", "--now", NOW, *arguments)
 
-        self._patch.setattr(sys, "argv", ["kdump", "verify", "--now", str(NOW), *map(str, arguments)])
-        with pytest.raises(SystemExit) as done:
-            main()
-        captured = self._capture.readouterr()
-        self.out, self.err = captured.out.decode(), captured.err.decode()
-        code = done.value.code
-        assert isinstance(code, int)
-        return code
-
-    def rows(self, *arguments: object) -> list[dict[str, Any]]:
+    def objects(self, *arguments: object) -> list[dict[str, Any]]:
         self(*arguments, "--format", "jsonl")
-        return [json.loads(line) for line in self.out.splitlines()]
+        return self.rows
 
     def findings(self, *arguments: object) -> list[dict[str, Any]]:
-        return self.rows(*arguments)[:-1]
+        return self.objects(*arguments)[:-1]
 
     def codes(self, *arguments: object) -> list[str]:
         return [row["code"] for row in self.findings(*arguments)]
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return Run(capfdbinary, monkeypatch)
+def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> VerifyRun:
+    return VerifyRun(capfdbinary, monkeypatch)
 
 
 @pytest.fixture
@@ -79,14 +65,14 @@ def damaged(tmp_path: Path) -> Log:
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_sound_directory(run: Run, sound: Log) -> None:
+def test_a_sound_directory(run: VerifyRun, sound: Log) -> None:
     assert run(sound.directory) == 0
     (line,) = run.out.splitlines()
     assert line.startswith("sound: 0 errors, 0 warnings, 2 notes (-v shows them); 1 partition, 2 segments, 534 B in ")
     assert run.err == ""
 
 
-def test_findings_stand_under_their_partition(run: Run, damaged: Log) -> None:
+def test_findings_stand_under_their_partition(run: VerifyRun, damaged: Log) -> None:
     assert run(damaged.directory) == 1
     lines = run.out.splitlines()
     assert lines[0] == str(damaged.partition)
@@ -98,20 +84,20 @@ def test_findings_stand_under_their_partition(run: Run, damaged: Log) -> None:
     assert "KD-TIME-HELD" not in run.out
 
 
-def test_notes_are_shown_when_asked_for(run: Run, sound: Log) -> None:
+def test_notes_are_shown_when_asked_for(run: VerifyRun, sound: Log) -> None:
     assert run("-v", sound.directory) == 0
     assert run.out.count("  info    KD-TIME-HELD") == 2
     assert "a broker" not in run.out
 
 
-def test_what_a_broker_does_is_said_once_for_a_code_and_partition(run: Run, damaged: Log) -> None:
+def test_what_a_broker_does_is_said_once_for_a_code_and_partition(run: VerifyRun, damaged: Log) -> None:
     damaged.edit(LOG, flip(2 * 89 + 70))
     run(damaged.directory)
     assert run.out.count("KD-LOG-CRC") == 2
     assert run.out.count("a broker truncates here and drops all later segments at unclean start; repair: kdump r") == 2
 
 
-def test_colour_only_where_it_is_wanted(run: Run, damaged: Log) -> None:
+def test_colour_only_where_it_is_wanted(run: VerifyRun, damaged: Log) -> None:
     run(damaged.directory)
     assert "\x1b" not in run.out
     run("--color", "always", damaged.directory)
@@ -119,7 +105,7 @@ def test_colour_only_where_it_is_wanted(run: Run, damaged: Log) -> None:
     assert "\x1b[31m\x1b[1mnot sound" in run.out
 
 
-def test_names_cannot_drive_a_terminal(run: Run, tmp_path: Path) -> None:
+def test_names_cannot_drive_a_terminal(run: VerifyRun, tmp_path: Path) -> None:
     log = build(tmp_path / "da\x1b[2Jta\udcff")
     log.edit(LOG, flip(70))
     for form in ("text", "json", "jsonl", "junit", "sarif"):
@@ -130,8 +116,8 @@ def test_names_cannot_drive_a_terminal(run: Run, tmp_path: Path) -> None:
 # --- formats for programs ---------------------------------------------------------------------------------------------
 
 
-def test_json_lines(run: Run, damaged: Log) -> None:
-    *findings, summary = run.rows(damaged.directory)
+def test_json_lines(run: VerifyRun, damaged: Log) -> None:
+    *findings, summary = run.objects(damaged.directory)
     assert [row["code"] for row in findings] == ["KD-LOG-CRC", "KD-LOG-BEYOND", "KD-TIME-HELD", "KD-TIME-HELD"]
     for row in findings:
         assert set(row) == set(FIELDS)
@@ -146,8 +132,8 @@ def test_json_lines(run: Run, damaged: Log) -> None:
     assert (summary["partitions"], summary["segments"], summary["bytes"]) == (1, 2, 534)
 
 
-def test_one_json_document(run: Run, damaged: Log, sound: Log) -> None:
-    rows = run.rows(damaged.directory)
+def test_one_json_document(run: VerifyRun, damaged: Log, sound: Log) -> None:
+    rows = run.objects(damaged.directory)
     assert run("--format", "json", damaged.directory) == 1
     document = json.loads(run.out)
     assert list(document) == ["findings", "summary"]
@@ -157,7 +143,7 @@ def test_one_json_document(run: Run, damaged: Log, sound: Log) -> None:
     assert json.loads(run.out)["findings"] == []
 
 
-def test_junit(run: Run, damaged: Log) -> None:
+def test_junit(run: VerifyRun, damaged: Log) -> None:
     sound = build(damaged.directory, name="payments-3")
     assert run("--format", "junit", damaged.directory) == 1
     root = ElementTree.fromstring(run.out)
@@ -179,7 +165,7 @@ def test_junit(run: Run, damaged: Log) -> None:
     assert ElementTree.fromstring(run.out)[-2].get("failures") == "2"
 
 
-def test_sarif(run: Run, damaged: Log) -> None:
+def test_sarif(run: VerifyRun, damaged: Log) -> None:
     assert run("--format", "sarif", damaged.directory) == 1
     document = json.loads(run.out)
     assert document["version"] == "2.1.0"
@@ -203,7 +189,7 @@ def test_sarif(run: Run, damaged: Log) -> None:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def test_select_and_ignore(run: Run, damaged: Log) -> None:
+def test_select_and_ignore(run: VerifyRun, damaged: Log) -> None:
     assert run.codes("--select", "KD-LOG-*", damaged.directory) == ["KD-LOG-CRC", "KD-LOG-BEYOND"]
     assert run.codes("--select", "KD-LOG-CRC", "--select", "KD-IDX-*", damaged.directory) == ["KD-LOG-CRC"]
     both = "KD-LOG-CRC,KD-LOG-BEYOND"
@@ -211,22 +197,22 @@ def test_select_and_ignore(run: Run, damaged: Log) -> None:
     assert run("--ignore", "KD-LOG-CRC", damaged.directory) == 0
 
 
-def test_what_could_not_be_read_is_said_whatever_is_selected(run: Run, sound: Log) -> None:
+def test_what_could_not_be_read_is_said_whatever_is_selected(run: VerifyRun, sound: Log) -> None:
     (sound.partition / "dangling").symlink_to("nowhere")
     assert run.codes("--select", "KD-LOG-CRC", sound.directory) == ["KD-READ"]
     assert run("--select", "KD-LOG-CRC", sound.directory) == 3
 
 
-def test_severities_can_be_changed(run: Run, damaged: Log) -> None:
+def test_severities_can_be_changed(run: VerifyRun, damaged: Log) -> None:
     assert run("--severity", "KD-LOG-CRC=warning", damaged.directory) == 0
     assert "  warning KD-LOG-CRC" in run.out
     assert run("--severity", "KD-TIME-*=error", "--severity", "KD-TIME-HELD=info", "--ignore", "KD-LOG-*",
                damaged.directory) == 0
-    (held, _, summary) = run.rows("--severity", "KD-*=warning", "--ignore", "KD-LOG-*", damaged.directory)
+    (held, _, summary) = run.objects("--severity", "KD-*=warning", "--ignore", "KD-LOG-*", damaged.directory)
     assert (held["severity"], summary["warnings"]) == ("warning", 2)
 
 
-def test_strict(run: Run, damaged: Log) -> None:
+def test_strict(run: VerifyRun, damaged: Log) -> None:
     assert run("--ignore", "KD-LOG-CRC", "--strict", damaged.directory) == 1
     assert run("--ignore", "KD-LOG-*", "--strict", damaged.directory) == 0
 
@@ -244,34 +230,34 @@ def test_strict(run: Run, damaged: Log) -> None:
         (("--format", "xml"), "'xml' is not one of"),
     ],
 )
-def test_wrong_usage(run: Run, sound: Log, arguments: tuple[str, ...], text: str) -> None:
+def test_wrong_usage(run: VerifyRun, sound: Log, arguments: tuple[str, ...], text: str) -> None:
     assert run(*arguments, sound.directory) == 2
     assert text in run.err
     assert run.out == ""
 
 
-def test_paths_are_required(run: Run) -> None:
+def test_paths_are_required(run: VerifyRun) -> None:
     assert run() == 2
 
 
-def test_deep_decodes(run: Run, tmp_path: Path) -> None:
+def test_deep_decodes(run: VerifyRun, tmp_path: Path) -> None:
     log = build(tmp_path / "data", {0: [batch(0, max_timestamp=NOW)]})
     assert "KD-BATCH-MAX-TIMESTAMP-HIGH" not in run.codes(log.directory)
     assert "KD-BATCH-MAX-TIMESTAMP-HIGH" in run.codes("--deep", log.directory)
 
 
-def test_since_the_checkpoint(run: Run, damaged: Log) -> None:
+def test_since_the_checkpoint(run: VerifyRun, damaged: Log) -> None:
     (damaged.directory / names.RECOVERY_POINT_CHECKPOINT).write_text("0\n1\norders 0 7\n")
-    *findings, summary = run.rows("--since-checkpoint", damaged.directory)
+    *findings, summary = run.objects("--since-checkpoint", damaged.directory)
     assert summary["segments"] == 1
     assert {row["path"] for row in findings if row["code"].startswith("KD-LOG")} == set()
     (damaged.directory / names.RECOVERY_POINT_CHECKPOINT).write_text("0\n1\norders 0 5\n")
-    assert run.rows("--since-checkpoint", damaged.directory)[-1]["segments"] == 2
+    assert run.objects("--since-checkpoint", damaged.directory)[-1]["segments"] == 2
     (damaged.directory / names.RECOVERY_POINT_CHECKPOINT).unlink()
-    assert run.rows("--since-checkpoint", damaged.directory)[-1]["segments"] == 2
+    assert run.objects("--since-checkpoint", damaged.directory)[-1]["segments"] == 2
 
 
-def test_the_clock_and_the_retention(run: Run, sound: Log) -> None:
+def test_the_clock_and_the_retention(run: VerifyRun, sound: Log) -> None:
     (held, *_) = run.findings("--retention-ms", "1000", sound.directory)
     assert "with retention.ms=1000 the segment is held until 1700000001005 (2023-11-14T22:13:21Z)" in held["message"]
     assert "KD-TIME-FUTURE" in run.codes("--now", NOW - 86_400_000, sound.directory)
@@ -287,20 +273,20 @@ def many(tmp_path: Path) -> Log:
     return log
 
 
-def test_threads_do_not_change_what_is_said(run: Run, many: Log) -> None:
+def test_threads_do_not_change_what_is_said(run: VerifyRun, many: Log) -> None:
     alone = run.findings("--jobs", "1", many.directory)
     assert alone
     assert run.findings("--jobs", "3", many.directory) == alone
     assert run.findings(many.directory) == alone
 
 
-def test_a_run_that_ends_early_is_resumed(run: Run, many: Log, tmp_path: Path) -> None:
+def test_a_run_that_ends_early_is_resumed(run: VerifyRun, many: Log, tmp_path: Path) -> None:
     place = tmp_path / "place"
     whole = run.findings(many.directory)
     again: list[dict[str, Any]] = []
     runs = 0
     while not runs or place.exists():
-        *findings, summary = run.rows("--max-duration", "0", "--resume", place, many.directory)
+        *findings, summary = run.objects("--max-duration", "0", "--resume", place, many.directory)
         assert summary["complete"] is not place.exists()
         assert summary["segments"] == 1
         again += findings
@@ -309,38 +295,38 @@ def test_a_run_that_ends_early_is_resumed(run: Run, many: Log, tmp_path: Path) -
     assert sorted({json.dumps(row) for row in again}) == sorted({json.dumps(row) for row in whole})
 
 
-def test_a_run_that_ends_early_says_so(run: Run, many: Log) -> None:
+def test_a_run_that_ends_early_says_so(run: VerifyRun, many: Log) -> None:
     assert run("--max-duration", "0", many.directory) == 0
     verdict = run.out.splitlines()[-1]
     assert verdict.startswith("not all checked: 0 errors, 0 warnings, ")
     assert ", ended by --max-duration; 1 partition, 1 segment, " in verdict
 
 
-def test_a_place_in_other_paths_is_not_taken_up(run: Run, many: Log, sound: Log, tmp_path: Path) -> None:
+def test_a_place_in_other_paths_is_not_taken_up(run: VerifyRun, many: Log, sound: Log, tmp_path: Path) -> None:
     place = tmp_path / "place"
     run("--max-duration", "0", "--resume", place, many.directory)
-    assert run.rows("--resume", place, sound.partition)[-1]["segments"] == 2
+    assert run.objects("--resume", place, sound.partition)[-1]["segments"] == 2
     assert not place.exists()
 
 
 def test_a_place_may_be_given_by_another_name(
-    run: Run, many: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: VerifyRun, many: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "place"
     run("--max-duration", "0", "--resume", place, many.directory)
     monkeypatch.chdir(tmp_path)
-    assert run.rows("--resume", place, "data")[-1]["segments"] == 7
+    assert run.objects("--resume", place, "data")[-1]["segments"] == 7
 
 
-def test_a_place_whose_partition_is_gone_means_all_of_it(run: Run, many: Log, tmp_path: Path) -> None:
+def test_a_place_whose_partition_is_gone_means_all_of_it(run: VerifyRun, many: Log, tmp_path: Path) -> None:
     place = tmp_path / "place"
     run("--max-duration", "0", "--resume", place, many.directory)
     place.write_text(place.read_text().replace("orders-0", "orders-9"))
-    assert run.rows("--resume", place, many.directory)[-1]["segments"] == 8
+    assert run.objects("--resume", place, many.directory)[-1]["segments"] == 8
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[" * 100_000, '{"kdump_verify": 2}', "\0"])
-def test_a_file_that_is_no_place(run: Run, sound: Log, tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_no_place(run: VerifyRun, sound: Log, tmp_path: Path, content: str) -> None:
     place = tmp_path / "place"
     place.write_text(content)
     assert run("--resume", place, sound.directory) == 3
@@ -348,7 +334,7 @@ def test_a_file_that_is_no_place(run: Run, sound: Log, tmp_path: Path, content: 
     assert place.read_text() == content
 
 
-def test_pages_are_given_back(run: Run, sound: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_given_back(run: VerifyRun, sound: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     dropped: list[tuple[int, int, int]] = []
     monkeypatch.setattr(os, "posix_fadvise", lambda _, *advice: dropped.append(advice), raising=False)
     monkeypatch.setattr(os, "POSIX_FADV_DONTNEED", 4, raising=False)
@@ -358,7 +344,7 @@ def test_pages_are_given_back(run: Run, sound: Log, monkeypatch: pytest.MonkeyPa
     assert dropped == [(0, 267, 4), (0, 267, 4)]
 
 
-def test_findings_that_are_all_alike_are_counted(run: Run, tmp_path: Path) -> None:
+def test_findings_that_are_all_alike_are_counted(run: VerifyRun, tmp_path: Path) -> None:
     segments = {0: [batch(n) for n in range(0, 60, 2)]}
     log = build(tmp_path / "data", segments)
     log.edit(file(0, "index"), lambda data: b"".join(put(7, bytes((data[at + 7] ^ 1,)))(data[at : at + 8])
@@ -374,7 +360,7 @@ def test_findings_that_are_all_alike_are_counted(run: Run, tmp_path: Path) -> No
 # --- paths ------------------------------------------------------------------------------------------------------------
 
 
-def test_partitions_and_files(run: Run, damaged: Log) -> None:
+def test_partitions_and_files(run: VerifyRun, damaged: Log) -> None:
     whole = run.findings(damaged.directory)
     assert run.findings(damaged.partition) == whole
     assert run.codes(damaged.path(0, "log")) == ["KD-LOG-CRC", "KD-LOG-BEYOND", "KD-TIME-HELD"]
@@ -387,8 +373,8 @@ def test_partitions_and_files(run: Run, damaged: Log) -> None:
     assert run.codes(damaged.directory / names.RECOVERY_POINT_CHECKPOINT) == ["KD-CKPT-FORMAT"]
 
 
-def test_a_pattern(run: Run, many: Log) -> None:
-    assert run.rows(many.directory / "orders-[01]")[-1]["partitions"] == 2
+def test_a_pattern(run: VerifyRun, many: Log) -> None:
+    assert run.objects(many.directory / "orders-[01]")[-1]["partitions"] == 2
     assert run(many.directory / "orders-[89]") == 3
     assert run.err == f"kdump: {many.directory}/orders-[89]: nothing matches this pattern\n"
 
@@ -410,7 +396,7 @@ def wrong_paths(tmp_path: Path) -> list[tuple[Path, str]]:
 
 
 def test_what_cannot_be_verified_is_said_and_the_rest_checked(
-    run: Run, damaged: Log, wrong_paths: list[tuple[Path, str]]
+    run: VerifyRun, damaged: Log, wrong_paths: list[tuple[Path, str]]
 ) -> None:
     for path, text in wrong_paths:
         assert run(path) == 3
@@ -418,5 +404,5 @@ def test_what_cannot_be_verified_is_said_and_the_rest_checked(
         assert run.out.splitlines()[-1].startswith("not all checked: 0 errors, 0 warnings, 1 not readable; ")
         assert run(path, damaged.directory) == 3
         assert "KD-LOG-CRC" in run.out
-    *findings, summary = run.rows(*[path for path, _ in wrong_paths], damaged.directory)
+    *findings, summary = run.objects(*[path for path, _ in wrong_paths], damaged.directory)
     assert (summary["unread"], summary["errors"], summary["sound"], len(findings)) == (4, 1, False, 4)

@@ -20,6 +20,11 @@ def test_known_sums(sequence: int, count: int, later: int) -> None:
     assert decrement_sequence(later, count) == sequence
 
 
+def test_a_negative_count_overflows_as_in_java() -> None:
+    """Of a damaged last offset delta; with count below 0, 2147483647 - count is no int any more."""
+    assert increment_sequence(10, -5) == -2147483643
+
+
 @given(SEQUENCES, SEQUENCES)
 def test_decrement_undoes_increment(sequence: int, count: int) -> None:
     later = increment_sequence(sequence, count)

@@ -16,7 +16,7 @@ from kdump.spark.places import find_partitions
 from kdump.spark.splits import Range, pack, ranges_of, task_size
 from kdump.write.config import LogConfig
 from kdump.write.log_writer import LogWriter
-from kdump.write.packing import Message
+from kdump.write.record_source import Message
 from tests.columns.reading import Row
 
 NOW = 1_700_000_000_000

@@ -21,7 +21,7 @@ from kdump.spark.jobs import Cluster, run_all
 from kdump.spark.session import SparkError, spark_session
 from tests.columns.reading import FIXTURES
 from tests.commands.logs import batch, write_segment
-from tests.commands.test_ls import Run
+from tests.commands.running import Run
 from tests.spark.session import environment
 from tests.storage.building import flipped
 
@@ -146,15 +146,15 @@ def without_seconds(text: str) -> str:
 
 
 def test_partitions_are_shared_out() -> None:
-    from kdump.spark.verification import shares
+    from kdump.spark.shares import shares
     from kdump.verify.tasks import Share
 
     assert shares([], 4) == [Share(0, None)]
-    assert shares([5] * 4, 2) == [Share(0, 2), Share(2, None)]
-    assert shares([100, 1, 1, 1], 4) == [Share(0, 1), Share(1, None)]
+    assert shares([5] * 4, 10) == [Share(0, 2), Share(2, None)]
+    assert shares([100, 1, 1, 1], 26) == [Share(0, 1), Share(1, None)]
     for sizes in ([1] * 100, [3, 1, 4, 1, 5, 9, 2, 6], [7]):
         for tasks in (1, 3, 8, 200):
-            found = shares(sizes, tasks)
+            found = shares(sizes, sum(sizes) / tasks)
             assert len(found) <= tasks
             assert [each.first for each in found[1:]] == [each.stop for each in found[:-1]]
             assert all(each.first < each.stop for each in found if each.stop is not None)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from kdump.spark.places import PathError, end_offset, find_partitions
+from kdump.spark.reader import planned_ranges
+from kdump.spark.segments import segment_tasks
+from kdump.spark.stream import LogStreamReader
 from kdump.storage.partition_log import PartitionLog
+from kdump.storage.segment import Segment
 from tests.spark.building import log_directory, new_log, options_of
 
 
@@ -101,3 +106,17 @@ def test_a_partition_that_goes_away_meanwhile(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(PartitionLog, "__init__", gone)
     with pytest.raises(PathError, match="No such file"):
         found(root)
+
+
+def test_a_log_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = log_directory(tmp_path, x_0=2)
+    log = root / "x-0" / f"{0:020d}.log"
+
+    def refused(segment: Segment) -> NoReturn:
+        raise PermissionError(13, "Permission denied", segment.log_path)
+
+    monkeypatch.setattr(Segment, "open_log", refused)
+    asked = options_of(root, startingTimestamp="1")
+    for plan in (lambda: segment_tasks(asked, 2), lambda: planned_ranges(asked), LogStreamReader(asked).initialOffset):
+        with pytest.raises(PathError, match=rf"^{log}: Permission denied$"):
+            plan()

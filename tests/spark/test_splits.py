@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from itertools import pairwise
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from kdump.cuts import Cutter
 from kdump.spark.bounds import Interval, first_offset_since, interval_of
 from kdump.spark.options import LATEST_OFFSET
 from kdump.spark.places import find_partitions
@@ -215,3 +217,21 @@ def test_a_segment_that_cannot_be_looked_into_is_left_to_the_task(
     monkeypatch.setattr(os.path, "getsize", refuse)
     [only] = ranges(options_of(root))
     assert (only.start, only.stop) == (0, None)
+
+
+def test_where_the_index_cannot_be_opened_the_batches_are_walked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = one_segment(tmp_path / "x-0", [packed_batch(at, 4) for at in range(0, 400, 4)])
+    path = str(folder / f"{0:020d}.log")
+    (folder / f"{0:020d}.index").write_bytes(b"")
+    size = os.path.getsize(path)
+
+    def refused(segment: Segment) -> NoReturn:
+        raise PermissionError(13, "Permission denied", segment.log_path)
+
+    monkeypatch.setattr(Segment, "offset_index", refused)
+    with Cutter(path, 0, size) as cutter:
+        cut = cutter.cut(size // 2, 0, size)
+    assert cut in starts_of(path)
+    assert 0 < cut < size

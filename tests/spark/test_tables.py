@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kdump.spark.options import ReadOptions
+from kdump.spark.segments import read_segments, segment_tasks
 from kdump.spark.tables import ENOUGH_ROWS, DataLossError, read_ranges, schema_of
 from tests.spark.building import (
     NOW,
@@ -163,3 +164,16 @@ def test_tasks_are_planned_from_what_is_there_now(tmp_path: Path) -> None:
     log.append(messages(4, 8))
     log.close()
     assert sum(part.num_rows for part in read_ranges(planned, options_of(tmp_path))) == 8
+
+
+def test_a_path_that_is_not_utf8(tmp_path: Path) -> None:
+    root = log_directory(tmp_path / os.fsdecode(b"disk\xff"), x_0=2)
+    log = root / "x-0" / f"{0:020d}.log"
+    shown = str(log).replace("\udcff", "\ufffd")
+    assert [row["path"] for row in rows_of(options_of(root, columns="path"))] == [shown, shown]
+    (segment,) = read_segments(segment_tasks(asked := options_of(root, kind="segments"), 1)[0], asked)
+    assert segment.column("path").to_pylist() == [shown]
+    log.write_bytes(flipped(log.read_bytes(), -1))
+    *_, row = rows_of(options_of(root, columns="path,damage", failOnDataLoss="false"))
+    assert row["path"] == shown
+    assert row["damage"] is not None

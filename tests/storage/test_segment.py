@@ -218,6 +218,7 @@ def test_records_that_break_off_are_said(tmp_path: Path) -> None:
     assert offsets(found) == [0, 1, 4, 5]
     (bad,) = (item for item in found if isinstance(item, BadBatch))
     assert str(bad) == f"{segment.log_path}: byte {len(parts[0])}: {bad.error}"
+    assert str(bad._replace(path="")) == f"byte {len(parts[0])}: {bad.error}"
     assert (bad.position, bad.path) == (len(parts[0]), segment.log_path)
     assert [item for item in segment.records(4) if isinstance(item, BadBatch)] == []
     assert [item for item in segment.records(0, 2) if isinstance(item, BadBatch)] == []

@@ -66,6 +66,13 @@ def test_each_path_by_itself(data: Path) -> None:
     assert set(said(data / "__cluster_metadata-0")) == set()
 
 
+def test_the_metadata_is_not_read_for_a_file_that_it_does_not_know_of(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kdump.topics.placement.cluster_beside", lambda *_: pytest.fail("read"))
+    assert said(data / "orders-1" / f"{0:020}.log") == {}
+
+
 def test_directories_that_are_aside_already(data: Path) -> None:
     for state in ("stray", "delete"):
         (data / "orders-1").rename(data / f"orders-1.{'0' * 32}-{state}")

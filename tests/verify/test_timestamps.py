@@ -98,6 +98,8 @@ def test_the_batch_that_holds_a_segment_where_no_record_can_be_named(tmp_path: P
         ("producer", produced(0, 7, 0), True, "in the batch of producer 7 with offsets 0 to 1:"),
     ):
         assert text in held(tmp_path / name, data, deep=deep).message
+    limited = held(tmp_path / "limited", batch(0, attributes=GZIP), limit=10)
+    assert "is that of the batch with offsets 0 to 1:" in limited.message
 
 
 def test_without_timestamps_the_file_s_time_counts(tmp_path: Path) -> None:
