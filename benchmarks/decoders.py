@@ -11,8 +11,8 @@ from kafka.record.memory_records import MemoryRecords as PythonRecords
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
-from kdump.payloads import Stretch, inflate
-from kdump.storage.log_file import BUFFER_SIZE
+from kdump.storage.log_reader import BUFFER_SIZE
+from kdump.storage.payloads import Stretch, inflate
 
 SHARE = 16
 """kafka-python is given this fraction of the bytes: it takes long."""

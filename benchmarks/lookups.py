@@ -12,11 +12,11 @@ from typing import NamedTuple
 import data
 from processes import RunError
 
-from kdump.lookup import LogLookup
-from kdump.recovery.config import Startup
-from kdump.recovery.directory import content_of
+from kdump.query.lookup import LogLookup
 from kdump.recovery.loader import load_log
-from kdump.storage.partition_log import PartitionLog
+from kdump.recovery.startup import Startup
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import content_of
 
 LOOKUPS = 2000
 

@@ -12,11 +12,11 @@ import verifying
 from processes import RunError
 
 import kdump
+from kdump.change.apply import apply_plan
+from kdump.change.journal import new_folder
 from kdump.formats import names
-from kdump.recovery.config import Startup
-from kdump.repair.apply import apply_plan
-from kdump.repair.journal import new_folder
-from kdump.repair.task import INDEX_KINDS, examine_indexes
+from kdump.recovery.startup import Startup
+from kdump.repair.proposal import INDEX_KINDS, examine_indexes
 
 SHALLOW, REBUILD = "large-batches: verify, in turns with the next", "large-batches: rebuild-index"
 

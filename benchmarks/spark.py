@@ -25,7 +25,7 @@ from kdump.export.plan import plan
 from kdump.export.run import export
 from kdump.spark.jobs import Cluster, SparkExport
 from kdump.spark.session import spark_session
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from kdump.write.config import LogConfig
+from kdump.settings.writing import LogConfig
 from kdump.write.log_dir import LogDirWriter
 from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing

@@ -17,7 +17,7 @@ from kdump.errors import KdumpError
 from kdump.formats.codecs import NAMES as CODECS
 from kdump.formats.encode import NewRecord
 from kdump.formats.java_text import INT_MAX, LONG_MAX
-from kdump.records import LOG_APPEND
+from kdump.storage.records import LOG_APPEND
 from kdump.write.retold import ToldBatch
 
 MOST_LINE = 1 << 30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kdump.clean.config import cleaner_config
+from kdump.settings.cleaning import cleaner_config
 
 from .compact_run import Options, compact
 from .topic_options import format_option, now_option

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 import click
 
+from kdump.change.journal import new_folder, new_stamp, unfinished
 from kdump.clean.apply import (
     check_output,
     check_still,
@@ -19,17 +20,16 @@ from kdump.clean.apply import (
     finish_interrupted,
 )
 from kdump.clean.cleaning import Cleaning, clean
-from kdump.clean.config import CleanerConfig, cleaner_config, not_compacted
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState, look
-from kdump.errors import KdumpError
+from kdump.disk.locks import holding
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
-from kdump.inventory import DirectoryCheckpoints
-from kdump.repair.journal import new_folder, new_stamp, unfinished
-from kdump.repair.locks import RefusedError, holding
-from kdump.retention.settings import PropertyFile, Settings
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.query.inventory import DirectoryCheckpoints
+from kdump.settings.cleaning import CleanerConfig, cleaner_config, not_compacted
+from kdump.settings.sources import PropertyFile, Settings
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 
 from . import exit_codes
 from .output import complain, os_error_text, safe, safe_path

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kdump.selection import Selection
+from kdump.query.selection import Selection
 
 from . import filters
 from .dump_jobs import INCLUDED, Options

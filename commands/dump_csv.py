@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kdump.records import Batch, header_pairs
-from kdump.sweep import Selected
+from kdump.query.sweep import Selected
+from kdump.storage.records import Batch, header_pairs
 
 from .dump_formats import Content, Contents, Origin, Table, Value, Write, batch_values
 from .dump_json import base64, decoded_json, headers_json, json_text

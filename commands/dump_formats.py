@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from kdump.records import Batch
-from kdump.sweep import Selected
+from kdump.query.sweep import Selected
+from kdump.storage.records import Batch
 
 Write = Callable[[str], object]
 Value = int | str | bool | None

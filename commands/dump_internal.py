@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kdump.formats import names
-from kdump.formats.internal_topics.decoding import Decoder, Json, decode_control, decoder_of
-from kdump.records import Batch
-from kdump.sweep import Selected
+from kdump.formats.schemas.decoding import Decoder, Json, decode_control, decoder_of
+from kdump.query.sweep import Selected
+from kdump.storage.records import Batch
 
 from .dump_formats import Contents, Format, Origin, Table, Value
 from .output import iso_time, safe
@@ -111,15 +111,15 @@ def _word(text: str) -> str:
 def _states(name: str) -> dict[int, str]:
     """The names of a field's numbers, where they have any."""
     if name == "transactionStatus":
-        from kdump.formats.internal_topics.transaction_state import STATES
+        from kdump.formats.schemas.transaction_state import STATES
 
         return dict(enumerate(STATES))
     if name == "deliveryState":
-        from kdump.formats.internal_topics.share_group_state import DELIVERY_STATES
+        from kdump.formats.schemas.share_group_state import DELIVERY_STATES
 
         return DELIVERY_STATES
     if name in ("remoteLogSegmentState", "remotePartitionDeleteState"):
-        from kdump.formats.internal_topics import remote_log_metadata as remote
+        from kdump.formats.schemas import remote_log_metadata as remote
 
         is_segment = name == "remoteLogSegmentState"
         return dict(enumerate(remote.SEGMENT_STATES if is_segment else remote.PARTITION_DELETE_STATES))

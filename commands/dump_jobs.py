@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import FileName, PartitionDirName
-from kdump.selection import Selection
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.query.selection import Selection
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 
 from .dump_formats import BATCH_COLUMNS, RECORD_COLUMNS, Table
 from .output import safe_path

@@ -10,8 +10,8 @@ from json.encoder import encode_basestring as quote
 from json.encoder import encode_basestring_ascii as quote_ascii
 from typing import NamedTuple
 
-from kdump.records import Batch, header_pairs
-from kdump.sweep import Selected
+from kdump.query.sweep import Selected
+from kdump.storage.records import Batch, header_pairs
 
 from .dump_formats import Content, Contents, Origin, Table, Value, Write
 

@@ -33,13 +33,13 @@ def contents_printer(options: Options) -> Contents | None:
 
 def control_text(number: int, value: bytes | None) -> bytes:
     """The text of a KRaft control record."""
-    from kdump.formats.internal_topics import dump_text
+    from kdump.formats.schemas import dump_text
 
     return dump_text.control_text(number, value).encode()
 
 
 def _topic_contents(decoder: str) -> Contents:
-    from kdump.formats.internal_topics import dump_text
+    from kdump.formats.schemas import dump_text
 
     def contents(offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
         try:

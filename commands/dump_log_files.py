@@ -12,8 +12,8 @@ from kdump.blocks import BatchBlock
 from kdump.errors import CorruptRecordError
 from kdump.formats.faults import SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.formats.names import BOOTSTRAP_CHECKPOINT, KRAFT_SNAPSHOT, parse_file_name
-from kdump.payloads import inflate
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
+from kdump.storage.payloads import inflate
 
 from .dump_log_contents import contents_printer, control_text
 from .dump_log_java import (

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
+from kdump.disk.reading import ReadOnlyFile
 from kdump.errors import CorruptSnapshotError
 from kdump.formats.faults import BLOCK_FULL, UNDERSIZED, undersized_error
 from kdump.formats.index_entries import check_aborted_txn_version
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from kdump.kernels.portable.records import largest_message_timestamp
-from kdump.payloads import inflate
-from kdump.storage.files import ReadOnlyFile
-from kdump.storage.index_files import OffsetIndex, TimeIndex, TxnIndex
-from kdump.storage.log_file import LogFile
+from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
+from kdump.storage.log_reader import LogFile
+from kdump.storage.payloads import inflate
 
 from .dump_log_java import (
     ILLEGAL_ARGUMENT,

@@ -18,8 +18,8 @@ from kdump.formats import faults
 from kdump.formats.codecs import DEFAULT_LIMIT, GZIP, LZ4, SNAPPY, LimitError, delivered
 from kdump.formats.faults import Fault, fault_error
 from kdump.formats.names import offset_in_name
-from kdump.payloads import packed_payload
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
+from kdump.storage.payloads import packed_payload
 
 KAFKA = "org.apache.kafka.common."
 ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"

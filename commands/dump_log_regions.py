@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import wrap64
-from kdump.payloads import inflate
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
+from kdump.storage.payloads import inflate
 from kdump.storage.regions import REGION_SIZE, walk_regions
 
 LIMIT = 4 << 20

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 
 from kdump.errors import KdumpError
-from kdump.follow import Follower, Truncated
 from kdump.formats import names
-from kdump.records import Batch, batch_at
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.query.follow import Follower, Truncated
+from kdump.query.sweep import Selected, Sweep
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+from kdump.storage.records import Batch, batch_at
 from kdump.storage.scan import Damage
 from kdump.storage.segment import Segment
-from kdump.sweep import Selected, Sweep
 
 from . import exit_codes
 from .dump_formats import Format, Origin, Value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from kdump.disk.reading import read_small
 from kdump.errors import CorruptIndexError, KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs, parse_offset_checkpoint
@@ -22,8 +23,7 @@ from kdump.formats.metadata_files import (
 )
 from kdump.formats.producer_snapshot import decode_producer_snapshot
 from kdump.formats.uuids import format_uuid
-from kdump.storage.files import read_small
-from kdump.storage.index_files import OffsetIndex, TimeIndex, TxnIndex
+from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 
 from .dump_formats import Table, Value
 from .paths import KafkaFile

@@ -7,8 +7,8 @@ from itertools import islice
 
 from kdump.errors import KdumpError
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
-from kdump.records import NO_TIMESTAMP_TYPE, Batch, header_pairs
-from kdump.sweep import Selected
+from kdump.query.sweep import Selected
+from kdump.storage.records import NO_TIMESTAMP_TYPE, Batch, header_pairs
 
 from .dump_formats import Content, Contents, Origin, Table, Value, Write
 from .output import Style, iso_time, safe, size_text
@@ -190,7 +190,7 @@ def control_value(key: bytes | None, value: bytes | None) -> str:
     if number in (ABORT, COMMIT) and len(value) >= 6:
         return f"coordinator epoch {int.from_bytes(value[2:6], 'big', signed=True)}"
     if number is not None:
-        from kdump.formats.internal_topics.control_records import decode_value
+        from kdump.formats.control import decode_value
 
         try:
             fields = decode_value(number, value).json()

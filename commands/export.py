@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kdump.export.options import CODECS, DEFAULT_COLUMNS, FORMATS, LEVELS, ExportOptionError, ExportOptions
-from kdump.selection import Selection
+from kdump.query.selection import Selection
 
 from . import filters
 from .engine_options import cluster_of, engine_options

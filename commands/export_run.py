@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, RefusedError
 from kdump.export.journal import Result
 from kdump.export.options import ExportOptionError, ExportOptions
 from kdump.export.plan import Unit, plan
 from kdump.export.run import Engine, Failure, LocalEngine, Summary, export
-from kdump.repair.locks import RefusedError
 
 from . import exit_codes
 from .output import Output, complain, os_error_text, safe, safe_path, size_text

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from kdump.formats.java_text import LONG_MAX
-from kdump.selection import Source, Test
+from kdump.query.selection import Source, Test
 
 _SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 

@@ -9,11 +9,11 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.storage.replica import Replica
 from kdump.topics.group_log import GroupLog
 from kdump.topics.groups import RETENTION_MS, Group, groups_of
 from kdump.topics.lag import BEYOND_END, Ranges
 from kdump.topics.metadata_log import state_of_directory
-from kdump.topics.replicas import Replica
 
 from . import exit_codes
 from .groups_text import Printer, json_lines, text_lines

@@ -12,10 +12,10 @@ import click
 
 from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
-from kdump.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
-from kdump.storage.log_directory import LogDirectory
+from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
+from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 
 from . import exit_codes
 from .filters import time_ms

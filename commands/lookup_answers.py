@@ -6,7 +6,7 @@ from typing import Any
 
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
-from kdump.lookup import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, OffsetPosition, TimestampOffset
+from kdump.query.lookup import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, OffsetPosition, TimestampOffset
 
 from .output import iso_time
 

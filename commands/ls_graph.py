@@ -11,9 +11,9 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.errors import KdumpError
-from kdump.inventory import PartitionInfo
-from kdump.segment_inventory import SegmentInfo
-from kdump.storage.partition_log import PartitionLog
+from kdump.query.inventory import PartitionInfo
+from kdump.storage.facts import SegmentInfo
+from kdump.storage.partition import PartitionLog
 
 from .ls_text import Tables
 from .output import iso_time, safe, size_text
@@ -97,8 +97,8 @@ class Graphs(Tables):
 
 def cleaner_state(info: PartitionInfo) -> PartitionState | None:
     """What the log cleaner knows of a partition; None where that cannot be told."""
-    from kdump.clean.config import CleanerConfig
     from kdump.clean.state import look
+    from kdump.settings.cleaning import CleanerConfig
 
     try:
         return look(PartitionLog(info.path), info.checkpoints, CleanerConfig(), time.time_ns() // 1_000_000)

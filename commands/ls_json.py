@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.formats import names
-from kdump.inventory import Checkpoints, Duplicate, FileInfo, LogDirectoryInfo, PartitionInfo, Placement
-from kdump.segment_inventory import IndexInfo, SegmentInfo
+from kdump.query.inventory import Checkpoints, Duplicate, FileInfo, LogDirectoryInfo, PartitionInfo, Placement
+from kdump.storage.facts import IndexInfo, SegmentInfo
 
 Row = dict[str, Any]
 

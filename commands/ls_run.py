@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from kdump.formats import names
 from kdump.formats.names import parse_partition_dir
-from kdump.inventory import (
+from kdump.query.inventory import (
     Checkpoints,
     DirectoryCheckpoints,
     Duplicate,
@@ -25,9 +25,9 @@ from kdump.inventory import (
     owner_of,
     partition_info,
 )
-from kdump.segment_inventory import SegmentInfo, segment_info
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.directory import LogDirectory
+from kdump.storage.facts import SegmentInfo, segment_info
+from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
 

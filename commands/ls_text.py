@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from kdump.formats import names
-from kdump.inventory import Duplicate, FileInfo, LogDirectoryInfo, PartitionInfo, Placement
-from kdump.segment_inventory import IndexInfo, SegmentInfo
+from kdump.query.inventory import Duplicate, FileInfo, LogDirectoryInfo, PartitionInfo, Placement
+from kdump.storage.facts import IndexInfo, SegmentInfo
 
 from .aligned import aligned
 from .output import Style, counted, iso_time, safe, safe_path, size_text

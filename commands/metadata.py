@@ -8,8 +8,8 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 from kdump.topics.metadata_log import MetadataState, state_of_directory, state_of_snapshot
 
 from .metadata_rows import Row, rows_of

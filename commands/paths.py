@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import click
 
+from kdump.disk.reading import list_directory
 from kdump.errors import HoldsLogDirectoriesError, NameFormatError
 from kdump.formats import names
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
-from kdump.storage.files import list_directory
-from kdump.storage.log_directory import LogDirectory
+from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 
 from .output import safe, safe_path
 

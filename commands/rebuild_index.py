@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from kdump.recovery.config import Startup
-from kdump.repair.task import INDEX_KINDS, Task, examine_indexes
-from kdump.storage.partition_log import PartitionLog
+from kdump.recovery.startup import Startup
+from kdump.repair.proposal import INDEX_KINDS, Task, examine_indexes
+from kdump.storage.partition import PartitionLog
 
 from .repair_options import repair_options, run
 from .repair_run import Bases

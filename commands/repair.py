@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from kdump.errors import KdumpError
-from kdump.repair.journal import PLAN, UNDONE, read_plan
-from kdump.repair.locks import RefusedError, holding
+from kdump.change.journal import PLAN, UNDONE, read_plan
+from kdump.change.undo import undo
+from kdump.disk.locks import holding
+from kdump.errors import KdumpError, RefusedError
 from kdump.repair.lost_markers import CHOICES, OPEN
-from kdump.repair.task import ALL_KINDS, KAFKA, SALVAGE, STRATEGIES, Request, examine
-from kdump.repair.undo import undo
+from kdump.repair.proposal import ALL_KINDS, KAFKA, SALVAGE, STRATEGIES, Request, examine
 
 from . import exit_codes
 from .output import complain, safe, safe_path

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from kdump.change.plan import Operation
 from kdump.recovery.outcome import Loss
-from kdump.repair.plan import Operation
 
 from .repair_run import Done
 

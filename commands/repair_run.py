@@ -12,18 +12,18 @@ from typing import NamedTuple, Protocol
 
 import click
 
-from kdump.errors import KdumpError
+from kdump.change import journal
+from kdump.change.apply import apply_plan, clear_leftovers, finish
+from kdump.change.copy_out import complete, copy_log_directory
+from kdump.change.plan import TRUNCATE
+from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, holding
+from kdump.errors import InUseError, KdumpError, RefusedError
 from kdump.formats import names
-from kdump.recovery.config import Startup
-from kdump.recovery.log_manager import DirectoryState, directory_state
-from kdump.repair import journal
-from kdump.repair.apply import apply_plan, clear_leftovers, finish
-from kdump.repair.copy_out import complete, copy_log_directory
-from kdump.repair.locks import GrowthWatch, InUseError, RefusedError, check_not_growing, check_not_locked, holding
-from kdump.repair.plan import TRUNCATE
-from kdump.repair.task import Task
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.recovery.broker_start import DirectoryState, directory_state
+from kdump.recovery.startup import Startup
+from kdump.repair.proposal import Task
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 
 from . import exit_codes
 from .output import Output, complain, os_error_text, safe, safe_path

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.recovery.outcome import RECOVER, Loss
-from kdump.repair.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation
-from kdump.repair.task import Task
+from kdump.repair.proposal import Task
 
 from .output import Style, number_words, safe, safe_path
 from .repair_run import Done
 from .startup_text import loss_words
 
 if TYPE_CHECKING:
-    from kdump.repair.rescue import Rescue
+    from kdump.repair.salvage_partition import Rescue
 
 _VERBS = {REMOVE: "remove", TRUNCATE: "cut", RENAME: "rename", REPLACE: "write", CHECKPOINT: "set"}
 _VERB_WIDTH = max(map(len, _VERBS.values()))

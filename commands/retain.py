@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from kdump.recovery.config import ConfigError
-from kdump.retention.config import (
+from kdump.errors import ConfigError
+from kdump.settings.retention import (
     CLEANUP_POLICY,
     DELETE_RETENTION_MS,
     RETENTION_BYTES,

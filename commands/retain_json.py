@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kdump.repair.plan import CHECKPOINT, REMOVE, Operation, Plan
+from kdump.change.plan import CHECKPOINT, REMOVE, Operation, Plan
 from kdump.retention.advice import advice_on
 from kdump.retention.holder import Holder
 from kdump.retention.partition import Block, PartitionRetention, Share

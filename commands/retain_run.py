@@ -10,19 +10,19 @@ from typing import Protocol
 
 import click
 
-from kdump.errors import KdumpError
+from kdump.change.plan import Plan
+from kdump.disk.locks import check_not_growing, holding
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
-from kdump.inventory import DirectoryCheckpoints
-from kdump.repair.locks import RefusedError, check_not_growing, holding
-from kdump.repair.plan import Plan
+from kdump.query.inventory import DirectoryCheckpoints
 from kdump.retention.apply import carry_out, check_allowed, finish_interrupted, interrupted
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.plan import partition_plan
 from kdump.retention.segments import Shutdown
-from kdump.retention.settings import PropertyFile
 from kdump.retention.totals import Totals
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.settings.sources import PropertyFile
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 
 from . import exit_codes
 from .ls_run import Progress

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 
-from kdump.repair.plan import Plan
+from kdump.change.plan import Plan
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.holder import Holder
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention, Share

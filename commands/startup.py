@@ -11,10 +11,10 @@ import click
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
+from kdump.recovery.broker_start import Broker, DirectoryState, directory_state, duplicate_failures, fate_of
 from kdump.recovery.loader import load_log
-from kdump.recovery.log_manager import Broker, DirectoryState, directory_state, duplicate_failures, fate_of
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 
 from . import exit_codes
 from .output import Output, complain, escape_json, os_error_text, safe, safe_path, wants_color

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kdump.recovery.log_manager import DirectoryState
+from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import Failure, Loss, Step
 
 from .startup_report import Loaded

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 import click
 
-from kdump.errors import CheckpointError
+from kdump.disk.reading import read_small
+from kdump.errors import CheckpointError, ConfigError
 from kdump.formats.java_properties import parse_properties
-from kdump.recovery.config import ConfigError, Startup, TopicConfig, topic_config
-from kdump.recovery.log_manager import DirectoryState
-from kdump.storage.files import read_small
-from kdump.storage.partition_log import PartitionLog
+from kdump.recovery.broker_start import DirectoryState
+from kdump.recovery.startup import Startup
+from kdump.settings.loading import TopicConfig, topic_config
+from kdump.storage.partition import PartitionLog
 
 from .output import safe, safe_path
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kdump.formats.names import DELETE, LIVE
-from kdump.recovery.config import Startup
-from kdump.recovery.log_manager import DirectoryState
+from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import RECOVER, Failure, LoadOutcome, Loss, total_loss
+from kdump.recovery.startup import Startup
 
 
 @dataclass(frozen=True, slots=True)

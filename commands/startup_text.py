@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from kdump.formats.names import DELETE as BEING_DELETED
-from kdump.recovery.log_manager import DirectoryState
+from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import (
     CREATE,
     DELETE,

@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kdump.errors import KdumpError
-from kdump.inventory import DirectoryCheckpoints
+from kdump.errors import KdumpError, Trouble
+from kdump.query.contents import unreadable
+from kdump.query.inventory import DirectoryCheckpoints
 from kdump.stats.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
-from kdump.topics.reading import Trouble, unreadable
-from kdump.topics.replicas import Replica
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+from kdump.storage.replica import Replica
 
 from . import exit_codes
 from .output import complain, safe, safe_path

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
-from kdump.topics.reading import unreadable
-from kdump.topics.replicas import Replica, replicas
+from kdump.query.contents import unreadable
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+from kdump.storage.replica import Replica, replicas
 
 from .filters import time_ms
 from .output import Output, escape_json, safe_path

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, Trouble
 from kdump.formats import names
-from kdump.inventory import owner_of
-from kdump.retention.settings import PropertyFile, Settings
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.query.contents import unreadable
+from kdump.query.inventory import owner_of
+from kdump.settings.sources import PropertyFile, Settings
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 from kdump.topics.metadata_log import state_of_directory
-from kdump.topics.reading import Trouble, unreadable
 
 from .output import safe, safe_path
 from .startup_options import read_config

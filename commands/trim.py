@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kdump.repair.task import examine_trim
+from kdump.repair.proposal import examine_trim
 
 from .repair_options import repair_options, run
 from .startup_options import StartupOptions

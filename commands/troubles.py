@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.topics.reading import Trouble
+from kdump.errors import Trouble
 
 from . import exit_codes
 from .output import complain, safe, safe_path

@@ -8,9 +8,9 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.topics.replicas import Replica
+from kdump.storage.replica import Replica
 from kdump.topics.transaction_ids import ENDING, TransactionalId, TransactionalIds, transactional_ids
-from kdump.topics.transactions import MAX_TIMEOUT_MS, OpenTxn, PartitionTxns, transactions_of
+from kdump.transactions.partition import MAX_TIMEOUT_MS, OpenTxn, PartitionTxns, transactions_of
 
 from . import exit_codes
 from .output import safe

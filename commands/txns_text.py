@@ -8,7 +8,7 @@ from shlex import quote
 from typing import Any
 
 from kdump.topics.transaction_ids import TransactionalId
-from kdump.topics.transactions import EndedTxn, IndexMismatch, OpenTxn, PartitionTxns
+from kdump.transactions.partition import EndedTxn, IndexMismatch, OpenTxn, PartitionTxns
 
 from .aligned import aligned
 from .output import counted, iso_time, safe, safe_path, size_text

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kdump.errors import KdumpError
-from kdump.verify.alike import MOST_ALIKE
-from kdump.verify.findings import ERROR, SEVERITIES, WARNING
+from kdump.findings.catalogue import ERROR, SEVERITIES, WARNING
+from kdump.findings.limit import MOST_ALIKE
 from kdump.verify.options import Options
 from kdump.verify.resume import Mark, read_mark, remove_mark, write_mark
 from kdump.verify.run import Verification

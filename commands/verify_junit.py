@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.sax.saxutils import escape, quoteattr
 
-from kdump.verify.findings import ERROR, INFO, WARNING, Finding
+from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
 
 from .output import Output, safe, safe_path
 from .verify_report import Summary, group_of

@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
 from kdump.formats.names import is_partition_dir
-from kdump.verify.findings import ERROR, INFO, WARNING, Finding
 from kdump.verify.resume import Mark
 
 from .output import Output, Style, counted, safe, safe_path, size_text

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kdump import __version__
-from kdump.verify.findings import CATALOGUE, INFO, Finding, Kind
+from kdump.findings.catalogue import CATALOGUE, INFO, Finding, Kind
 
 from .output import Output
 from .verify_report import Summary

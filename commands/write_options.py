@@ -9,11 +9,9 @@ from typing import Any
 
 import click
 
-from kdump.errors import NameFormatError
-from kdump.recovery.config import ConfigError
-from kdump.repair.locks import RefusedError
+from kdump.errors import ConfigError, NameFormatError, RefusedError
+from kdump.settings.writing import PROPERTIES, LogConfig
 from kdump.write.clocks import wall_clock
-from kdump.write.config import PROPERTIES, LogConfig
 from kdump.write.existing import NewLog, Opening
 from kdump.write.log_writer import LogWriter
 from kdump.write.opening import NotAppendableError

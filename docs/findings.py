@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kdump.verify.findings import CATALOGUE
+from kdump.findings.catalogue import CATALOGUE
 
 PAGE = Path(__file__).with_name("verify.md")
 BEGIN = "<!-- The table is generated: python docs/findings.py -->\n"

@@ -2,7 +2,7 @@
 
 `open_log(directory)` and `open_segment(file)` give a PartitionLog and a Segment, whose `batches()` and `records()`
 iterate within offset bounds; `Segment.open_log()` gives the columns that everything in kdump reads (kdump.blocks).
-`verify(path)` gives the findings about a log directory, a partition directory or a file (kdump.verify.findings).
+`verify(path)` gives the findings about a log directory, a partition directory or a file (kdump.findings.catalogue).
 docs/library.md shows how.
 """
 
@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kdump.records import BadBatch, Batch, Record
     from kdump.storage.open import open_directory, open_log, open_segment
+    from kdump.storage.records import BadBatch, Batch, Record
     from kdump.storage.scan import Damage
     from kdump.verify.run import verify
 
@@ -30,10 +30,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BadBatch": "kdump.records",
-    "Batch": "kdump.records",
+    "BadBatch": "kdump.storage.records",
+    "Batch": "kdump.storage.records",
     "Damage": "kdump.storage.scan",
-    "Record": "kdump.records",
+    "Record": "kdump.storage.records",
     "open_directory": "kdump.storage.open",
     "open_log": "kdump.storage.open",
     "open_segment": "kdump.storage.open",

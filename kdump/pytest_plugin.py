@@ -97,8 +97,8 @@ def assert_sound(
     machine's unless given; `ignore` are patterns of codes that do not matter.
     """
     __tracebackhide__ = True
+    from kdump.findings.catalogue import ERROR, WARNING
     from kdump.verify import verify
-    from kdump.verify.findings import ERROR, WARNING
 
     severities = (ERROR, WARNING) if strict else (ERROR,)
     found = [
@@ -118,7 +118,7 @@ def assert_sound(
 
 def _log_dirs(path: str) -> list[str]:
     """The log directories in a folder that is none itself, or else the path."""
-    from kdump.storage.log_directory import LogDirectory
+    from kdump.storage.directory import LogDirectory
     from kdump.storage.open import log_directories_in
 
     inside = log_directories_in(LogDirectory(path)) if os.path.isdir(path) else []

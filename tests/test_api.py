@@ -10,9 +10,9 @@ import pytest
 
 import kdump
 from kdump.errors import KdumpError, NameFormatError
-from kdump.records import BadBatch, Batch, Record
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+from kdump.storage.records import BadBatch, Batch, Record
 from kdump.storage.scan import Damage
 
 CORPUS = Path(__file__).resolve().parent.parent / "fixtures" / "corpus"

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import data, processes
 from kdump.formats.faults import END
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
 
 PROGRAM = Path(__file__).parent.parent / "benchmarks" / "run.py"
 SMALL = [replace(log, size=200_000, distinct=3) for log in data.LOGS]

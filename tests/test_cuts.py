@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kdump.cuts import parts
 from kdump.errors import CorruptIndexError
-from kdump.storage.index_files import OffsetIndex
+from kdump.query.split_points import parts
+from kdump.storage.indexes import OffsetIndex
 from tests.commands.logs import batch, write_segment
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kdump.follow import Follower, Truncated
-from kdump.selection import Selection
-from kdump.storage.log_file import LogFile
+from kdump.query.follow import Follower, Truncated
+from kdump.query.selection import Selection
+from kdump.query.sweep import Selected
+from kdump.storage.log_reader import LogFile
 from kdump.storage.scan import Damage
-from kdump.sweep import Selected
 from tests.commands.logs import EPOCH, STEP, batch, write_segment
 
 

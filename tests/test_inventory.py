@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kdump import segment_inventory
 from kdump.formats import names
 from kdump.formats.codecs import GZIP, LZ4, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
@@ -21,7 +20,7 @@ from kdump.formats.index_entries import (
     encode_offset_entries,
     encode_time_entries,
 )
-from kdump.inventory import (
+from kdump.query.inventory import (
     Checkpoints,
     DirectoryCheckpoints,
     PartitionInfo,
@@ -30,10 +29,11 @@ from kdump.inventory import (
     owner_of,
     partition_info,
 )
-from kdump.segment_inventory import IndexInfo, SegmentInfo, segment_info
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.log_file import LogFile
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage import facts as segment_inventory
+from kdump.storage.directory import LogDirectory
+from kdump.storage.facts import IndexInfo, SegmentInfo, segment_info
+from kdump.storage.log_reader import LogFile
+from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from tests.storage.building import batch, flipped, segment_file
 

@@ -23,7 +23,15 @@ from kdump.formats.index_entries import (
     encode_offset_entries,
     encode_time_entries,
 )
-from kdump.lookup import EARLIEST, LATEST, LATEST_TIERED, MAX_TIMESTAMP, LogLookup, OffsetPosition, TimestampOffset
+from kdump.query.lookup import (
+    EARLIEST,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    LogLookup,
+    OffsetPosition,
+    TimestampOffset,
+)
 
 
 def batch(first: int, count: int, timestamp: int, leader_epoch: int = 0) -> bytes:

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kdump
-from kdump import sweep
 from kdump.formats.batch import CONTROL, LOG_APPEND_TIME
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.formats.index_entries import TimeIndexEntry, encode_time_entries
-from kdump.records import Record, batch_at, header_pairs
-from kdump.selection import Selection
-from kdump.storage.log_file import BUFFER_SIZE, LogFile
-from kdump.storage.partition_log import PartitionLog
+from kdump.query import sweep
+from kdump.query.selection import Selection
+from kdump.query.sweep import Selected, Sweep
+from kdump.storage.log_reader import BUFFER_SIZE, LogFile
+from kdump.storage.partition import PartitionLog
+from kdump.storage.records import Record, batch_at, header_pairs
 from kdump.storage.scan import Damage
 from kdump.storage.segment import Segment
-from kdump.sweep import Selected, Sweep
 from tests.commands.logs import EPOCH, STEP, batch, write_partition, write_segment
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4

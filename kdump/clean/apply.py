@@ -7,14 +7,8 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from kdump.clean.cleaning import Cleaning
-from kdump.clean.plan import CLEANED, cleaning_plan
-from kdump.clean.staging import Staging
-from kdump.clean.state import PartitionState
-from kdump.formats import names
-from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
-from kdump.repair import files, journal
-from kdump.repair.apply import (
+from kdump.change import journal
+from kdump.change.apply import (
     SPARE_BYTES,
     apply_staged,
     check_changeable,
@@ -23,9 +17,17 @@ from kdump.repair.apply import (
     discard,
     finish,
 )
-from kdump.repair.locks import RefusedError, check_not_growing
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.clean.cleaning import Cleaning
+from kdump.clean.plan import CLEANED, cleaning_plan
+from kdump.clean.staging import Staging
+from kdump.clean.state import PartitionState
+from kdump.disk import durable
+from kdump.disk.locks import check_not_growing
+from kdump.errors import RefusedError
+from kdump.formats import names
+from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 
 Clean = Callable[[Staging], Cleaning]
 
@@ -58,7 +60,7 @@ def clean_in_place(state: PartitionState, clean: Clean, folder: str, *, keep_old
     os.makedirs(new)
     try:
         cleaning = clean(Staging(new, CLEANED))
-        files.sync_directory(new)
+        durable.sync_directory(new)
         plan = cleaning_plan(cleaning, new)
         check_changeable(plan)
     except BaseException:
@@ -113,8 +115,8 @@ def clean_into(state: PartitionState, clean: Clean | None, directory: str) -> Cl
         shutil.rmtree(target)
         raise
     shutil.copystat(source, target)
-    files.sync_directory(target)
-    files.sync_directory(directory)
+    durable.sync_directory(target)
+    durable.sync_directory(directory)
     return cleaning
 
 
@@ -156,10 +158,10 @@ def copy_directory_files(source: str, directory: str, cleaned: Sequence[Cleaning
             path = os.path.join(directory, name)
             with suppress(FileNotFoundError):  # it is there from an earlier pass
                 os.remove(path)
-            files.write_file(path, (format_offset_checkpoint(entries),))
-    files.sync_directory(directory)
+            durable.write_file(path, (format_offset_checkpoint(entries),))
+    durable.sync_directory(directory)
 
 
 def _copy(source: str, target: str) -> None:
     shutil.copy2(source, target)
-    files.sync_file(target)
+    durable.sync_file(target)

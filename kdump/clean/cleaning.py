@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kdump.clean.config import CleanerConfig
 from kdump.clean.grouping import group_segments
 from kdump.clean.new_segment import NewSegment
 from kdump.clean.offset_map import Progress, build_map, new_keys
@@ -17,6 +16,7 @@ from kdump.clean.state import PartitionState, SegmentFacts, next_offset
 from kdump.clean.transactions import aborted_in
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
+from kdump.settings.cleaning import CleanerConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import BinaryIO, NamedTuple
 
-from kdump.clean.config import CleanerConfig
-from kdump.clean.errors import CleaningError
+from kdump.errors import CleaningError, LoadError
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.names import segment_file_name
-from kdump.recovery.errors import LoadError
-from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
+from kdump.settings.cleaning import CleanerConfig
+from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 
 NO_TIMESTAMP = -1

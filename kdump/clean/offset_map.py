@@ -8,13 +8,13 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.clean.config import CleanerConfig
-from kdump.clean.errors import CleaningError
 from kdump.clean.read_buffer import ReadBuffer
 from kdump.clean.reading import Batches, read_batches
 from kdump.clean.state import PartitionState, SegmentFacts
 from kdump.clean.transactions import Transactions, aborted_in
+from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
+from kdump.settings.cleaning import CleanerConfig
 
 if TYPE_CHECKING:
     from kdump.kernels.portable.compaction import KeyOffsets

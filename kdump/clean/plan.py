@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation, Plan
 from kdump.clean.cleaning import Cleaning, Group
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
-from kdump.repair.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation, Plan
 
 CLEANED, SWAP = f".{names.CLEANED}", f".{names.SWAP}"
 

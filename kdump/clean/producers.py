@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kdump.formats.names import partition_dir_name
-from kdump.recovery.config import Startup
-from kdump.recovery.directory import VirtualDirectory
 from kdump.recovery.producer_rebuild import rebuild_producer_state
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.segments import LoadedSegment, Segments
 from kdump.recovery.snapshots import SnapshotFiles
-from kdump.storage.partition_log import PartitionLog
+from kdump.recovery.startup import Startup
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import VirtualDirectory
 
 
 class LastRecord(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.clean.config import CleanerConfig
+from kdump.settings.cleaning import CleanerConfig
 
 
 class ReadBuffer:

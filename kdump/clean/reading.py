@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import RECORD_ROWS, BatchBlock, RecordBlock
-from kdump.clean.errors import CleaningError
+from kdump.errors import CleaningError
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.faults import fault_error
-from kdump.payloads import inflate
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
+from kdump.storage.payloads import inflate
 from kdump.storage.scan import Damage, scan
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.clean.batches import emptied, mixes_formats, rebuilt, unchanged
-from kdump.clean.config import CleanerConfig
-from kdump.clean.errors import CleaningError
 from kdump.clean.new_segment import NewSegment
 from kdump.clean.offset_map import OffsetMap, Progress, control_type
 from kdump.clean.read_buffer import ReadBuffer
@@ -17,10 +15,12 @@ from kdump.clean.reading import Batches, read_batches
 from kdump.clean.rewritten import Rewritten
 from kdump.clean.state import PartitionState, SegmentFacts
 from kdump.clean.transactions import Transactions
+from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from kdump.kernels.batch_fates import GONE, OTHER
 from kdump.kernels.fates import DISCARDED, EXPIRED, KEPT, KEPT_TOMBSTONE, KEYLESS, SUPERSEDED
-from kdump.storage.log_file import LogFile
+from kdump.settings.cleaning import CleanerConfig
+from kdump.storage.log_reader import LogFile
 
 _TRANSACTIONS = CONTROL | TRANSACTIONAL
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
 from kdump.clean.new_segment import NewSegment
+from kdump.disk.durable import take_after, write_file
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
-from kdump.repair.files import take_after, write_file
 
 WRITE_BUFFER = 1 << 20
 

@@ -8,15 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kdump.clean.config import CleanerConfig
-from kdump.clean.errors import CleaningError
 from kdump.clean.producers import LastRecord, Producers, producers_at
+from kdump.errors import CleaningError, LoadError
 from kdump.formats import names
 from kdump.formats.java_text import LONG_MAX
-from kdump.inventory import Checkpoints
-from kdump.recovery.config import Startup
-from kdump.recovery.errors import LoadError
-from kdump.storage.partition_log import PartitionLog
+from kdump.query.inventory import Checkpoints
+from kdump.recovery.startup import Startup
+from kdump.settings.cleaning import CleanerConfig
+from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import MAX_OFFSET, Damage, scan
 from kdump.storage.segment import Segment
 

@@ -13,12 +13,12 @@ from kdump.columns import arrays
 from kdump.columns.fields import HEADERS, KEY, LABELS, NO_LABELS, RECORD_FIELDS, VALUE, Labels, check_names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.faults import fault_error
-from kdump.payloads import Stretch, inflate
-from kdump.selection import Picks, Selection, Source
-from kdump.storage.log_file import LogFile
+from kdump.query.selection import Picks, Selection, Source
+from kdump.query.sweep import bad_messages, undecodable
+from kdump.storage.log_reader import LogFile
+from kdump.storage.payloads import Stretch, inflate
 from kdump.storage.scan import Damage, scan
 from kdump.storage.segment import Segment
-from kdump.sweep import bad_messages, undecodable
 
 if TYPE_CHECKING:
     from kdump.kernels.portable.records import Payloads

@@ -18,12 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kdump.errors import KdumpError
-from kdump.export.durable import sync
+from kdump.disk.reading import read_small
+from kdump.disk.syncing import sync
+from kdump.errors import KdumpError, RefusedError
 from kdump.export.options import ExportOptions
 from kdump.export.plan import Unit, segment_name
-from kdump.repair.locks import RefusedError
-from kdump.storage.files import read_small
 
 FOLDER = "_kdump"
 SUCCESS = "_SUCCESS"

@@ -7,7 +7,7 @@ from typing import Any
 
 from kdump.errors import KdumpError
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.selection import Selection
+from kdump.query.selection import Selection
 
 PARQUET, JSONL, CSV = FORMATS = ("parquet", "jsonl", "csv")
 TOPIC, PARTITION, DATE = LEVELS = ("topic", "partition", "date")

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import quote
 
-from kdump import cuts
 from kdump.export.options import ExportOptionError, ExportOptions
 from kdump.formats import names
-from kdump.storage.partition_log import PartitionLog
+from kdump.query import split_points
+from kdump.storage.partition import PartitionLog
 
 PART_BYTES = 64 << 20
 """About how many bytes of a segment a unit has: one segment then keeps many threads busy, and no file is tiny.
@@ -68,7 +68,7 @@ def units_of(log: PartitionLog, options: ExportOptions) -> Iterator[Unit]:
         path = segment.log_path
         info = os.stat(path)
         name = f"part-{_stem(log)}-{names.segment_file_name(segment.base_offset, '')}"
-        parts = list(cuts.parts(path, info.st_size, PART_BYTES))
+        parts = list(split_points.parts(path, info.st_size, PART_BYTES))
         for number, (start, stop) in enumerate(parts):
             part_name = f"{name}-{number:04d}" if len(parts) > 1 else name
             is_last = segment is log.segments[-1] and stop == info.st_size

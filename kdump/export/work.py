@@ -20,7 +20,7 @@ from kdump.export.journal import Journal, Lost, Result, Written
 from kdump.export.options import DATE, PARTITION, TOPIC, ExportOptions
 from kdump.export.plan import Unit
 from kdump.export.run import Outcome
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
 from kdump.storage.scan import Damage, only_zeros
 from kdump.storage.segment import Segment
 

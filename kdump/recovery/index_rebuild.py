@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
-from kdump.recovery.errors import LoadError
-from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
+from kdump.errors import LoadError
+from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 
 
 class IndexState(NamedTuple):

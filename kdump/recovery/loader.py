@@ -9,17 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from kdump.errors import CheckpointError, CorruptIndexError
+from kdump.errors import (
+    KAFKA,
+    NUMBER_FORMAT,
+    STORAGE,
+    CheckpointError,
+    CorruptIndexError,
+    InvalidOffsetError,
+    LoadError,
+    OffsetOverflowError,
+)
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.index_entries import UnknownTxnVersionError
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_file_name
-from kdump.recovery.config import Startup
-from kdump.recovery.directory import VirtualDirectory
-from kdump.recovery.epoch_cache import EpochCache
-from kdump.recovery.errors import KAFKA, NUMBER_FORMAT, STORAGE, InvalidOffsetError, LoadError, OffsetOverflowError
 from kdump.recovery.losses import count_loss
 from kdump.recovery.metadata_log import recover_kraft_snapshots
 from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, RECOVER, WARN, Failure, LoadOutcome, Step
@@ -30,8 +35,11 @@ from kdump.recovery.segment_recovery import SegmentRecovery
 from kdump.recovery.segments import LoadedSegment, Segments, file_name
 from kdump.recovery.snapshots import SnapshotFiles
 from kdump.recovery.split import split_segment
+from kdump.recovery.startup import Startup
 from kdump.recovery.swaps import clear_leftovers
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.leader_epochs import EpochCache
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import VirtualDirectory
 
 _Result = TypeVar("_Result")
 

@@ -6,10 +6,10 @@ from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import KdumpError
 from kdump.formats.faults import DamageError
-from kdump.payloads import payload_of
-from kdump.recovery.log_view import LogView
 from kdump.recovery.outcome import Loss, total_loss
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
+from kdump.storage.payloads import payload_of
+from kdump.storage.planned_log import LogView
 from kdump.storage.scan import Damage, only_zeros, scan
 
 

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
-from kdump.errors import CodecError
+from kdump.errors import ILLEGAL_ARGUMENT, KAFKA, NULL_POINTER, CodecError, InvalidMarkerError, LoadError
 from kdump.formats.batch import ABORT, CODEC_MASK, COMMIT, control_type_name
 from kdump.formats.faults import NEGATIVE_SIZE, UNKNOWN_CODEC, VARINT_LONG, DamageError, Fault, fault_error
-from kdump.payloads import payload_of
-from kdump.recovery.errors import ILLEGAL_ARGUMENT, KAFKA, NULL_POINTER, InvalidMarkerError, LoadError
-from kdump.recovery.log_view import LogView
+from kdump.storage.payloads import payload_of
+from kdump.storage.planned_log import LogView
 
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")

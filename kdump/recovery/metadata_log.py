@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from kdump.errors import ILLEGAL_STATE, LoadError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
-from kdump.recovery.directory import VirtualDirectory
-from kdump.recovery.errors import ILLEGAL_STATE, LoadError
 from kdump.recovery.outcome import DELETE, WARN, Step
+from kdump.storage.planned import VirtualDirectory
 
 
 def recover_kraft_snapshots(

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kdump.storage.recipe import Recipe
+
 # what a step does
 DELETE = "delete"  # removes a file
 RENAME = "rename"  # completes an interrupted swap
@@ -26,78 +28,6 @@ MOVE = "move"  # puts a batch of a .log where its offsets belong, when it is sal
 CHANGE = "change"  # gives a batch of a .log another leader epoch, when it is salvaged
 LEAVE_OUT = "leave-out"  # takes bytes out of a .log that cannot be trusted, when it is salvaged
 WARN = "warn"  # changes nothing
-
-
-class SourceBytes(NamedTuple):
-    """`size` bytes from byte `start` on of the file `name`, as it is in the directory now."""
-
-    name: str
-    start: int
-    size: int
-
-
-class NewContent(NamedTuple):
-    """`data`, followed by zeros up to `size` bytes."""
-
-    data: bytes
-    size: int
-
-
-Part = SourceBytes | NewContent
-
-
-class Joined(NamedTuple):
-    """Several stretches of one file that is there already, one after another; new content may stand between them."""
-
-    parts: tuple[Part, ...]
-
-    @property
-    def size(self) -> int:
-        """The size of the whole in bytes."""
-        return sum(part.size for part in self.parts)
-
-
-Recipe = Part | Joined
-
-
-def parts_of(recipe: Recipe) -> tuple[Part, ...]:
-    """What a recipe puts one after another; nothing for an empty file."""
-    if isinstance(recipe, Joined):
-        return recipe.parts
-    return (recipe,) if recipe.size else ()
-
-
-def piece_of(recipe: Recipe, start: int, size: int) -> Recipe:
-    """The recipe for `size` bytes from byte `start` on of the file that `recipe` makes; both must lie inside it."""
-    if isinstance(recipe, SourceBytes):
-        return SourceBytes(recipe.name, recipe.start + start, size)
-    if isinstance(recipe, NewContent):
-        return NewContent(recipe.data[start : start + size], size)
-    pieces: list[Part] = []
-    for part in recipe.parts:
-        skipped = min(start, part.size)
-        taken = min(size, part.size - skipped)
-        pieces += parts_of(piece_of(part, skipped, taken))
-        start, size = start - skipped, size - taken
-    return joined(pieces)
-
-
-def joined(parts: Iterable[Part]) -> Recipe:
-    """The recipe for these, one after another; stretches that follow each other in a file become one."""
-    merged: list[Part] = []
-    for part in parts:
-        last = merged[-1] if merged else None
-        if isinstance(last, SourceBytes) and isinstance(part, SourceBytes) and _end(last) == (part.name, part.start):
-            merged[-1] = last._replace(size=last.size + part.size)
-        else:
-            merged.append(part)
-    if not merged:
-        return NewContent(b"", 0)
-    return merged[0] if len(merged) == 1 else Joined(tuple(merged))
-
-
-def _end(part: SourceBytes) -> tuple[str, int]:
-    return part.name, part.start + part.size
 
 
 class Loss(NamedTuple):

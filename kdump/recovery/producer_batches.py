@@ -12,12 +12,12 @@ from itertools import groupby
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
+from kdump.errors import INVALID_TXN_STATE, LoadError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL, wrap64
 from kdump.formats.sequences import last_sequence
-from kdump.recovery.errors import INVALID_TXN_STATE, LoadError
-from kdump.recovery.log_view import LogView
 from kdump.recovery.markers import read_marker
 from kdump.recovery.producer_state import CompletedTxn, Producer, ProducerStates
+from kdump.storage.planned_log import LogView
 
 _KIND = CONTROL | TRANSACTIONAL
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kdump.recovery.config import Startup
-from kdump.recovery.log_view import LogView
 from kdump.recovery.producer_batches import LoadedBatches
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.segments import LoadedSegment, Segments
+from kdump.recovery.startup import Startup
+from kdump.storage.planned_log import LogView
 
 
 def rebuild_producer_state(

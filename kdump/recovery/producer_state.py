@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kdump.errors import CorruptSnapshotError
+from kdump.errors import ILLEGAL_ARGUMENT, CorruptSnapshotError, LoadError
 from kdump.formats.batch import wrap64
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
-from kdump.recovery.errors import ILLEGAL_ARGUMENT, LoadError
 from kdump.recovery.markers import Marker
 from kdump.recovery.snapshots import SnapshotFiles
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from kdump.disk.reading import read_small
 from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import decode_producer_snapshot
-from kdump.recovery.directory import VirtualDirectory
-from kdump.recovery.outcome import CREATE, DELETE, TRIM, WRITE, Joined, NewContent, SourceBytes, Step
-from kdump.storage.files import read_small
+from kdump.recovery.outcome import CREATE, DELETE, TRIM, WRITE, Step
+from kdump.storage.planned import VirtualDirectory
+from kdump.storage.recipe import Joined, NewContent, SourceBytes
 
 _ENTRY_SIZES = {
     names.OFFSET_INDEX: (OFFSET_ENTRY_SIZE, "entries"),

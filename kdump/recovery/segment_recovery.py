@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
+from kdump.errors import ILLEGAL_ARGUMENT, InvalidMarkerError, LoadError, OffsetOverflowError
 from kdump.formats import names
 from kdump.formats.batch import wrap64
 from kdump.formats.index_entries import ABORTED_TXN_VERSION, AbortedTxn, encode_aborted_txns
-from kdump.recovery.config import TopicConfig
-from kdump.recovery.epoch_cache import EpochCache
-from kdump.recovery.errors import ILLEGAL_ARGUMENT, InvalidMarkerError, LoadError, OffsetOverflowError
-from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.recovery.index_rebuild import IndexRebuild
-from kdump.recovery.log_view import LogView
 from kdump.recovery.losses import count_loss
 from kdump.recovery.outcome import TRUNCATE, Loss, Step, total_loss
 from kdump.recovery.producer_batches import RecoveredBatches
 from kdump.recovery.producer_state import CompletedTxn, ProducerStates
 from kdump.recovery.segments import MAX_RELATIVE_OFFSET, LoadedSegment, fits
+from kdump.settings.loading import TopicConfig
+from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
+from kdump.storage.leader_epochs import EpochCache
+from kdump.storage.planned_log import LogView
 
 
 class SegmentRecovery:

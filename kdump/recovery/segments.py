@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+from kdump.errors import ILLEGAL_ARGUMENT, KAFKA, LoadError
 from kdump.formats import names
 from kdump.formats.batch import wrap64
 from kdump.formats.index_entries import (
@@ -15,10 +16,9 @@ from kdump.formats.index_entries import (
     decode_aborted_txns,
     offset_entry_at,
 )
-from kdump.recovery.directory import VirtualDirectory
-from kdump.recovery.errors import ILLEGAL_ARGUMENT, KAFKA, LoadError
-from kdump.recovery.log_view import LogView
-from kdump.storage.index_files import floor_slot
+from kdump.storage.indexes import floor_slot
+from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned_log import LogView
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
 MAX_LOG_SIZE = (1 << 31) - 1

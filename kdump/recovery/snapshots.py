@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kdump.errors import NUMBER_FORMAT, LoadError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
-from kdump.recovery.directory import VirtualDirectory
-from kdump.recovery.errors import NUMBER_FORMAT, LoadError
 from kdump.recovery.segments import file_name
+from kdump.storage.planned import VirtualDirectory
 
 STRAY = "no segment begins at its offset"
 

@@ -10,24 +10,25 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
-from kdump.errors import KdumpError
-from kdump.formats import names
-from kdump.formats.batch import wrap64
-from kdump.records import Record, records_of
-from kdump.recovery.config import TopicConfig
-from kdump.recovery.directory import VirtualDirectory
-from kdump.recovery.errors import (
+from kdump.errors import (
     CORRUPT_RECORD,
     ILLEGAL_ARGUMENT,
     ILLEGAL_STATE,
     NO_SUCH_ELEMENT,
     NO_SUCH_FILE,
+    KdumpError,
     LoadError,
 )
-from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
-from kdump.recovery.log_view import LogView
-from kdump.recovery.outcome import SPLIT, Recipe, Step, piece_of
+from kdump.formats import names
+from kdump.formats.batch import wrap64
+from kdump.recovery.outcome import SPLIT, Step
 from kdump.recovery.segments import LoadedSegment, Segments, file_name, fits
+from kdump.settings.loading import TopicConfig
+from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
+from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned_log import LogView
+from kdump.storage.recipe import Recipe, piece_of
+from kdump.storage.records import Record, records_of
 
 CHUNK_BYTES = 1 << 20
 

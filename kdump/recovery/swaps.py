@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kdump.errors import NUMBER_FORMAT, LoadError
 from kdump.formats import names
 from kdump.formats.names import offset_in_name
-from kdump.recovery.config import TopicConfig
-from kdump.recovery.directory import VirtualDirectory
-from kdump.recovery.errors import NUMBER_FORMAT, LoadError
 from kdump.recovery.outcome import DELETE, RENAME, Step
 from kdump.recovery.segments import LoadedSegment
+from kdump.settings.loading import TopicConfig
+from kdump.storage.planned import VirtualDirectory
 
 _DELETED, _CLEANED, _SWAP = f".{names.DELETED}", f".{names.CLEANED}", f".{names.SWAP}"
 _LOG = f".{names.LOG}"

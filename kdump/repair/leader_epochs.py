@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
+from kdump.change.splice import spliced
 from kdump.formats.batch import LOG_OVERHEAD
-from kdump.recovery.directory import VirtualDirectory
-from kdump.recovery.log_view import LogView
-from kdump.repair.splice import spliced
+from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned_log import LogView
 
 MOST_RUNS = 1000
 """With more changes of the epoch along a log nothing is told from them."""

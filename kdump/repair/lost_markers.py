@@ -14,6 +14,8 @@ from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
 
+from kdump.change.splice import spliced
+from kdump.disk.reading import ReadOnlyFile
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
@@ -22,16 +24,14 @@ from kdump.formats.index_entries import ABORTED_TXN_SIZE, ABORTED_TXN_VERSION, A
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry
-from kdump.recovery.directory import VirtualDirectory, content_of
-from kdump.recovery.log_view import LogView
-from kdump.recovery.outcome import SourceBytes, parts_of
 from kdump.recovery.producer_batches import RecoveredBatches
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.segments import MAX_RELATIVE_OFFSET
 from kdump.recovery.snapshots import SnapshotFiles
-from kdump.repair.splice import spliced
-from kdump.storage.files import ReadOnlyFile
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import VirtualDirectory, content_of
+from kdump.storage.planned_log import LogView
+from kdump.storage.recipe import SourceBytes, parts_of
 
 OPEN = "open"
 ABORTED = "abort"

@@ -23,15 +23,14 @@ from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
-from kdump.errors import CodecLimitError, CodecMissingError, KdumpError
+from kdump.errors import CodecLimitError, CodecMissingError, KdumpError, LoadError
 from kdump.formats.batch import CONTROL
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.faults import Fault
 from kdump.formats.java_text import LONG_MAX
-from kdump.payloads import inflate
-from kdump.recovery.errors import LoadError
-from kdump.recovery.log_view import LogView
 from kdump.recovery.markers import read_marker
+from kdump.storage.payloads import inflate
+from kdump.storage.planned_log import LogView
 from kdump.storage.scan import MAX_RELATIVE_OFFSET, Damage, scan
 
 WINDOW = 4096

@@ -9,6 +9,8 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from kdump.change.plan import Plan, make_plan
+from kdump.disk.reading import ReadOnlyFile
 from kdump.formats import names
 from kdump.formats.index_entries import (
     ABORTED_TXN_SIZE,
@@ -20,10 +22,8 @@ from kdump.formats.index_entries import (
 )
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import FileName
-from kdump.recovery.outcome import Recipe, SourceBytes
-from kdump.repair.plan import Plan, make_plan
-from kdump.storage.files import ReadOnlyFile
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
+from kdump.storage.recipe import Recipe, SourceBytes
 from kdump.storage.scan import Damage, scan
 from kdump.storage.segment import Segment
 

@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kdump.retention.config import AFTER_MAX_MS, TIMESTAMP_TYPE
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention
 from kdump.retention.segments import MTIME
+from kdump.settings.retention import AFTER_MAX_MS, TIMESTAMP_TYPE
 
 BROKER = "HOST:9092"
 

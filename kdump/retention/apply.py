@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from kdump.repair import journal
-from kdump.repair.apply import apply_plan, clear_leftovers, finish
-from kdump.repair.locks import RefusedError
-from kdump.repair.plan import Plan
+from kdump.change import journal
+from kdump.change.apply import apply_plan, clear_leftovers, finish
+from kdump.change.plan import Plan
+from kdump.errors import RefusedError
 from kdump.retention.partition import PartitionRetention
 from kdump.retention.policy import LOG_START
 

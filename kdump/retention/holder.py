@@ -6,11 +6,11 @@ from array import array
 from dataclasses import dataclass
 
 from kdump.formats.batch import LOG_APPEND_TIME
-from kdump.records import Record, records_of
+from kdump.formats.time_units import unit_of
 from kdump.retention.segments import SegmentState
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
+from kdump.storage.records import Record, records_of
 from kdump.storage.scan import Damage, scan
-from kdump.verify.timestamps import unit_of
 
 
 @dataclass(frozen=True, slots=True)

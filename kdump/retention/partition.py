@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.inventory import Checkpoints
-from kdump.retention.config import RetentionConfig
+from kdump.formats.time_units import unit_of
+from kdump.query.inventory import Checkpoints
 from kdump.retention.holder import Holder, find_holder
 from kdump.retention.policy import POLICIES, Bounds, Next, deletions, is_empty_last, is_old, next_to_go
 from kdump.retention.segments import SegmentState, Shutdown, segment_states
-from kdump.retention.settings import TopicSettings
 from kdump.retention.tombstones import Tombstones, tombstones_of
-from kdump.storage.partition_log import PartitionLog
-from kdump.verify.timestamps import unit_of
+from kdump.settings.retention import RetentionConfig
+from kdump.settings.sources import TopicSettings
+from kdump.storage.partition import PartitionLog
 
 TIMESTAMP, HIGH_WATERMARK = "timestamp", "highWatermark"
 """What blocks a segment."""

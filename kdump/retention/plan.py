@@ -10,18 +10,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
+from kdump.change.plan import CHECKPOINT, REMOVE, Operation, Plan, make_plan
+from kdump.disk.reading import read_small
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.names import parse_file_name, segment_file_name
-from kdump.recovery.config import Startup
-from kdump.recovery.epoch_cache import EpochCache
 from kdump.recovery.loader import load_log
-from kdump.recovery.outcome import NewContent, Recipe, SourceBytes
-from kdump.repair.plan import CHECKPOINT, REMOVE, Operation, Plan, make_plan
+from kdump.recovery.startup import Startup
 from kdump.retention.partition import PartitionRetention
 from kdump.retention.policy import LOG_START, SIZE, TIME
-from kdump.storage.files import read_small
+from kdump.storage.leader_epochs import EpochCache
+from kdump.storage.recipe import NewContent, Recipe, SourceBytes
 
 _WHY = {
     LOG_START: "all of it lies before the log start offset",

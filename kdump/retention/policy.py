@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kdump.retention.config import RetentionConfig
+from kdump.settings.retention import RetentionConfig
 
 LOG_START, SIZE, TIME = "logStart", "size", "time"
 POLICIES = (LOG_START, SIZE, TIME)

@@ -15,8 +15,8 @@ from kdump.errors import CorruptIndexError, KdumpError
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
 from kdump.retention.policy import Candidate
-from kdump.segment_inventory import segment_info
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.facts import segment_info
+from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import Damage, is_zero_tail, scan
 from kdump.storage.segment import Segment
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.batch import CONTROL, DELETE_HORIZON
-from kdump.payloads import inflate
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
+from kdump.storage.payloads import inflate
 from kdump.storage.scan import Damage, Run, scan
 
 

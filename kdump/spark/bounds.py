@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kdump.selection import Selection
+from kdump.query.selection import Selection
+from kdump.query.sweep import Sweep
 from kdump.spark.options import EARLIEST_OFFSET, LATEST_OFFSET, Bound, ReadOptions
 from kdump.spark.places import Partition, end_offset
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import Damage
-from kdump.sweep import Sweep
 
 
 class Interval(NamedTuple):

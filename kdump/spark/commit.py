@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from uuid import uuid4
 
+from kdump.disk.locks import check_not_growing, holding
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import partition_dir_name
-from kdump.recovery.log_manager import DirectoryState, directory_state
-from kdump.repair.locks import check_not_growing, holding
+from kdump.recovery.broker_start import DirectoryState, directory_state
 from kdump.spark.staging import Counts, Staged
 from kdump.spark.swap import copy_log, put_in_place
 from kdump.spark.write_options import WriteOptions
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.log_file import LogFile
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.directory import LogDirectory
+from kdump.storage.log_reader import LogFile
+from kdump.storage.partition import PartitionLog
 from kdump.write.log_dir import (
     LogDirWriter,
     note_offsets,

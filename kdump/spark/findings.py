@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from kdump.columns.arrays import utf8
+from kdump.findings.catalogue import Finding
 from kdump.spark.options import OptionError, ReadOptions
 from kdump.spark.places import directory_at, expand, find_partitions
 from kdump.spark.schema import column_names
 from kdump.spark.shares import partition_sizes, shares
 from kdump.spark.splits import FILE_COST, task_size
-from kdump.verify.findings import Finding
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from kdump.verify.tasks import Share

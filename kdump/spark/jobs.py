@@ -142,7 +142,7 @@ def _export(units: Sequence[Unit], folder: str, options: ExportOptions) -> list[
 
 def _stats(path: str, options: StatsOptions) -> Stats | Failure:
     from kdump.stats.partition import partition_stats
-    from kdump.storage.partition_log import PartitionLog
+    from kdump.storage.partition import PartitionLog
 
     try:
         return partition_stats(PartitionLog(path), options)

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
 from kdump.formats import names
-from kdump.segment_inventory import segment_info
 from kdump.spark.options import ONE, ReadOptions
-from kdump.storage.log_directory import LogDirectory
+from kdump.storage.directory import LogDirectory
+from kdump.storage.facts import segment_info
 from kdump.storage.open import open_directory
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 
 
 class PathError(KdumpError):

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from kdump.columns.arrays import MICROSECONDS, timestamps, utf8
-from kdump.segment_inventory import IndexInfo, SegmentInfo, segment_info
-from kdump.selection import Selection
+from kdump.query.selection import Selection
 from kdump.spark.bounds import interval_of
 from kdump.spark.options import ReadOptions
 from kdump.spark.places import find_partitions, reading
 from kdump.spark.schema import column_names
 from kdump.spark.tables import DataLossError
+from kdump.storage.facts import IndexInfo, SegmentInfo, segment_info
 from kdump.storage.segment import Segment
 
 SEGMENTS_PER_TASK = 256

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 
 from kdump.formats import names
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 from kdump.verify.tasks import Share
 
 

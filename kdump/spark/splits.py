@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from kdump.cuts import Cutter
-from kdump.selection import Selection
+from kdump.query.selection import Selection
+from kdump.query.split_points import Cutter
 from kdump.spark.bounds import Interval
 from kdump.spark.places import Partition
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
 from kdump.storage.segment import Segment
 
 LEAST_BYTES = 32 << 20

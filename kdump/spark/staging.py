@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdump.columns.outgoing import hashes, record_source
 from kdump.errors import KdumpError
+from kdump.spark.outgoing import hashes, record_source
 from kdump.spark.write_options import WriteOptions, check_topic
 from kdump.write.clocks import wall_clock
 from kdump.write.packing import pack

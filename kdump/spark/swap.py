@@ -8,8 +8,8 @@ import os
 import shutil
 from contextlib import suppress
 
+from kdump.disk.durable import sync_directory
 from kdump.formats import names
-from kdump.write.files import sync_directory
 
 _EXCHANGE = 2
 _AT_FDCWD = -100

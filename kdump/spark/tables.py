@@ -9,11 +9,11 @@ import pyarrow as pa
 from kdump.columns import BATCH_FIELDS, RECORD_FIELDS, BatchTables, Labels, RecordTables, read_batches, read_records
 from kdump.columns.arrays import utf8
 from kdump.errors import KdumpError
-from kdump.selection import Selection
+from kdump.query.selection import Selection
 from kdump.spark.options import RECORDS, ReadOptions
 from kdump.spark.schema import COLUMNS, DAMAGE, column_names
 from kdump.spark.splits import Range
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
 from kdump.storage.scan import Damage, is_zero_tail
 from kdump.storage.segment import Segment
 

@@ -10,10 +10,10 @@ from functools import partial
 from typing import NamedTuple
 
 from kdump.errors import KdumpError, NameFormatError
+from kdump.findings.catalogue import Finding
 from kdump.spark.jobs import Cluster, run_all
 from kdump.spark.shares import partition_sizes, shares
 from kdump.storage.open import open_directory
-from kdump.verify.findings import Finding
 from kdump.verify.options import Options
 from kdump.verify.resume import Mark
 from kdump.verify.run import Verification

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kdump.errors import ConfigError
 from kdump.formats.codecs import LEVELS, NAMES
-from kdump.recovery.config import ConfigError
+from kdump.settings.writing import PROPERTIES, LogConfig
 from kdump.spark.options import Given, OptionError, local_path
-from kdump.write.config import PROPERTIES, LogConfig
 from kdump.write.packing import Packing
 
 WRITE_OPTIONS = ("path", "topic", "numPartitions", "codec", "codecLevel", "batchBytes", "batchRecords", "leaderEpoch")

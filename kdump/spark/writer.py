@@ -15,7 +15,7 @@ from kdump.formats.names import parse_partition_dir
 from kdump.spark.places import PathError
 from kdump.spark.staging import Counts, Staged
 from kdump.spark.write_options import WriteOptions
-from kdump.storage.log_directory import LogDirectory
+from kdump.storage.directory import LogDirectory
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.stats.batches import BatchStats
 from kdump.stats.records import KEY_MEMORY, KeyCensus, RecordStats, decoded_in
 from kdump.stats.samples import CodecSample
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import Damage, is_zero_tail, scan
 from kdump.storage.segment import Segment
 

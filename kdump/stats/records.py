@@ -12,11 +12,11 @@ from kdump.formats.batch import CONTROL
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.faults import fault_error
 from kdump.kernels.portable.records import Payloads
-from kdump.payloads import inflate
+from kdump.query.sweep import bad_messages, undecodable
 from kdump.stats.sizes import Sizes
+from kdump.storage.payloads import inflate
 from kdump.storage.scan import Damage, scan
 from kdump.storage.segment import Segment
-from kdump.sweep import bad_messages, undecodable
 
 KEY_MEMORY = 64 << 20
 _ENTRY_SIZE = 24

@@ -10,7 +10,7 @@ from kdump.errors import KdumpError
 from kdump.formats.batch import CODEC_MASK, HEADER_SIZE
 from kdump.formats.codecs import NAMES, NONE, compress
 from kdump.formats.faults import DamageError
-from kdump.payloads import packed_payload, payload_of
+from kdump.storage.payloads import packed_payload, payload_of
 
 MOST_PAYLOAD = 4 << 20
 """Bytes that a batch of the sample may decompress to."""

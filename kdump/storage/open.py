@@ -7,8 +7,8 @@ import os
 from kdump.errors import HoldsLogDirectoriesError, NameFormatError
 from kdump.formats import names
 from kdump.formats.names import is_partition_dir, parse_file_name
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 
 

@@ -20,7 +20,7 @@ from typing import NoReturn, Protocol
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import FRAME_SIZE
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
 
 REGION_SIZE = 1 << 20
 """As large as batches usually may be."""

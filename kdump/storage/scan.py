@@ -9,7 +9,7 @@ from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import HEADER_SIZE
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER
-from kdump.storage.log_file import BUFFER_SIZE, LogFile
+from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
 MAX_OFFSET = (1 << 63) - 1

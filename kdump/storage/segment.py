@@ -9,9 +9,9 @@ from kdump.errors import CorruptIndexError, NameFormatError
 from kdump.formats import names
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import TimeIndexEntry
-from kdump.records import BadBatch, Batch, Record, batch_at, records_of
-from kdump.storage.index_files import OffsetIndex, TimeIndex, TxnIndex
-from kdump.storage.log_file import LogFile
+from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
+from kdump.storage.log_reader import LogFile
+from kdump.storage.records import BadBatch, Batch, Record, batch_at, records_of
 from kdump.storage.scan import Damage, Run, scan
 
 NEAR = 1 << 20

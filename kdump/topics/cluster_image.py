@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kdump.errors import KdumpError
-from kdump.formats.internal_topics.cluster_metadata import NO_LEADER_CHANGE
-from kdump.formats.internal_topics.framing import Decoded
+from kdump.formats.schemas.cluster_metadata import NO_LEADER_CHANGE
+from kdump.formats.schemas.framing import Decoded
 from kdump.formats.uuids import format_uuid
 
 METADATA_VERSION = "metadata.version"

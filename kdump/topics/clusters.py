@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.formats import names
-from kdump.storage.log_directory import LogDirectory
+from kdump.storage.directory import LogDirectory
 
 if TYPE_CHECKING:
-    from kdump.inventory import Placing
-    from kdump.topics.reading import Trouble
+    from kdump.errors import Trouble
+    from kdump.query.inventory import Placing
 
 
 class ClusterMetadata(NamedTuple):
@@ -48,7 +48,7 @@ class Clusters:
         if names.CLUSTER_METADATA_DIR in directory.directories:
             return self._read(directory)
         for other in self._with_metadata():
-            from kdump.inventory import owner_of  # not worth its import before there is one
+            from kdump.query.inventory import owner_of
 
             owner = owner_of(directory)
             if owner and owner_of(other) == owner:

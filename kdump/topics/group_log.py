@@ -9,14 +9,14 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from kdump.errors import InvalidRecordError, KdumpError
+from kdump.errors import InvalidRecordError, KdumpError, Report, Trouble
 from kdump.formats.batch import COMMIT, CONTROL, TRANSACTIONAL
-from kdump.formats.internal_topics.consumer_offsets import OFFSET_COMMIT, decode_key, decode_value
-from kdump.formats.internal_topics.framing import Decoded
+from kdump.formats.schemas.consumer_offsets import OFFSET_COMMIT, decode_key, decode_value
+from kdump.formats.schemas.framing import Decoded
+from kdump.query.contents import Content, contents_in, end_of_transaction, runs, share_of_batch
+from kdump.storage.replica import Replica
 from kdump.storage.scan import Run
 from kdump.storage.segment import Segment
-from kdump.topics.reading import Content, Report, Trouble, contents_in, end_of_transaction, runs, share_of_batch
-from kdump.topics.replicas import Replica
 
 # an offset commit's value in version 3, which all brokers since 2.1 write: version, offset, leader epoch, metadata size
 _COMMIT_V3 = struct.Struct(">hqih")

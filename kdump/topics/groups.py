@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kdump.formats.internal_topics.consumer_offsets import (
+from kdump.formats.schemas.consumer_offsets import (
     CLASSIC_CONSUMER_PROTOCOL,
     CONSUMER_PROTOCOL_ASSIGNMENT,
     CONSUMER_PROTOCOL_SUBSCRIPTION,
@@ -14,7 +14,7 @@ from kdump.formats.internal_topics.consumer_offsets import (
     OFFSET_COMMIT,
     decode_consumer_protocol,
 )
-from kdump.formats.internal_topics.description import SchemaError
+from kdump.formats.schemas.description import SchemaError
 from kdump.formats.uuids import format_uuid
 from kdump.topics.group_log import GroupLog, Slot, Value
 

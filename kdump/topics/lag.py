@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kdump.errors import Report
+from kdump.query.contents import unreadable
+from kdump.storage.replica import Replica
 from kdump.topics.groups import Commit
-from kdump.topics.reading import Report, unreadable
-from kdump.topics.replicas import Replica
 
 INSIDE = "inside"
 BEFORE_START = "before log start"

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, Report, Trouble
 from kdump.formats import names
 from kdump.formats.batch import CONTROL
-from kdump.formats.internal_topics.cluster_metadata import decode_value
-from kdump.formats.internal_topics.control_records import (
+from kdump.formats.control import (
     KRAFT_VERSION,
     KRAFT_VOTERS,
     LEADER_CHANGE,
@@ -19,12 +18,13 @@ from kdump.formats.internal_topics.control_records import (
     SNAPSHOT_HEADER,
     control_type_of,
 )
-from kdump.formats.internal_topics.control_records import decode_value as decode_control
-from kdump.formats.internal_topics.framing import Decoded
-from kdump.storage.partition_log import PartitionLog
+from kdump.formats.control import decode_value as decode_control
+from kdump.formats.schemas.cluster_metadata import decode_value
+from kdump.formats.schemas.framing import Decoded
+from kdump.query.contents import Content, contents_in, runs
+from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.topics.cluster_image import ClusterImage
-from kdump.topics.reading import Content, Report, Trouble, contents_in, runs
 
 _BEGIN, _END, _ABORT = "BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"
 

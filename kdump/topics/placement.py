@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, Report, Trouble
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.formats.uuids import format_uuid
-from kdump.inventory import Placement
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.query.contents import unreadable
+from kdump.query.inventory import Placement
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 from kdump.topics.cluster_image import ClusterImage, Fields
 from kdump.topics.metadata_log import state_of_directory
-from kdump.topics.reading import Report, Trouble, unreadable
 
 
 class Cluster:

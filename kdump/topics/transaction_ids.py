@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kdump.errors import InvalidRecordError, KdumpError
+from kdump.errors import InvalidRecordError, KdumpError, Report, Trouble
 from kdump.formats.batch import CONTROL
-from kdump.formats.internal_topics.transaction_state import STATES, decode_key, decode_value
-from kdump.topics.reading import Report, Trouble, contents_in, runs
-from kdump.topics.replicas import Replica
-from kdump.topics.transactions import LATE_BUFFER_MS, MAX_TIMEOUT_MS, OpenTxn
+from kdump.formats.schemas.transaction_state import STATES, decode_key, decode_value
+from kdump.query.contents import contents_in, runs
+from kdump.storage.replica import Replica
+from kdump.transactions.partition import LATE_BUFFER_MS, MAX_TIMEOUT_MS, OpenTxn
 
 ONGOING = "Ongoing"
 ENDING = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from kdump.verify.findings import CATALOGUE, Finding
+from kdump.findings.catalogue import CATALOGUE, Finding
 from kdump.verify.run import verify
 
 __all__ = ["CATALOGUE", "Finding", "verify"]

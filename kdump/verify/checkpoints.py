@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kdump.errors import CheckpointError
+from kdump.findings.catalogue import Finding, found
 from kdump.formats import names
-from kdump.storage.log_directory import LogDirectory
-from kdump.verify.findings import Finding, found
+from kdump.storage.directory import LogDirectory
 
 Partition = tuple[str, int]
 

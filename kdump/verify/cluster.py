@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.errors import CheckpointError
+from kdump.findings.catalogue import Finding, found
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
-from kdump.verify.findings import Finding, found
 
 if TYPE_CHECKING:
-    from kdump.inventory import Placement, Placing
+    from kdump.query.inventory import Placement, Placing
 
 _ASIDE = "; a broker renames the directory at start (-stray) and serves nothing of it"
 

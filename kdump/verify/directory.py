@@ -6,15 +6,15 @@ import os
 import stat
 from collections.abc import Iterator
 
+from kdump.disk.reading import read_small
 from kdump.errors import CheckpointError, KdumpError, NameFormatError
+from kdump.findings.catalogue import Finding, found
 from kdump.formats import names
 from kdump.formats.metadata_files import parse_quorum_state
 from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
 from kdump.formats.uuids import format_uuid
-from kdump.storage.files import read_small
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
-from kdump.verify.findings import Finding, found
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 
 NO_FILE = "neither a file nor a directory"
 NO_DIRECTORY = "a directory, where a broker expects a file"

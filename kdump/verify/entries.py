@@ -7,9 +7,9 @@ from array import array
 from collections.abc import Iterable, Iterator
 
 from kdump import kernels
+from kdump.disk.reading import ReadOnlyFile
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, absolute_offset
-from kdump.storage.files import ReadOnlyFile
 from kdump.storage.segment import Segment
 from kdump.verify.column import increases
 

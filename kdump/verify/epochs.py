@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kdump.errors import CheckpointError
+from kdump.findings.catalogue import Finding, found
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 from kdump.verify.column import is_uniform
-from kdump.verify.findings import Finding, found
 from kdump.verify.sheets import Sheet
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kdump.findings.catalogue import Finding, found
 from kdump.formats.batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kdump.storage.segment import Segment
-from kdump.verify.findings import Finding, found
 from kdump.verify.log import LogCheck
 from kdump.verify.markers import Marker
 from kdump.verify.sheets import BadBytes, Piece, Reading, walk

@@ -10,6 +10,7 @@ from itertools import starmap
 from operator import attrgetter, sub
 
 from kdump import kernels
+from kdump.findings.catalogue import Finding, found
 from kdump.formats.batch import (
     CODEC_MASK,
     CONTROL,
@@ -20,7 +21,6 @@ from kdump.formats.batch import (
 )
 from kdump.formats.codecs import NAMES, ZSTD
 from kdump.verify.column import is_uniform
-from kdump.verify.findings import Finding, found
 from kdump.verify.order import OrderCheck
 from kdump.verify.sheets import CRC, GARBAGE, SIZE, TORN, ZEROS, BadBytes, Sheet
 

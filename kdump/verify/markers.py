@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import ABORT, CODEC_MASK, COMMIT, CONTROL, HEADER_SIZE
-from kdump.records import BadBatch, Record, records_of
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
+from kdump.storage.records import BadBatch, Record, records_of
 from kdump.verify.column import is_uniform
 
 MARKER_SIZE = 78

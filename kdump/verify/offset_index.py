@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from operator import sub
 
 from kdump import kernels
+from kdump.findings.catalogue import Finding, found
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
-from kdump.storage.index_files import OffsetIndex
+from kdump.storage.indexes import OffsetIndex
 from kdump.storage.segment import Segment
 from kdump.verify.entries import CHUNK_ENTRIES, Entries, absolute, columns_of, widened
-from kdump.verify.findings import Finding, found
 from kdump.verify.sheets import BadBytes, Sheet
 
 SPARSE_BYTES = (1 << 20) + (1 << 16)

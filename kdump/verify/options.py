@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from kdump.findings.catalogue import CATALOGUE, SEVERITIES, Finding
+from kdump.findings.limit import MOST_ALIKE
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.verify.alike import MOST_ALIKE
-from kdump.verify.findings import CATALOGUE, SEVERITIES, Finding
 from kdump.verify.timestamps import RETENTION_MS
 
 

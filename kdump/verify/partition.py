@@ -6,17 +6,17 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kdump.disk.reading import read_small
 from kdump.errors import CorruptIndexError
+from kdump.findings.catalogue import Finding, found
 from kdump.formats import names
-from kdump.storage.files import read_small
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.verify.checkpoints import Checkpoints, check_partition
 from kdump.verify.cluster import check_placement
 from kdump.verify.directory import Owner, Place, directory_state, no_files, partition_files
 from kdump.verify.entries import fits_preallocation
 from kdump.verify.epochs import EpochCheck
-from kdump.verify.findings import Finding, found
 from kdump.verify.log import LogCheck
 from kdump.verify.offset_index import OffsetIndexCheck
 from kdump.verify.options import Options
@@ -28,7 +28,7 @@ from kdump.verify.timestamps import TimestampCheck
 from kdump.verify.txn import check_txn_index
 
 if TYPE_CHECKING:
-    from kdump.inventory import Placing
+    from kdump.query.inventory import Placing
 
 SNAPSHOT_LIMIT = 1 << 28
 

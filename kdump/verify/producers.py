@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kdump.findings.catalogue import Finding, found
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.sequences import MAX_SEQUENCE, last_sequence
 from kdump.verify.column import is_uniform
-from kdump.verify.findings import Finding, found
 from kdump.verify.gaps import Gaps
 from kdump.verify.sheets import Sheet
 

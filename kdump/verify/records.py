@@ -9,13 +9,13 @@ from itertools import accumulate
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import CodecError, KdumpError
+from kdump.findings.catalogue import Finding, found
 from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD
 from kdump.formats.codecs import LZ4, ZSTD
 from kdump.formats.faults import fault_error
 from kdump.formats.message_set import LENGTH, key_size_at
-from kdump.payloads import Stretch, inflate
+from kdump.storage.payloads import Stretch, inflate
 from kdump.verify.column import increases, is_sorted
-from kdump.verify.findings import Finding, found
 from kdump.verify.values import ValueCheck, value_check
 
 MESSAGE_OVERHEAD = (26, 34)

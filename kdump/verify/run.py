@@ -10,14 +10,15 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from kdump.findings.catalogue import Finding
+from kdump.findings.limit import MOST_ALIKE, Alike
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.verify.alike import MOST_ALIKE, Alike
+from kdump.storage.parallel import ordered
 from kdump.verify.directory import Place
-from kdump.verify.findings import Finding
 from kdump.verify.options import Options
 from kdump.verify.partition import PartitionCheck
 from kdump.verify.resume import Mark
-from kdump.verify.sheets import BadBytes, Part, Piece, Sheet, ordered, walk
+from kdump.verify.sheets import BadBytes, Part, Piece, Sheet, walk
 from kdump.verify.tasks import EVERYTHING, Opening, PartitionTask, Said, Share, Task, Tasks, look
 from kdump.verify.timestamps import RETENTION_MS
 

@@ -7,28 +7,26 @@ same for any number of threads, and so is all that is found.
 
 from __future__ import annotations
 
-import os
 import threading
 from array import array
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kdump.blocks import BatchBlock
+from kdump.disk.page_cache import PageDropper
 from kdump.errors import CorruptIndexError
+from kdump.findings.catalogue import Finding
 from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.faults import BLOCK_FULL, END, PARTIAL, UNDERSIZED
-from kdump.storage.files import open_for_reading
-from kdump.storage.log_file import BUFFER_SIZE, LogFile
+from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.scan import MAX_RELATIVE_OFFSET, Damage, Run, only_zeros, scan
 from kdump.storage.segment import Segment
-from kdump.verify.findings import Finding
 from kdump.verify.markers import Marker, markers_of
 from kdump.verify.records import DeepCheck
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    pass
 
 PIECE_BYTES = 16 << 20
 SMALLER = 4
@@ -246,28 +244,6 @@ def begins_batch(data: bytes, expected: int) -> bool:
     return len(data) < FRAME_SIZE or data[MAGIC_AT] <= 2
 
 
-class PageDropper:
-    """Tells the system that the pages of a file that were read are not needed again (posix_fadvise)."""
-
-    def __init__(self, path: str, enabled: bool) -> None:
-        self._fd = open_for_reading(path) if enabled and hasattr(os, "posix_fadvise") else -1
-        self._dropped = -1
-
-    def __enter__(self) -> PageDropper:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-
-    def drop(self, start: int, stop: int, *, last: bool = False) -> None:
-        """Drop the pages of bytes `start` to `stop`, those already dropped left out, a few MiB at a time."""
-        start = max(start, self._dropped)
-        if self._fd >= 0 and (last or stop - start >= PIECE_BYTES):
-            os.posix_fadvise(self._fd, start, stop - start, os.POSIX_FADV_DONTNEED)
-            self._dropped = stop
-
-
 def pieces_of(segment: Segment, reading: Reading, size: int) -> list[Piece]:
     """The pieces that a log of `size` bytes is walked in by threads; one where its index gives no places to cut.
 
@@ -291,65 +267,3 @@ def pieces_of(segment: Segment, reading: Reading, size: int) -> list[Piece]:
     if max(b - a for a, b in zip(starts, [*starts[1:], size], strict=True)) > 4 * PIECE_BYTES:
         return whole  # pieces are held in memory as a whole
     return [Piece(segment, a, b, reading, True) for a, b in zip(starts, [*starts[1:], None], strict=True)]
-
-
-class _Begun(Generic[Task, Result]):
-    """A task that is laid out; `future` is the thread's promise where a thread is to do it."""
-
-    __slots__ = ("future", "result", "task")
-
-    def __init__(self, task: Task, future: Future[Result] | None) -> None:
-        self.task = task
-        self.future = future
-        self.result: Result | None = None
-
-
-def ordered(
-    tasks: Iterable[Task], work: Callable[[Task], Result | None], takes: Callable[[Task], bool], jobs: int
-) -> Iterator[tuple[Task, Result | BaseException | None]]:
-    """Each task with what `work` made of it, or the exception that it raised, in the tasks' order.
-
-    With several `jobs`, those tasks that threads should take are laid out before they are asked for: two for each
-    thread. The calling thread is one of them: rather than wait it does a task that no other has begun.
-    """
-
-    def tried(task: Task) -> Result | BaseException | None:
-        try:
-            return work(task)
-        except Exception as error:
-            return error
-
-    if jobs == 1:
-        for task in tasks:
-            yield task, tried(task)
-        return
-    from concurrent.futures import ThreadPoolExecutor
-
-    begun: deque[_Begun[Task, Result | BaseException | None]] = deque()
-
-    def result_of(first: _Begun[Task, Result | BaseException | None]) -> Result | BaseException | None:
-        while first.future is not None and not first.future.done():
-            mine = next((each for each in (first, *begun) if each.future is not None and each.future.cancel()), None)
-            if mine is None:
-                break
-            mine.future, mine.result = None, tried(mine.task)
-        return first.result if first.future is None else first.future.result()
-
-    free = AHEAD * jobs  # how many more may be laid out
-    with ThreadPoolExecutor(jobs - 1, thread_name_prefix="kdump-verify") as pool:
-        try:
-            for task in tasks:
-                is_taken = takes(task)
-                begun.append(_Begun(task, pool.submit(tried, task) if is_taken else None))
-                free -= is_taken
-                while begun and not free:
-                    first = begun.popleft()
-                    free += takes(first.task)
-                    yield first.task, result_of(first)
-            while begun:
-                first = begun.popleft()
-                yield first.task, result_of(first)
-        finally:
-            for each in begun:
-                if each.future is not None:
-                    each.future.cancel()

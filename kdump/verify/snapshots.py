@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from kdump.errors import CorruptSnapshotError
+from kdump.findings.catalogue import Finding, found
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
-from kdump.verify.findings import Finding, found
 from kdump.verify.producers import Producer
 
 

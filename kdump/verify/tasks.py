@@ -10,17 +10,17 @@ from itertools import chain
 from typing import NamedTuple
 
 from kdump.errors import NameFormatError
+from kdump.findings.catalogue import Finding
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
-from kdump.storage.log_directory import LogDirectory
+from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
 from kdump.verify.checkpoints import Checkpoints, read_checkpoints, stale_lines
 from kdump.verify.cluster import check_metadata
 from kdump.verify.directory import NO_FILE, Owner, Place, clean_shutdown, directory_names, no_files, owner_of
-from kdump.verify.findings import Finding
 from kdump.verify.kraft import check_kraft_snapshot
 from kdump.verify.options import Options
 from kdump.verify.partition import Before, unreadable

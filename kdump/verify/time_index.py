@@ -7,13 +7,13 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from operator import add
 
+from kdump.findings.catalogue import Finding, found
 from kdump.formats import names
 from kdump.formats.index_entries import TIME_ENTRY_SIZE
-from kdump.storage.index_files import TimeIndex
+from kdump.storage.indexes import TimeIndex
 from kdump.storage.segment import Segment
 from kdump.verify.column import is_sorted
 from kdump.verify.entries import CHUNK_ENTRIES, Entries, absolute, columns_of, widened
-from kdump.verify.findings import Finding, found
 from kdump.verify.sheets import Sheet
 
 

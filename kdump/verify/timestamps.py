@@ -12,34 +12,19 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kdump import kernels
+from kdump.findings.catalogue import Finding, found
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
-from kdump.records import Record, records_of
+from kdump.formats.time_units import FUTURE_MS, PLAUSIBLE_FROM, unit_of
+from kdump.storage.records import Record, records_of
 from kdump.storage.segment import Segment
 from kdump.verify.column import is_uniform
-from kdump.verify.findings import Finding, found
 from kdump.verify.sheets import Sheet
-
-FUTURE_MS = 3_600_000
-"""How far in the future a broker allows timestamps (message.timestamp.after.max.ms since Kafka 4.0)."""
 
 RETENTION_MS = 604_800_000
 """retention.ms where nothing else is configured: seven days."""
 
-PLAUSIBLE_FROM = 946_684_800_000  # the year 2000
 _DAY = 86_400_000
 _YEAR_10000 = 253_402_300_800_000
-_UNITS = (("seconds", 1, 1000), ("microseconds", 1000, 1), ("nanoseconds", 1_000_000, 1))
-
-
-def unit_of(timestamp: int, now: int) -> str | None:
-    """The unit that a timestamp is in, if taken so it lies between the year 2000 and `now` (ms); None for ms."""
-    latest = now + FUTURE_MS
-    if PLAUSIBLE_FROM <= timestamp <= latest:
-        return None
-    for unit, divisor, factor in _UNITS:
-        if PLAUSIBLE_FROM <= timestamp * factor // divisor <= latest:
-            return unit
-    return None
 
 
 def distance(ms: int) -> str:

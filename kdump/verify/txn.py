@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kdump.findings.catalogue import Finding, found
 from kdump.formats import names
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, AbortedTxn
 from kdump.storage.segment import Segment
-from kdump.verify.findings import Finding, found
 from kdump.verify.gaps import Gaps
 from kdump.verify.producers import AbortedHere
 

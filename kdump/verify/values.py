@@ -32,24 +32,24 @@ class ValueCheck:
 def value_check(topic: str) -> ValueCheck | None:
     """The check for a topic's records; None where Kafka leaves their form to clients."""
     if topic == names.CLUSTER_METADATA_TOPIC:
-        from kdump.formats.internal_topics.cluster_metadata import TOPIC as CLUSTER_METADATA
+        from kdump.formats.schemas.cluster_metadata import TOPIC as CLUSTER_METADATA
 
         return ValueCheck(_metadata(CLUSTER_METADATA.decode_value))
     if topic == names.REMOTE_LOG_METADATA_TOPIC:
-        from kdump.formats.internal_topics.remote_log_metadata import TOPIC as REMOTE_LOG_METADATA
+        from kdump.formats.schemas.remote_log_metadata import TOPIC as REMOTE_LOG_METADATA
 
         return ValueCheck(_metadata(REMOTE_LOG_METADATA.decode_value))
     if topic not in names.INTERNAL_TOPICS:
         return None
-    from kdump.formats.internal_topics.framing import CoordinatorTopic
+    from kdump.formats.schemas.framing import CoordinatorTopic
 
     coordinator: CoordinatorTopic
     if topic == names.CONSUMER_OFFSETS_TOPIC:
-        from kdump.formats.internal_topics.consumer_offsets import TOPIC as coordinator
+        from kdump.formats.schemas.consumer_offsets import TOPIC as coordinator
     elif topic == names.TRANSACTION_STATE_TOPIC:
-        from kdump.formats.internal_topics.transaction_state import TOPIC as coordinator
+        from kdump.formats.schemas.transaction_state import TOPIC as coordinator
     else:
-        from kdump.formats.internal_topics.share_group_state import TOPIC as coordinator
+        from kdump.formats.schemas.share_group_state import TOPIC as coordinator
 
     def decode(key: bytes | None, value: bytes | None) -> None:
         if key is None:

@@ -19,9 +19,9 @@ from kdump.formats.codecs import ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
 from kdump.formats.faults import fault_error
 from kdump.formats.message_set import CRC
-from kdump.payloads import inflate
-from kdump.records import BadBatch, records_of
-from kdump.write.config import LogConfig
+from kdump.settings.writing import LogConfig
+from kdump.storage.payloads import inflate
+from kdump.storage.records import BadBatch, records_of
 from kdump.write.errors import InvalidTimestampError, UnsupportedForMessageFormatError
 from kdump.write.incoming import CLIENT, source_codec
 from kdump.write.packing import check_headers

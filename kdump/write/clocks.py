@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kdump.write.config import LogConfig
+from kdump.settings.writing import LogConfig
 
 Clock = Callable[[], int]
 """Tells the time in ms."""

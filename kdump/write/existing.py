@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from kdump.errors import KdumpError
+from kdump.change.journal import unfinished
+from kdump.disk.locks import check_not_growing, holding, is_log_directory
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
-from kdump.recovery.log_manager import directory_state
-from kdump.repair.journal import unfinished
-from kdump.repair.locks import RefusedError, check_not_growing, holding, is_log_directory
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.recovery.broker_start import directory_state
+from kdump.settings.writing import LogConfig
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 from kdump.write.clocks import Clock, wall_clock
-from kdump.write.config import LogConfig
 from kdump.write.log_dir import note_offsets, put_clean_mark, take_clean_mark
 from kdump.write.log_writer import LogWriter
 from kdump.write.opening import NotAppendableError, check_files, open_log

@@ -12,16 +12,17 @@ import os
 import time
 from typing import Self
 
+from kdump.disk.durable import replace_file, sync_directory
+from kdump.disk.reading import read_small
 from kdump.errors import CheckpointError
 from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint, parse_offset_checkpoint
 from kdump.formats.metadata_files import CleanShutdown, format_clean_shutdown
 from kdump.formats.names import parse_partition_dir, partition_dir_name
 from kdump.formats.uuids import format_uuid
-from kdump.storage.files import read_small
+from kdump.settings.writing import LogConfig
+from kdump.storage.partition import base_offsets
 from kdump.write.clocks import Clock, Jitter, random_jitter, wall_clock
-from kdump.write.config import LogConfig
-from kdump.write.files import base_offsets, replace_file, sync_directory
 from kdump.write.log_writer import LogWriter
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

@@ -22,20 +22,21 @@ from itertools import pairwise
 from typing import Self
 
 from kdump.blocks import BatchBlock
+from kdump.disk.durable import replace_file, sync_directory
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.metadata_files import PartitionMetadata, format_partition_metadata
 from kdump.formats.names import segment_file_name
-from kdump.recovery.epoch_cache import EpochCache
 from kdump.recovery.producer_state import ProducerStates
+from kdump.settings.writing import LogConfig
+from kdump.storage.leader_epochs import EpochCache
+from kdump.storage.partition import base_offsets
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 from kdump.write.assign import OffsetAssigner
 from kdump.write.clocks import Clock, Jitter, draw_jitter, random_jitter, wall_clock
-from kdump.write.config import LogConfig
 from kdump.write.errors import FencedLeaderEpochError, OffsetOutOfRangeError, RecordBatchTooLargeError, RollError
-from kdump.write.files import base_offsets, replace_file, sync_directory
 from kdump.write.incoming import CLIENT, COORDINATOR, REPLICATION, UNKNOWN_OFFSET, AppendInfo, BatchReader, describe
 from kdump.write.packing import Packing, pack, pack_marker
 from kdump.write.producers import InMemory, ProducerAppends

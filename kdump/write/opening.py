@@ -11,24 +11,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from kdump.change.apply import apply_plan
+from kdump.change.journal import new_folder, unfinished
+from kdump.disk.reading import read_small
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.faults import END
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import parse_file_name, segment_file_name
-from kdump.recovery.config import Startup
-from kdump.recovery.epoch_cache import EpochCache
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.producer_state import ProducerStates
-from kdump.repair.apply import apply_plan
-from kdump.repair.journal import new_folder, unfinished
-from kdump.repair.kafka import plan_recovery
-from kdump.storage.files import read_small
-from kdump.storage.log_file import LogFile
-from kdump.storage.partition_log import PartitionLog
+from kdump.recovery.startup import Startup
+from kdump.repair.as_broker import plan_recovery
+from kdump.settings.writing import LogConfig
+from kdump.storage.leader_epochs import EpochCache
+from kdump.storage.log_reader import LogFile
+from kdump.storage.partition import PartitionLog
 from kdump.write.clocks import Clock, Jitter, draw_jitter, random_jitter, wall_clock
-from kdump.write.config import LogConfig
 from kdump.write.log_writer import LogWriter
 from kdump.write.segment import ResumedSegment
 from kdump.write.snapshots import SnapshotsOnDisk

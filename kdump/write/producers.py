@@ -12,9 +12,9 @@ from kdump.blocks import BatchBlock
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.index_entries import ABORTED_TXN_VERSION, AbortedTxn
 from kdump.formats.sequences import MAX_SEQUENCE, NO_SEQUENCE, decrement_sequence, last_sequence
-from kdump.recovery.log_view import LogView
 from kdump.recovery.markers import Marker, read_marker
 from kdump.recovery.producer_state import CompletedTxn, Producer, ProducerStates
+from kdump.storage.planned_log import LogView
 from kdump.write.errors import (
     InvalidProducerEpochError,
     InvalidTxnStateError,

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import NamedTuple, Self
 
 from kdump.formats.encode import encode_headers
-from kdump.records import header_pairs
+from kdump.storage.records import header_pairs
 
 Headers = Sequence[tuple[bytes, bytes | None]]
 

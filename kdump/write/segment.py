@@ -13,15 +13,15 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
+from kdump.disk.durable import create_file, write_all
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn, decode_offset_entries, decode_time_entries, encode_aborted_txns
 from kdump.formats.names import segment_file_name
-from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
-from kdump.storage.index_files import OffsetIndex, TimeIndex
-from kdump.storage.log_file import LogFile
+from kdump.settings.writing import LogConfig
+from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
+from kdump.storage.indexes import OffsetIndex, TimeIndex
+from kdump.storage.log_reader import LogFile
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
-from kdump.write.config import LogConfig
-from kdump.write.files import create_file, write_all
 
 
 class Mark(NamedTuple):

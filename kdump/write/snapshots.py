@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
+from kdump.disk.durable import replace_file
+from kdump.disk.reading import list_directory, read_small
 from kdump.formats import names
 from kdump.formats.names import parse_file_name, segment_file_name
 from kdump.recovery.snapshots import SnapshotFiles
-from kdump.storage.files import list_directory, read_small
-from kdump.write.files import replace_file
 
 _MOST_BYTES = 1 << 28
 

@@ -8,22 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import kdump
+from kdump.change.apply import apply_plan
+from kdump.change.journal import new_folder
 from kdump.clean.apply import clean_in_place
 from kdump.clean.cleaning import Cleaning, clean
-from kdump.clean.config import CleanerConfig
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState, look
 from kdump.formats import names
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
-from kdump.inventory import DirectoryCheckpoints
-from kdump.records import Batch, Record
-from kdump.recovery.config import Startup, TopicConfig
-from kdump.repair.apply import apply_plan
-from kdump.repair.journal import new_folder
-from kdump.repair.kafka import plan_recovery
-from kdump.storage.log_directory import LogDirectory
+from kdump.query.inventory import DirectoryCheckpoints
+from kdump.recovery.startup import Startup
+from kdump.repair.as_broker import plan_recovery
+from kdump.settings.cleaning import CleanerConfig
+from kdump.settings.loading import TopicConfig
+from kdump.storage.directory import LogDirectory
+from kdump.storage.records import Batch, Record
 
 NOW = 1_000_000
 DAY = 86_400_000

@@ -12,16 +12,15 @@ from pathlib import Path
 import pytest
 
 import kdump
+from kdump.change import journal
+from kdump.change.apply import apply_plan
+from kdump.change.undo import undo
 from kdump.clean.apply import check_output, clean_into, copy_directory_files, finish_interrupted
 from kdump.clean.cleaning import Cleaning, clean
-from kdump.clean.errors import CleaningError
+from kdump.errors import CleaningError, RefusedError
 from kdump.formats import names
-from kdump.recovery.config import Startup
-from kdump.repair import journal
-from kdump.repair.apply import apply_plan
-from kdump.repair.kafka import plan_recovery
-from kdump.repair.locks import RefusedError
-from kdump.repair.undo import undo
+from kdump.recovery.startup import Startup
+from kdump.repair.as_broker import plan_recovery
 from tests.clean.building import (
     CONFIG,
     NOW,

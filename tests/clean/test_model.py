@@ -12,13 +12,14 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import kdump
+from kdump.change import journal
+from kdump.change.apply import apply_plan
 from kdump.clean.cleaning import Cleaning
-from kdump.clean.config import CleanerConfig
-from kdump.recovery.config import Startup, TopicConfig
-from kdump.repair import journal
-from kdump.repair.apply import apply_plan
-from kdump.repair.kafka import plan_recovery
-from kdump.verify.findings import ERROR
+from kdump.findings.catalogue import ERROR
+from kdump.recovery.startup import Startup
+from kdump.repair.as_broker import plan_recovery
+from kdump.settings.cleaning import CleanerConfig
+from kdump.settings.loading import TopicConfig
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from tests.clean.building import batch, clean_once, contents, in_txn, marker, name, state_of

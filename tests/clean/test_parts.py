@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from kdump.clean.config import CleanerConfig
-from kdump.clean.errors import CleaningError
 from kdump.clean.grouping import group_segments
 from kdump.clean.new_segment import NewSegment, Written
 from kdump.clean.read_buffer import ReadBuffer
 from kdump.clean.state import SegmentFacts
 from kdump.clean.transactions import Transactions
+from kdump.errors import CleaningError
 from kdump.formats import names
 from kdump.formats.batch import ABORT, COMMIT, LEADER_CHANGE
 from kdump.formats.index_entries import (
@@ -24,7 +23,8 @@ from kdump.formats.index_entries import (
     decode_offset_entries,
     decode_time_entries,
 )
-from kdump.recovery.config import TopicConfig
+from kdump.settings.cleaning import CleanerConfig
+from kdump.settings.loading import TopicConfig
 from kdump.storage.segment import Segment
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.clean.errors import CleaningError
+from kdump.errors import CleaningError
 from kdump.formats.batch import DELETE_HORIZON, LOG_APPEND_TIME
 from kdump.formats.codecs import ZSTD, compress
 from kdump.formats.encode import NewRecord, encode_batch, encode_message, encode_wrapper

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from kdump.clean.config import cleaner_config
 from kdump.formats import names
 from kdump.formats.batch import CODEC_MASK
-from kdump.payloads import payload_of
-from kdump.records import batch_at
-from kdump.storage.log_file import LogFile
+from kdump.settings.cleaning import cleaner_config
+from kdump.storage.log_reader import LogFile
+from kdump.storage.payloads import payload_of
+from kdump.storage.records import batch_at
 from tests.clean.building import clean_once, dry_run, files_of, state_of
 
 ARCHIVE = Path(__file__).resolve().parent.parent.parent / "fixtures" / "cleaning.tar.xz"

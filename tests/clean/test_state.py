@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kdump.clean.config import CleanerConfig, cleaner_config, not_compacted
-from kdump.clean.errors import CleaningError
 from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit
-from kdump.recovery.config import ConfigError, TopicConfig
+from kdump.errors import CleaningError, ConfigError
+from kdump.settings.cleaning import CleanerConfig, cleaner_config, not_compacted
+from kdump.settings.loading import TopicConfig
 from tests.clean.building import CONFIG, NOW, batch, build, clean_once, in_txn, marker, name, state_of
 
 PAIR = (b"a", b"1")

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kdump.records import Record
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
+from kdump.storage.records import Record
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"

@@ -16,7 +16,7 @@ from kdump.blocks import RecordBlock
 from kdump.formats.batch import CONTROL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.kernels import portable
-from kdump.payloads import inflate
+from kdump.storage.payloads import inflate
 from tests.kernels.reading import KERNELS, NATIVE, only_native, walked
 from tests.kernels.seeds import Seed, seeds
 

@@ -7,8 +7,8 @@ import pytest
 from kafka.partitioner.default import murmur2 as kafkas_murmur2
 
 from kdump.columns.arrays import HEADERS
-from kdump.columns.outgoing import hashes, record_source
 from kdump.errors import InvalidRecordError
+from kdump.spark.outgoing import hashes, record_source
 from kdump.write.record_source import Message
 
 NOW = 1_700_000_000_000

@@ -22,9 +22,9 @@ from kdump.errors import KdumpError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.codecs import LZ4, ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
-from kdump.records import BadBatch, Batch, Record
-from kdump.selection import Selection
-from kdump.storage.partition_log import PartitionLog
+from kdump.query.selection import Selection
+from kdump.storage.partition import PartitionLog
+from kdump.storage.records import BadBatch, Batch, Record
 from kdump.storage.scan import Damage
 from kdump.storage.segment import Segment
 from tests.columns.reading import Case, cases, row_of

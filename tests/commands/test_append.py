@@ -32,7 +32,7 @@ OTHER_BYTES = ["f-consumer-offsets", "s-src-lz4", "s-src-snappy", "s-src-txn", "
 @pytest.fixture(autouse=True)
 def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not watch logs grow."""
-    monkeypatch.setattr("kdump.repair.locks.GROWTH_WATCH_SECONDS", 0)
+    monkeypatch.setattr("kdump.disk.locks.GROWTH_WATCH_SECONDS", 0)
 
 
 @pytest.fixture

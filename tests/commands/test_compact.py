@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from kdump.change import journal
 from kdump.formats import names
 from kdump.formats.encode import NewRecord, encode_message
-from kdump.repair import journal
 from tests.clean.building import (
     DAY,
     NOW,

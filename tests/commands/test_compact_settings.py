@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kdump.clean.config import CleanerConfig
+from kdump.change import journal
+from kdump.change.apply import SPARE_BYTES
 from kdump.formats import names
-from kdump.repair import journal
-from kdump.repair.apply import SPARE_BYTES
-from kdump.retention.settings import BROKER_RESOURCE, TOPIC_RESOURCE
+from kdump.settings.cleaning import CleanerConfig
+from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.clean.building import checkpoint_of, contents, files_of, name
 from tests.commands.running import Run
 from tests.commands.test_compact import AT, SEGMENTS, A, B, config, partition

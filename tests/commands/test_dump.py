@@ -30,8 +30,8 @@ from kdump.formats.codecs import GZIP, ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
-from kdump.records import Record
-from kdump.storage.log_file import BUFFER_SIZE, LogFile
+from kdump.storage.log_reader import BUFFER_SIZE, LogFile
+from kdump.storage.records import Record
 from kdump.storage.scan import Damage
 from tests.commands.logs import EPOCH, STEP, batch, write_partition, write_segment
 from tests.kernels.seeds import mended

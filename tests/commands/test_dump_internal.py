@@ -17,13 +17,14 @@ import kdump
 from kdump.commands.cli import cli
 from kdump.commands.dump_internal import text_line
 from kdump.errors import KdumpError
+from kdump.formats import control
 from kdump.formats.batch import COMMIT, CONTROL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.formats.internal_topics import consumer_offsets, control_records, dump_text
-from kdump.formats.internal_topics.decoding import decode_control, decoder_of
-from kdump.formats.internal_topics.framing import CoordinatorTopic
-from kdump.formats.internal_topics.schema import encode
-from kdump.records import Record
+from kdump.formats.schemas import consumer_offsets, dump_text
+from kdump.formats.schemas.decoding import decode_control, decoder_of
+from kdump.formats.schemas.framing import CoordinatorTopic
+from kdump.formats.schemas.schema import encode
+from kdump.storage.records import Record
 from tests.formats.test_internal_topics_records import (
     COORDINATOR_TOPICS,
     METADATA_RECORDS,
@@ -321,10 +322,10 @@ def test_every_damage_of_a_metadata_record(tmp_path: Path, decoder: str, api_key
     check_dump(tmp_path, topic.name, [(None, value), *((None, bad) for bad in damaged(value))])
 
 
-@pytest.mark.parametrize("control_type", sorted(control_records.SCHEMAS))
+@pytest.mark.parametrize("control_type", sorted(control.SCHEMAS))
 def test_every_damage_of_a_control_record(tmp_path: Path, control_type: int) -> None:
-    schema = control_records.SCHEMAS[control_type]
-    value = control_records.encode_value(control_type, schema.last, sample(schema.layout(schema.last)))
+    schema = control.SCHEMAS[control_type]
+    value = control.encode_value(control_type, schema.last, sample(schema.layout(schema.last)))
     key = struct.pack(">hh", 0, control_type)
     log = Log(tmp_path / "__cluster_metadata-0").add((key, value), attributes=CONTROL)
     bad = [(key, data) for data in damaged(value)] + [(data, value) for data in damaged(key)]

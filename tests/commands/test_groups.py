@@ -10,8 +10,8 @@ import pytest
 from click.testing import Result
 
 from kdump.commands.groups_text import summary
-from kdump.formats.internal_topics import consumer_offsets
-from kdump.formats.internal_topics.schema import encode
+from kdump.formats.schemas import consumer_offsets
+from kdump.formats.schemas.schema import encode
 from tests.commands.running import invoked
 from tests.topics.building import NOW, Log, checkpoint, cluster_directory, commit_pair, group_pair
 

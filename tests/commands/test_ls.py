@@ -342,7 +342,7 @@ def test_what_cannot_be_read_does_not_stop_the_rest(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the user may do: the system call itself is made to fail."""
-    from kdump.storage import files
+    from kdump.disk import reading as files
 
     really = files.open_for_reading
 

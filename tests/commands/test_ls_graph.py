@@ -11,8 +11,8 @@ import pytest
 
 from kdump.commands.ls_graph import LOOKS, MOST_ROWS, picture
 from kdump.formats import names
-from kdump.inventory import Checkpoints, PartitionInfo, partition_info
-from kdump.storage.partition_log import PartitionLog
+from kdump.query.inventory import Checkpoints, PartitionInfo, partition_info
+from kdump.storage.partition import PartitionLog
 from tests.commands.logs import write_partition, write_segment
 from tests.commands.running import Run
 from tests.retention.building import batch, checkpoint

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 import kdump
-import kdump.repair.apply
+import kdump.change.apply
+from kdump.change import journal
+from kdump.change.apply import apply_plan
+from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.repair import journal, locks
-from kdump.repair.apply import apply_plan
-from kdump.repair.task import KAFKA, SALVAGE, Request, examine
+from kdump.repair.proposal import KAFKA, SALVAGE, Request, examine
 from tests.commands.running import Run
 from tests.repair.damaged import DAMAGES, STARTUP, edit, flip, marker, name, removed
 from tests.repair.salvaging import content, errors
@@ -499,7 +500,7 @@ class TestInterrupted:
                 raise KeyboardInterrupt
             real(*args)  # type: ignore[arg-type]
 
-        module = kdump.repair.apply
+        module = kdump.change.apply
         real = module._carry_out
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "_carry_out", kill)
@@ -533,7 +534,7 @@ class TestInterrupted:
         program = textwrap.dedent(
             """
             import os, signal, sys
-            import kdump.repair.apply as module
+            import kdump.change.apply as module
             from kdump.commands.cli import main
             real = module._carry_out
             left = 3
@@ -560,7 +561,7 @@ class TestInterrupted:
         program = textwrap.dedent(
             """
             import os, signal, sys, threading, time
-            import kdump.repair.apply as module
+            import kdump.change.apply as module
             from kdump.commands.cli import main
             real = module._carry_out
             once = threading.Lock()

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kdump.change import journal
+from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
-from kdump.repair import journal, locks
 from tests.commands.running import Run
 from tests.repair.damaged import BASES, STARTUP, edit, flip, name, removed
 from tests.repair.salvaging import content

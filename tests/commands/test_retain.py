@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from kdump.change import journal
 from kdump.formats import names
-from kdump.repair import journal
-from kdump.retention.settings import BROKER_RESOURCE, TOPIC_RESOURCE
+from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.commands.running import Run
 from tests.retention.building import (
     DAY,
@@ -282,7 +282,7 @@ def test_apply_is_refused_where_a_broker_holds_the_lock(run: Run, data: Path) ->
 
 
 def test_apply_is_refused_where_a_log_grows(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kdump.repair import locks
+    from kdump.disk import locks
 
     log = data / "orders-0" / f"{2:020d}.log"
     monkeypatch.setattr(locks.time, "sleep", lambda _: log.write_bytes(log.read_bytes() + b"more"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kdump.formats import names
-from kdump.write.config import LogConfig
+from kdump.settings.writing import LogConfig
 from kdump.write.log_dir import LogDirWriter, read_offsets
 from tests.commands.running import Run
 from tests.write.building import Clock, files, messages
@@ -15,7 +15,7 @@ from tests.write.building import Clock, files, messages
 
 @pytest.fixture
 def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr("kdump.repair.locks.GROWTH_WATCH_SECONDS", 0)
+    monkeypatch.setattr("kdump.disk.locks.GROWTH_WATCH_SECONDS", 0)
     return run
 
 
@@ -71,7 +71,7 @@ def test_not_there(path: str, code: int, complaint: str, run: Run, data: Path) -
 
 
 def test_locked(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdump.repair.locks._holder", lambda descriptor: "another process")
+    monkeypatch.setattr("kdump.disk.locks._holder", lambda descriptor: "another process")
     (data / names.LOCK).touch()
     before = files(data)
     assert run("roll", data / "orders-0") == 4

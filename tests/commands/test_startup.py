@@ -340,7 +340,7 @@ def test_paths_that_lead_nowhere_do_not_keep_the_others_from_being_told(run: Run
 
 
 def test_a_file_without_permission(run: Run, damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kdump.storage import files
+    from kdump.disk import reading as files
 
     secret = str(damaged / "orders-0" / file(8, "log"))
     real_open = files.open_for_reading
@@ -359,7 +359,7 @@ def test_a_file_without_permission(run: Run, damaged: Path, monkeypatch: pytest.
 def test_a_file_that_vanishes_is_named_and_the_rest_is_told(
     run: Run, damaged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kdump.recovery.directory import VirtualDirectory
+    from kdump.storage.planned import VirtualDirectory
 
     make = VirtualDirectory.__init__
 

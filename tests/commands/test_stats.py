@@ -15,7 +15,7 @@ from kdump.commands.stats_run import Partition, Topic
 from kdump.commands.stats_svg import number_ticks, size_ticks, time_ticks
 from kdump.formats import names
 from kdump.stats.partition import SegmentTimes, StatsOptions, partition_stats
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 from tests.commands.logs import EPOCH, batch, write_segment
 from tests.commands.running import Run
 from tests.storage.building import flipped

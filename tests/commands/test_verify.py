@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from kdump.findings.catalogue import CATALOGUE
 from kdump.formats import names
-from kdump.verify.findings import CATALOGUE
 from tests.commands.running import Run
 from tests.verify.building import NOW, Log, batch, build, file, flip, put
 

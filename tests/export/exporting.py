@@ -15,7 +15,7 @@ from kdump.export.journal import FOLDER, SUCCESS, Result
 from kdump.export.options import CSV, JSONL, PARQUET, ExportOptions
 from kdump.export.plan import Unit, plan
 from kdump.export.run import LocalEngine, Summary, export
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 from tests.columns.reading import Row, row_of
 from tests.commands.logs import batch, write_segment
 

@@ -17,16 +17,15 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, RefusedError
 from kdump.export import files, work
 from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Result
 from kdump.export.options import CSV, FORMATS, PARQUET, ExportOptionError, ExportOptions
 from kdump.export.plan import Unit, plan
 from kdump.export.run import LocalEngine, Outcome, export
 from kdump.export.work import NO_DATE, by_date, export_units
-from kdump.repair.locks import RefusedError
-from kdump.selection import Selection
-from kdump.storage.partition_log import PartitionLog
+from kdump.query.selection import Selection
+from kdump.storage.partition import PartitionLog
 from tests.columns.reading import Case, expected_rows, sound_cases
 from tests.commands.logs import EPOCH, batch, write_segment
 from tests.export.exporting import NAMES, READERS, Failures, data_files, log, offsets, parquet_rows, run

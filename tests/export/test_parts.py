@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from kdump.export import durable
+from kdump.disk import syncing as durable
 from kdump.export import plan as planning
 from kdump.export.journal import FOLDER, SUCCESS, Journal
 from kdump.export.options import ExportOptions
 from kdump.export.plan import GROUP_BYTES, Unit, groups, plan, segment_name
 from kdump.export.run import LocalEngine, export
-from kdump.selection import Selection
-from kdump.storage.partition_log import PartitionLog
+from kdump.query.selection import Selection
+from kdump.storage.partition import PartitionLog
 from tests.commands.logs import batch, write_segment
 from tests.export.exporting import NAMES, Failures, data_files, log, offsets, run
 from tests.storage.building import flipped

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kdump.formats.internal_topics import consumer_offsets, remote_log_metadata, transaction_state
-from kdump.formats.internal_topics.dump_text import DECODERS, DecoderAbort, control_text, parse
+from kdump.formats.schemas import consumer_offsets, remote_log_metadata, transaction_state
+from kdump.formats.schemas.dump_text import DECODERS, DecoderAbort, control_text, parse
 
 OFFSETS, TRANSACTIONS, METADATA, REMOTE, SHARE = DECODERS
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.formats.internal_topics.java_values import double_text, json_text, string_hash
+from kdump.formats.schemas.java_values import double_text, json_text, string_hash
 
 
 @pytest.mark.parametrize(

@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdump.errors import KdumpError
-from kdump.formats.internal_topics import (
+from kdump.formats import control
+from kdump.formats.schemas import (
     cluster_metadata,
     consumer_offsets,
-    control_records,
     dump_text,
     remote_log_metadata,
     share_group_state,
     transaction_state,
 )
-from kdump.formats.internal_topics.description import Column, Layout
-from kdump.formats.internal_topics.framing import CoordinatorTopic, MetadataTopic
-from kdump.formats.internal_topics.java_values import json_text
-from kdump.formats.internal_topics.schema import Schema, SchemaError, decode, decode_as_broker, encode, to_json
+from kdump.formats.schemas.description import Column, Layout
+from kdump.formats.schemas.framing import CoordinatorTopic, MetadataTopic
+from kdump.formats.schemas.java_values import json_text
+from kdump.formats.schemas.schema import Schema, SchemaError, decode, decode_as_broker, encode, to_json
 
 COORDINATOR_TOPICS: dict[str, CoordinatorTopic] = {
     "offsets-decoder": consumer_offsets.TOPIC,
@@ -43,7 +43,7 @@ def every_schema() -> Iterator[Schema]:
             yield from kind.values
     for metadata in METADATA_TOPICS.values():
         yield from metadata.schemas.values()
-    yield from control_records.SCHEMAS.values()
+    yield from control.SCHEMAS.values()
     yield consumer_offsets.CONSUMER_PROTOCOL_SUBSCRIPTION
     yield consumer_offsets.CONSUMER_PROTOCOL_ASSIGNMENT
 
@@ -164,16 +164,16 @@ def test_consumer_protocol() -> None:
 
 def test_control_records() -> None:
     header = bytes.fromhex("0000" + "000000000000007b" + "00")
-    record = control_records.decode_value(control_records.SNAPSHOT_HEADER, header)
+    record = control.decode_value(control.SNAPSHOT_HEADER, header)
     assert record.fields == {"version": 0, "lastContainedLogTimestamp": 123}
     assert (
-        control_records.encode_value(control_records.SNAPSHOT_HEADER, 0, {"lastContainedLogTimestamp": 123}) == header
+        control.encode_value(control.SNAPSHOT_HEADER, 0, {"lastContainedLogTimestamp": 123}) == header
     )
     for version, voter in ((0, "0000000100"), (1, "00000001" + "00" * 15 + "0500")):
         value = bytes.fromhex(f"000{version}" + "00000001" + "02" + voter + "01" + "00")
-        change = control_records.decode_value(control_records.LEADER_CHANGE, value)
+        change = control.decode_value(control.LEADER_CHANGE, value)
         assert change.fields["voters"][0]["voterDirectoryId"] == bytes(15) + (b"\5" if version else b"\0")
-        assert control_records.encode_value(control_records.LEADER_CHANGE, version, change.fields) == value
+        assert control.encode_value(control.LEADER_CHANGE, version, change.fields) == value
 
 
 @pytest.mark.parametrize(
@@ -206,10 +206,10 @@ def test_type_names(record: str, constant: str) -> None:
         (lambda: cluster_metadata.decode_value(bytes.fromhex("010600")), "Unknown metadata id 6 in __cluster_metadata"),
         (lambda: cluster_metadata.decode_value(bytes.fromhex("011405")), "Unknown version 5 of NoOpRecord"),
         (lambda: cluster_metadata.decode_value(bytes.fromhex("0114000005")), r"1 byte\(s\) left over after NoOp"),
-        (lambda: control_records.decode_value(4, b"\0"), "SnapshotFooterRecord has only 1"),
-        (lambda: control_records.decode_value(4, bytes.fromhex("00000009")), r"1 byte\(s\) left over"),
-        (lambda: control_records.decode_value(4, bytes.fromhex("000900")), "Unknown version 9"),
-        (lambda: control_records.decode_value(9, b""), "Control type 9"),
+        (lambda: control.decode_value(4, b"\0"), "SnapshotFooterRecord has only 1"),
+        (lambda: control.decode_value(4, bytes.fromhex("00000009")), r"1 byte\(s\) left over"),
+        (lambda: control.decode_value(4, bytes.fromhex("000900")), "Unknown version 9"),
+        (lambda: control.decode_value(9, b""), "Control type 9"),
     ],
 )
 def test_unknown_and_left_over_bytes_are_reported(decode_damaged: Any, found: str) -> None:
@@ -370,14 +370,14 @@ def test_damaged_metadata_records(decoder: str, api_key: int) -> None:
         check_texts(decoder, None, damaged)
 
 
-@pytest.mark.parametrize("control_type", sorted(control_records.SCHEMAS))
+@pytest.mark.parametrize("control_type", sorted(control.SCHEMAS))
 def test_damaged_control_records(control_type: int) -> None:
-    schema = control_records.SCHEMAS[control_type]
-    value = control_records.encode_value(control_type, schema.last, sample(schema.layout(schema.last)))
-    assert control_records.decode_value(control_type, value).name == schema.name
+    schema = control.SCHEMAS[control_type]
+    value = control.encode_value(control_type, schema.last, sample(schema.layout(schema.last)))
+    assert control.decode_value(control_type, value).name == schema.name
     for size in range(len(value)):
         try:
-            decoded = control_records.decode_value(control_type, value[:size])
+            decoded = control.decode_value(control_type, value[:size])
         except SchemaError:
             continue
         # what is left may be a whole message of version 0, which Kafka takes it for
@@ -385,10 +385,10 @@ def test_damaged_control_records(control_type: int) -> None:
         assert encode(schema, 0, decoded.fields) == value[:size]
     for damaged in flips(value):
         try:
-            control_records.decode_value(control_type, damaged)
+            control.decode_value(control_type, damaged)
         except KdumpError as error:
             check_error(error, value)
-        if control_type != control_records.LEADER_CHANGE:
+        if control_type != control.LEADER_CHANGE:
             try:
                 text = dump_text.control_text(control_type, damaged)
             except dump_text.DecoderAbort as abort:

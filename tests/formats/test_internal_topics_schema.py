@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kdump.formats.internal_topics.schema import (
+from kdump.formats.schemas.schema import (
     Field,
     Schema,
     SchemaError,

@@ -12,7 +12,7 @@ from kdump.formats.batch import CODEC_MASK
 from kdump.formats.faults import BLOCK_FULL, fault_error
 from kdump.kernels.portable import LogText
 from kdump.kernels.portable.records import headers
-from kdump.payloads import inflate
+from kdump.storage.payloads import inflate
 
 LIMIT = 1 << 20
 CHECKED_ROWS = 2

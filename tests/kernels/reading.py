@@ -14,7 +14,7 @@ from kdump.formats.encode import NewRecord
 from kdump.formats.faults import BLOCK_FULL, Fault, fault_error
 from kdump.kernels import portable
 from kdump.kernels.portable.records import headers
-from kdump.payloads import inflate
+from kdump.storage.payloads import inflate
 
 
 def native_kernels() -> ModuleType | None:

@@ -15,7 +15,7 @@ from kdump.formats.batch import CONTROL, DELETE_HORIZON, HEADER_SIZE, LOG_APPEND
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_record
 from kdump.kernels import batch_fates, fates, portable
 from kdump.kernels.portable import compaction
-from kdump.payloads import inflate
+from kdump.storage.payloads import inflate
 from tests.kernels.reading import KERNELS, NATIVE, only_native, walked
 
 KERNEL = st.sampled_from(KERNELS)

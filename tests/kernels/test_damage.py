@@ -21,8 +21,8 @@ from kdump.formats.batch import CONTROL, FRAME_SIZE, TRANSACTIONAL
 from kdump.formats.codecs import GZIP, LZ4, SNAPPY, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_wrapper
 from kdump.formats.faults import END, PARTIAL, Fault, fault_error
-from kdump.payloads import inflate
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
+from kdump.storage.payloads import inflate
 from tests.kernels.seeds import MARKER, control, records
 
 LIMIT = 1 << 20  # bytes that a batch may decompress to

@@ -11,7 +11,7 @@ from kdump.formats import faults
 from kdump.formats.batch import DELETE_HORIZON, HEADER_SIZE, LOG_APPEND_TIME
 from kdump.formats.codecs import GZIP, LZ4
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
-from kdump.payloads import inflate
+from kdump.storage.payloads import inflate
 from tests.kernels.faulty import GOOD, MANY, UNPRINTABLE, UNREADABLE, Faulty
 from tests.kernels.golden import GOLDEN, KV, PACKED, PAYLOAD, Golden
 from tests.kernels.reading import NATIVE, only_native, read, text_of, walked

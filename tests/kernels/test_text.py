@@ -15,7 +15,7 @@ from kdump.formats.codecs import LZ4
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
 from kdump.formats.faults import DamageError, Fault
 from kdump.formats.java_utf8 import java_utf8
-from kdump.payloads import inflate
+from kdump.storage.payloads import inflate
 from tests.kernels.faulty import UNPRINTABLE, UNREADABLE, Faulty
 from tests.kernels.golden import GOLDEN
 from tests.kernels.reading import KERNELS, walked

@@ -11,12 +11,13 @@ from kdump.formats.batch import CONTROL, CRC_START, HEADER_SIZE, LAST_OFFSET_DEL
 from kdump.formats.checksums import crc32c
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.names import segment_file_name
-from kdump.recovery.config import Startup, TopicConfig
-from kdump.recovery.directory import content_of
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome, Step
-from kdump.storage.log_file import LogFile
-from kdump.storage.partition_log import PartitionLog
+from kdump.recovery.startup import Startup
+from kdump.settings.loading import TopicConfig
+from kdump.storage.log_reader import LogFile
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import content_of
 
 NOW = 1_000_000
 METADATA = b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kdump.recovery.config import ConfigError, TopicConfig, record_version, topic_config
+from kdump.errors import ConfigError
+from kdump.settings.loading import TopicConfig, record_version, topic_config
 
 
 def test_without_properties_kafkas_defaults_hold() -> None:

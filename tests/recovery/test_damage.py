@@ -9,11 +9,12 @@ import pytest
 
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.recovery.config import Startup, TopicConfig
-from kdump.recovery.directory import VirtualDirectory, content_of
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
-from kdump.storage.partition_log import PartitionLog
+from kdump.recovery.startup import Startup
+from kdump.settings.loading import TopicConfig
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import VirtualDirectory, content_of
 from tests.recovery.building import METADATA, NOW, batch, broken, file, load, loaded, make_log, marker, produced
 
 CONFIG = TopicConfig(index_interval_bytes=50, segment_index_bytes=240)
@@ -146,7 +147,7 @@ def test_a_checkpoint_too_large_to_be_one_is_not_read(
     sound: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = make_log(tmp_path, sound)
-    monkeypatch.setattr("kdump.recovery.directory.MOST_AT_ONCE", 10)
+    monkeypatch.setattr("kdump.storage.planned.MOST_AT_ONCE", 10)
     with pytest.raises(KdumpError, match="bytes are too many for a file of this kind"):
         load(log, config=CONFIG)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kdump.errors import LoadError
 from kdump.formats.checkpoints import EpochEntry
-from kdump.recovery.epoch_cache import EpochCache
-from kdump.recovery.errors import LoadError
+from kdump.storage.leader_epochs import EpochCache
 
 
 def cache(*entries: tuple[int, int]) -> EpochCache:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.blocks import BatchBlock
-from kdump.recovery.errors import InvalidOffsetError, LoadError
-from kdump.recovery.index_builder import OffsetIndexBuilder, TimeIndexBuilder
+from kdump.errors import InvalidOffsetError, LoadError
 from kdump.recovery.index_rebuild import IndexRebuild
+from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from tests.recovery.building import batch, file, loaded, make_log
 
 FULL = 10485760

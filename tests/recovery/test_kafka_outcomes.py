@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from kdump.recovery.config import Startup, topic_config
-from kdump.recovery.directory import content_of
 from kdump.recovery.loader import load_log
-from kdump.storage.partition_log import PartitionLog
+from kdump.recovery.startup import Startup
+from kdump.settings.loading import topic_config
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import content_of
 
 FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"
 KAFKAS_CLOCK = 1_700_086_400_000

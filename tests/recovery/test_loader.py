@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kdump.formats import names
-from kdump.recovery.config import TopicConfig
 from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, RECOVER, TRIM, TRUNCATE, WARN, WRITE, LoadOutcome
+from kdump.settings.loading import TopicConfig
 from tests.recovery.building import batch, broken, exception, file, load, loaded, make_log, produced, steps, with_offset
 
 BASES = (0, 4, 8)

@@ -8,9 +8,9 @@ import pytest
 
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName, parse_partition_dir
-from kdump.recovery.log_manager import DirectoryState, directory_state, duplicate_failures, fate_of
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.recovery.broker_start import DirectoryState, directory_state, duplicate_failures, fate_of
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 from tests.recovery.building import file, make_log
 
 UNIQUE = "0123456789abcdef" * 2

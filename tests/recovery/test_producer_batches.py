@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdump.errors import InvalidMarkerError, LoadError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
-from kdump.recovery.directory import VirtualDirectory
-from kdump.recovery.errors import InvalidMarkerError, LoadError
-from kdump.recovery.log_view import LogView
 from kdump.recovery.producer_batches import LoadedBatches, RecoveredBatches
 from kdump.recovery.producer_state import CompletedTxn, Producer, ProducerStates
 from kdump.recovery.snapshots import SnapshotFiles
+from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned_log import LogView
 from tests.recovery.building import batch, file, make_log, marker, produced
 
 Aborts = list[tuple[CompletedTxn, int]]

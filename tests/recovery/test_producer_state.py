@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kdump.errors import LoadError
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
-from kdump.recovery.directory import VirtualDirectory
-from kdump.recovery.errors import LoadError
 from kdump.recovery.producer_state import CompletedTxn, Producer, ProducerStates
 from kdump.recovery.snapshots import SnapshotFiles
+from kdump.storage.planned import VirtualDirectory
 from tests.recovery.building import file, make_log
 
 DAY = 86400000

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.errors import CorruptIndexError
+from kdump.errors import CorruptIndexError, LoadError
 from kdump.formats import names
 from kdump.formats.index_entries import (
     AbortedTxn,
@@ -15,10 +15,9 @@ from kdump.formats.index_entries import (
     encode_aborted_txns,
     encode_offset_entries,
 )
-from kdump.recovery.directory import VirtualDirectory, content_of
-from kdump.recovery.errors import LoadError
-from kdump.recovery.outcome import NewContent, SourceBytes
 from kdump.recovery.segments import LoadedSegment, Segments, file_name, fits
+from kdump.storage.planned import VirtualDirectory, content_of
+from kdump.storage.recipe import NewContent, SourceBytes
 from tests.recovery.building import batch, file, make_log
 
 BATCHES = [batch(2 * n, 2) for n in range(5)]

@@ -8,8 +8,9 @@ import pytest
 
 from kdump.formats.encode import NewRecord, encode_wrapper
 from kdump.recovery import split
-from kdump.recovery.config import TopicConfig
-from kdump.recovery.outcome import SPLIT, SourceBytes
+from kdump.recovery.outcome import SPLIT
+from kdump.settings.loading import TopicConfig
+from kdump.storage.recipe import SourceBytes
 from tests.recovery.building import batch, broken, exception, file, load, loaded, make_log, steps, with_last_delta
 
 FAR = 1 << 32

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import kdump
+from kdump.change.apply import apply_plan
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.recovery.config import Startup, TopicConfig
-from kdump.repair.apply import apply_plan
-from kdump.repair.kafka import plan_recovery
+from kdump.recovery.startup import Startup
+from kdump.repair.as_broker import plan_recovery
+from kdump.settings.loading import TopicConfig
 
 STARTUP = Startup(now=2_000_000, config=TopicConfig(index_interval_bytes=300, segment_index_bytes=2000))
 BASES = (0, 20, 40)

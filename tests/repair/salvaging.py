@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import kdump
-from kdump.recovery.config import Startup
-from kdump.repair.apply import apply_plan
-from kdump.repair.journal import new_folder
+from kdump.change.apply import apply_plan
+from kdump.change.journal import new_folder
+from kdump.change.plan import Plan
+from kdump.findings.catalogue import ERROR
+from kdump.recovery.startup import Startup
 from kdump.repair.lost_markers import OPEN
-from kdump.repair.plan import Plan
-from kdump.repair.rescue import Rescue
-from kdump.repair.task import SALVAGE, Request, Task, examine
-from kdump.verify.findings import ERROR
+from kdump.repair.proposal import SALVAGE, Request, Task, examine
+from kdump.repair.salvage_partition import Rescue
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from tests.repair.damaged import STARTUP

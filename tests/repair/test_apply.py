@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 import kdump
-from kdump.errors import KdumpError
+from kdump.change import journal
+from kdump.change.apply import apply_plan, clear_leftovers, finish
+from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Plan, make_plan
+from kdump.change.undo import undo
+from kdump.disk import durable
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
-from kdump.recovery.outcome import NewContent, SourceBytes
-from kdump.repair import files, journal
-from kdump.repair.apply import apply_plan, clear_leftovers, finish
-from kdump.repair.locks import RefusedError
-from kdump.repair.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Plan, make_plan
-from kdump.repair.task import KAFKA, SALVAGE, Request, examine
-from kdump.repair.undo import undo
+from kdump.repair.proposal import KAFKA, SALVAGE, Request, examine
+from kdump.storage.recipe import NewContent, SourceBytes
 from tests.repair.damaged import DAMAGES, STARTUP, name
 from tests.repair.salvaging import content
 
@@ -267,7 +267,7 @@ def test_a_log_that_is_cut_keeps_its_time(tmp_path: Path) -> None:
 
 
 def test_zeros_are_holes(tmp_path: Path) -> None:
-    files.write_file(str(tmp_path / "file"), (b"x", bytes(1 << 20), b"y", bytes(1 << 20)))
+    durable.write_file(str(tmp_path / "file"), (b"x", bytes(1 << 20), b"y", bytes(1 << 20)))
     assert (tmp_path / "file").stat().st_size == 2 + (2 << 20)
     assert (tmp_path / "file").read_bytes() == b"x" + bytes(1 << 20) + b"y" + bytes(1 << 20)
 
@@ -279,7 +279,7 @@ def test_where_there_can_be_no_link_a_copy_is_kept(tmp_path: Path, monkeypatch: 
         raise OSError(errno.EPERM, "no links here")
 
     monkeypatch.setattr(os, "link", no_link)
-    files.keep(str(tmp_path / "file"), str(tmp_path / "kept"))
+    durable.keep(str(tmp_path / "file"), str(tmp_path / "kept"))
     assert (tmp_path / "kept").read_bytes() == b"content"
     assert (tmp_path / "kept").stat().st_ino != (tmp_path / "file").stat().st_ino
 

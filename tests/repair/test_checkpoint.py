@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kdump.change.checkpoint_lines import put_offset, within_log
 from kdump.errors import CheckpointError
 from kdump.formats import names
-from kdump.repair.checkpoint import put_offset, within_log
 
 PARTITION = "orders-3"
 

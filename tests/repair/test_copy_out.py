@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from kdump.change.copy_out import PART_SUFFIX, CopyError, complete, copy_log_directory
+from kdump.errors import RefusedError
 from kdump.formats import names
-from kdump.repair.copy_out import PART_SUFFIX, CopyError, complete, copy_log_directory
-from kdump.repair.locks import RefusedError
 from tests.repair.damaged import BASES, build, name
 
 PARTITION = "orders-0"

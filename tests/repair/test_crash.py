@@ -22,10 +22,10 @@ from pathlib import Path
 import pytest
 
 import kdump
+from kdump.change import journal
+from kdump.change.apply import apply_plan, clear_leftovers, finish
 from kdump.formats import names
-from kdump.repair import journal
-from kdump.repair.apply import apply_plan, clear_leftovers, finish
-from kdump.repair.task import KAFKA, SALVAGE, Request, Task, examine
+from kdump.repair.proposal import KAFKA, SALVAGE, Request, Task, examine
 from tests.repair.damaged import DAMAGES, STARTUP, build
 from tests.repair.salvaging import content, errors
 

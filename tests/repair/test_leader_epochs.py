@@ -9,7 +9,7 @@ import pytest
 import kdump
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
-from kdump.recovery.config import Startup
+from kdump.recovery.startup import Startup
 from kdump.repair.leader_epochs import MOST_RUNS
 from tests.recovery.building import batch, broken, file, make_log, marker, produced
 from tests.repair.salvaging import errors, examined, salvage

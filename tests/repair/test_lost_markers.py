@@ -11,10 +11,10 @@ from kdump.formats import names
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.index_entries import AbortedTxn, decode_aborted_txns, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry
-from kdump.records import Record
-from kdump.recovery.config import Startup
+from kdump.recovery.startup import Startup
 from kdump.repair.lost_markers import ABORTED, OPEN, Gap, NewMarker, aborting_markers, proven_markers
-from kdump.repair.rescue import Rescue
+from kdump.repair.salvage_partition import Rescue
+from kdump.storage.records import Record
 from tests.recovery.building import batch, broken, file, make_log, marker, produced
 from tests.repair.salvaging import batches, errors, examined, salvage
 

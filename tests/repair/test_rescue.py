@@ -19,9 +19,10 @@ from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.index_entries import decode_aborted_txns
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
-from kdump.recovery.config import Startup, topic_config
 from kdump.recovery.outcome import DELETE, LEAVE_OUT, MOVE, WARN
-from kdump.repair.rescue import Rescue
+from kdump.recovery.startup import Startup
+from kdump.repair.salvage_partition import Rescue
+from kdump.settings.loading import topic_config
 from tests.repair.damaged import (
     BASES,
     DAMAGES,

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.formats import names
-from kdump.recovery.directory import VirtualDirectory
-from kdump.recovery.log_view import LogView
-from kdump.recovery.outcome import SourceBytes, joined
 from kdump.repair.salvage import LeftOut, Stretch, sort_out
+from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned_log import LogView
+from kdump.storage.recipe import SourceBytes, joined
 from tests.recovery.building import batch, broken, file, make_log, marker, produced, with_last_delta, with_offset
 
 BASE = 100

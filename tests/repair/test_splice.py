@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.recovery.outcome import NewContent, Recipe, SourceBytes, joined, parts_of
-from kdump.repair.splice import spliced
+from kdump.change.splice import spliced
+from kdump.storage.recipe import NewContent, Recipe, SourceBytes, joined, parts_of
 
 SOURCE = bytes(range(100))
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import kdump
+from kdump.change.apply import apply_plan
+from kdump.change.journal import new_folder
+from kdump.change.plan import REMOVE, Plan, only
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
-from kdump.recovery.config import Startup
-from kdump.repair.apply import apply_plan
-from kdump.repair.journal import new_folder
-from kdump.repair.plan import REMOVE, Plan, only
-from kdump.repair.task import ALL_KINDS, INDEX_KINDS, KAFKA, SALVAGE, Request, Task, examine, examine_indexes
+from kdump.recovery.startup import Startup
+from kdump.repair.proposal import ALL_KINDS, INDEX_KINDS, KAFKA, SALVAGE, Request, Task, examine, examine_indexes
 from tests.repair.damaged import BASES, DAMAGES, STARTUP, edit, flip, name, removed
 from tests.repair.salvaging import content
 

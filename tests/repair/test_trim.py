@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import kdump
+from kdump.change.apply import apply_plan
+from kdump.change.journal import new_folder
 from kdump.formats import names
 from kdump.formats.index_entries import decode_time_entries
-from kdump.repair.apply import apply_plan
-from kdump.repair.journal import new_folder
-from kdump.repair.task import Task, examine_trim
+from kdump.repair.proposal import Task, examine_trim
 from tests.repair.damaged import BASES, edit, flip, name
 from tests.repair.salvaging import content
 

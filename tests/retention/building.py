@@ -6,17 +6,17 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from kdump.change.apply import apply_plan
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.inventory import Checkpoints
-from kdump.recovery.config import Startup
-from kdump.repair.apply import apply_plan
-from kdump.repair.kafka import plan_recovery
-from kdump.retention.config import retention_config
+from kdump.query.inventory import Checkpoints
+from kdump.recovery.startup import Startup
+from kdump.repair.as_broker import plan_recovery
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.segments import Shutdown
-from kdump.retention.settings import COMMAND_LINE, TopicSettings
-from kdump.storage.partition_log import PartitionLog
+from kdump.settings.retention import retention_config
+from kdump.settings.sources import COMMAND_LINE, TopicSettings
+from kdump.storage.partition import PartitionLog
 from tests.commands.logs import write_segment
 
 NOW = 1_800_000_000_000

@@ -10,21 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from kdump.errors import KdumpError
+from kdump.change import journal
+from kdump.change.undo import undo
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
-from kdump.inventory import Checkpoints, DirectoryCheckpoints
-from kdump.recovery.config import Startup
+from kdump.query.inventory import Checkpoints, DirectoryCheckpoints
 from kdump.recovery.loader import load_log
-from kdump.repair import journal
-from kdump.repair.locks import RefusedError
-from kdump.repair.undo import undo
+from kdump.recovery.startup import Startup
 from kdump.retention.apply import carry_out, check_allowed, finish_interrupted, interrupted
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.plan import partition_plan
 from kdump.retention.segments import Shutdown
-from kdump.retention.settings import TopicSettings
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.settings.sources import TopicSettings
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 from tests.repair.test_crash import KILLED, Saboteur
 from tests.retention.building import (
     DAY,

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kdump.recovery.config import ConfigError
-from kdump.retention.config import RetentionConfig, retention_config
-from kdump.retention.settings import (
-    BUILT_IN,
-    CLEANER,
-    COMMAND_LINE,
-    DEFAULTS,
-    METADATA,
-    PropertyFile,
-    Settings,
-)
+from kdump.errors import ConfigError
+from kdump.settings.retention import RetentionConfig, retention_config
+from kdump.settings.sources import BUILT_IN, CLEANER, COMMAND_LINE, DEFAULTS, METADATA, PropertyFile, Settings
 
 
 def test_kafkas_defaults() -> None:

@@ -12,14 +12,14 @@ from kdump.formats import names
 from kdump.formats.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from kdump.formats.codecs import GZIP, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.inventory import Checkpoints
+from kdump.query.inventory import Checkpoints
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.partition import HIGH_WATERMARK, TIMESTAMP, Share
 from kdump.retention.policy import LOG_START, SIZE, TIME
 from kdump.retention.segments import Shutdown
 from kdump.retention.tombstones import Waiting, tombstones_of
 from kdump.retention.totals import Totals
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 from tests.commands.logs import write_segment
 from tests.retention.building import DAY, HOUR, NOW, look, write_log
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.retention.config import RetentionConfig
 from kdump.retention.policy import LOG_START, SIZE, TIME, Bounds, Candidate, deletions, is_old, next_to_go
+from kdump.settings.retention import RetentionConfig
 
 NOW = 1_000_000
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from kdump.formats.codecs import ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+from kdump.settings.writing import LogConfig
 from kdump.spark.bounds import interval_of
 from kdump.spark.options import ReadOptions, read_options
 from kdump.spark.places import find_partitions
 from kdump.spark.splits import Range, pack, ranges_of, task_size
-from kdump.write.config import LogConfig
 from kdump.write.log_writer import LogWriter
 from kdump.write.record_source import Message
 from tests.columns.reading import Row

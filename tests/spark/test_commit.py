@@ -12,14 +12,13 @@ import pytest
 from kafka.partitioner.default import murmur2 as kafkas_murmur2
 
 from kdump.columns.arrays import HEADERS
-from kdump.errors import KdumpError
-from kdump.repair.locks import RefusedError
+from kdump.errors import KdumpError, RefusedError
+from kdump.findings.catalogue import INFO
 from kdump.spark import commit, swap
 from kdump.spark.commit import Commit
 from kdump.spark.staging import HELD_BYTES, Counts, Stage, Staged
 from kdump.spark.write_options import write_options
-from kdump.storage.partition_log import PartitionLog
-from kdump.verify.findings import INFO
+from kdump.storage.partition import PartitionLog
 from kdump.verify.run import verify
 from tests.columns.reading import expected_rows
 from tests.spark.building import NOW, log_directory
@@ -125,7 +124,7 @@ def test_rows_that_cannot_be_written(tmp_path: Path, columns: dict[str, pa.Array
 
 
 def test_small_stretches_of_a_partition_share_batches(tmp_path: Path) -> None:
-    from kdump.storage.log_file import LogFile
+    from kdump.storage.log_reader import LogFile
 
     [only] = staged(tmp_path, *[rows(3)] * 40)
     with LogFile(only.path) as log:

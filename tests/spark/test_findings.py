@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kdump.findings.catalogue import Finding
 from kdump.spark.findings import finding_tasks, read_findings
 from kdump.spark.options import OptionError
-from kdump.verify.findings import Finding
 from kdump.verify.run import verify
 from tests.columns.reading import FIXTURES, cases
 from tests.spark.building import NOW, log_directory, options_of

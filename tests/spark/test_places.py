@@ -13,7 +13,7 @@ from kdump.spark.places import PathError, end_offset, find_partitions
 from kdump.spark.reader import planned_ranges
 from kdump.spark.segments import segment_tasks
 from kdump.spark.stream import LogStreamReader
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from tests.spark.building import log_directory, new_log, options_of
 

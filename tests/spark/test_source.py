@@ -11,11 +11,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from kdump.segment_inventory import segment_info
 from kdump.spark.errors import reason
 from kdump.spark.schema import COLUMNS, ddl
 from kdump.spark.tables import schema_of
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.facts import segment_info
+from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from tests.columns.reading import Row, expected_rows, in_microseconds, sound_cases
 from tests.spark.building import NOW, log_directory, one_segment, options_of, packed_batch, row_of

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pytest
 
-from kdump.cuts import Cutter
+from kdump.query.split_points import Cutter
 from kdump.spark.bounds import Interval, first_offset_since, interval_of
 from kdump.spark.options import LATEST_OFFSET
 from kdump.spark.places import find_partitions
@@ -25,7 +25,7 @@ from kdump.spark.splits import (
     stop_position,
     task_size,
 )
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from tests.spark.building import NOW, log_directory, new_log, one_segment, options_of, packed_batch, ranges, tasks
 from tests.storage.building import flipped

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 
+from kdump.findings.catalogue import INFO
 from kdump.spark.errors import reason
-from kdump.verify.findings import INFO
 from kdump.verify.run import verify
 from tests.columns.reading import FIXTURES
 from tests.spark.building import new_log

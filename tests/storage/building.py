@@ -12,7 +12,7 @@ from kdump import kernels
 from kdump.formats.batch import LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.checksums import crc32c
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
 from kdump.storage.scan import Damage, scan
 
 KERNELS = ("native", "portable")

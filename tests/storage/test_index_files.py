@@ -18,7 +18,7 @@ from kdump.formats.index_entries import (
     encode_offset_entries,
     encode_time_entries,
 )
-from kdump.storage.index_files import CHUNK_ENTRIES, OffsetIndex, TimeIndex, TxnIndex, floor_slot
+from kdump.storage.indexes import CHUNK_ENTRIES, OffsetIndex, TimeIndex, TxnIndex, floor_slot
 
 BASE = 1000
 

@@ -8,7 +8,7 @@ import pytest
 
 from kdump.errors import CheckpointError
 from kdump.formats import names
-from kdump.storage.log_directory import LogDirectory
+from kdump.storage.directory import LogDirectory
 from tests.storage.building import batch, segment_file
 
 UNIQUE = "0123456789abcdef" * 2

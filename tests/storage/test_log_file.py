@@ -11,8 +11,8 @@ from kdump.blocks import BATCH_COLUMNS, BATCH_ROWS, BatchBlock
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.formats.faults import BLOCK_FULL, END, PARTIAL, SHORT_HEADER, UNDERSIZED
-from kdump.storage import log_file
-from kdump.storage.log_file import Entry, LogFile
+from kdump.storage import log_reader
+from kdump.storage.log_reader import Entry, LogFile
 
 SMALL_BUFFER = 4096
 LARGE = bytes(range(256)) * 40  # 10,240 bytes, larger than the buffer of these tests
@@ -20,7 +20,7 @@ LARGE = bytes(range(256)) * 40  # 10,240 bytes, larger than the buffer of these 
 
 @pytest.fixture(autouse=True)
 def _small_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_file, "BUFFER_SIZE", SMALL_BUFFER)
+    monkeypatch.setattr(log_reader, "BUFFER_SIZE", SMALL_BUFFER)
 
 
 def batch(offset: int, value: bytes = b"value") -> bytes:
@@ -132,7 +132,7 @@ def test_entries_of_several_buffers_in_one_block(tmp_path: Path) -> None:
 def test_a_block_of_several_buffers_has_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [batch(offset) for offset in range(2000)]
     path = write(tmp_path / "0.log", entries)
-    monkeypatch.setattr(log_file, "GATHERED_BYTES", 10 * SMALL_BUFFER)
+    monkeypatch.setattr(log_reader, "GATHERED_BYTES", 10 * SMALL_BUFFER)
     with LogFile(path) as log:
         columns, lengths, _ = gathered(log)
         assert columns == table(log)

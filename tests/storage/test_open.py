@@ -9,9 +9,9 @@ import pytest
 
 from kdump.errors import HoldsLogDirectoriesError, NameFormatError
 from kdump.formats import names
-from kdump.storage.log_directory import LogDirectory
+from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory, open_log, open_segment
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
 from tests.storage.building import batch, segment_file
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from kdump.errors import CheckpointError
 from kdump.formats import names
-from kdump.records import Batch, Record
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
+from kdump.storage.records import Batch, Record
 from tests.storage.building import batch, batches, segment_file
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAg"

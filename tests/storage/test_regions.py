@@ -14,7 +14,7 @@ import pytest
 from kdump.blocks import BatchBlock
 from kdump.formats.encode import NewRecord, encode_batch, encode_message
 from kdump.storage import regions
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
 from kdump.storage.regions import NO_STATE, walk_regions
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that begin as copies of this one")

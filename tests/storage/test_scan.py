@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from kdump.formats.codecs import GZIP, LZ4
 from kdump.formats.encode import NewRecord, encode_message, encode_wrapper
-from kdump.storage import log_file
+from kdump.storage import log_reader
 from kdump.storage import scan as scan_module
-from kdump.storage.log_file import BUFFER_SIZE, LogFile
+from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.scan import MAX_RELATIVE_OFFSET, Damage, scan
 from tests.storage.building import (
     KERNELS,
@@ -268,7 +268,7 @@ def test_garbage_longer_than_any_buffer(tmp_path: Path) -> None:
 
 
 def test_batches_larger_than_the_buffer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_file, "BUFFER_SIZE", 512)
+    monkeypatch.setattr(log_reader, "BUFFER_SIZE", 512)
     monkeypatch.setattr(scan_module, "BUFFER_SIZE", 512)
     parts = [batch(2 * n, value=b"x" * 2000) for n in range(4)]
     parts[1] = flipped(parts[1], 3000)

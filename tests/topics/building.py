@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kdump.errors import Trouble
+from kdump.formats import control
 from kdump.formats.batch import ABORT, COMMIT, CONTROL, SNAPSHOT_FOOTER, SNAPSHOT_HEADER, TRANSACTIONAL
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
-from kdump.formats.internal_topics import cluster_metadata, consumer_offsets, control_records, transaction_state
+from kdump.formats.schemas import cluster_metadata, consumer_offsets, transaction_state
 from kdump.formats.uuids import format_uuid
-from kdump.storage.partition_log import PartitionLog
-from kdump.topics.reading import Trouble
-from kdump.topics.replicas import Replica, replicas
+from kdump.storage.partition import PartitionLog
+from kdump.storage.replica import Replica, replicas
 
 NOW = 1_700_000_000_000
 ORDERS_ID = bytes(range(16))
@@ -123,13 +124,13 @@ def metadata_pairs(*records: tuple[str, dict[str, Any]]) -> Sequence[Pair]:
 
 def snapshot_file(folder: Path, end_offset: int, epoch: int, pairs: Sequence[Pair], *, footer: bool = True) -> Path:
     """A KRaft .checkpoint."""
-    header = control_records.encode_value(SNAPSHOT_HEADER, 0, {"lastContainedLogTimestamp": NOW})
+    header = control.encode_value(SNAPSHOT_HEADER, 0, {"lastContainedLogTimestamp": NOW})
     log = Log(folder)
     log.add((struct.pack(">hh", 0, SNAPSHOT_HEADER), header), attributes=CONTROL)
     if pairs:
         log.add(*pairs)
     if footer:
-        value = control_records.encode_value(SNAPSHOT_FOOTER, 0, {})
+        value = control.encode_value(SNAPSHOT_FOOTER, 0, {})
         log.add((struct.pack(">hh", 0, SNAPSHOT_FOOTER), value), attributes=CONTROL)
     path = folder / f"{end_offset:020d}-{epoch:010d}.checkpoint"
     path.write_bytes(log.data)

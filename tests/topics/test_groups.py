@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from kdump.formats.internal_topics import consumer_offsets
-from kdump.formats.internal_topics.schema import encode
+from kdump.errors import Trouble
+from kdump.formats.schemas import consumer_offsets
+from kdump.formats.schemas.schema import encode
 from kdump.topics.group_log import GroupLog
 from kdump.topics.groups import DEAD, EMPTY, RETENTION_MS, STABLE, Commit, Group, groups_of
 from kdump.topics.lag import BEFORE_START, BEYOND_END, INSIDE, Range, Ranges
-from kdump.topics.reading import Trouble
 from tests.topics.building import NOW, Log, commit_pair, group_pair, replica
 
 TOPIC_ID = bytes(range(16))

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, Trouble
+from kdump.formats import control
 from kdump.formats.batch import CONTROL
-from kdump.formats.internal_topics import cluster_metadata, control_records
-from kdump.formats.internal_topics.control_records import KRAFT_VOTERS, LEADER_CHANGE
-from kdump.storage.partition_log import PartitionLog
+from kdump.formats.control import KRAFT_VOTERS, LEADER_CHANGE
+from kdump.formats.schemas import cluster_metadata
+from kdump.storage.partition import PartitionLog
 from kdump.topics.cluster_image import ClusterImage, ImageError, metadata_version_name
 from kdump.topics.metadata_log import MetadataState, state_of_directory, state_of_snapshot
-from kdump.topics.reading import Trouble
 from tests.topics.building import NOW, ORDERS_ID, OTHER_ID, Log, metadata_pairs, snapshot_file
 
 TOPIC = ("Topic", {"name": "orders", "topicId": ORDERS_ID})
@@ -225,12 +225,12 @@ def test_an_aborted_transaction_never_counts(log: Log) -> None:
 
 def test_leader_and_voters(log: Log) -> None:
     leader = {"leaderId": 2, "voters": [{"voterId": 1}, {"voterId": 2}]}
-    pair = (struct.pack(">hh", 0, LEADER_CHANGE), control_records.encode_value(LEADER_CHANGE, 0, leader))
+    pair = (struct.pack(">hh", 0, LEADER_CHANGE), control.encode_value(LEADER_CHANGE, 0, leader))
     log.add(pair, attributes=CONTROL).add(*metadata_pairs(TOPIC))
     found = state(log)
     assert (found.leader, [voter["voterId"] for voter in found.voters]) == (2, [1, 2])
     voters = {"voters": [{"voterId": 5, "voterDirectoryId": OTHER_ID, "endpoints": []}]}
-    pair = (struct.pack(">hh", 0, KRAFT_VOTERS), control_records.encode_value(KRAFT_VOTERS, 0, voters))
+    pair = (struct.pack(">hh", 0, KRAFT_VOTERS), control.encode_value(KRAFT_VOTERS, 0, voters))
     assert [voter["voterId"] for voter in state(log.add(pair, attributes=CONTROL)).voters] == [5]
 
 

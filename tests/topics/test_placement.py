@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kdump.errors import Trouble
 from kdump.formats.names import parse_partition_dir
-from kdump.storage.log_directory import LogDirectory
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 from kdump.topics.placement import Cluster, cluster_beside
-from kdump.topics.reading import Trouble
 from tests.topics.building import ORDERS_ID, OTHER_ID, Log, cluster_directory, metadata_pairs
 
 UNIQUE = "0123456789abcdef" * 2

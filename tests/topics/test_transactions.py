@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from kdump.errors import Trouble
 from kdump.formats.batch import COMMIT, CONTROL, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, encode_batch
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
-from kdump.storage.partition_log import PartitionLog
-from kdump.topics.reading import Trouble
-from kdump.topics.replicas import replicas
+from kdump.storage.partition import PartitionLog
+from kdump.storage.replica import replicas
 from kdump.topics.transaction_ids import TransactionalId, TransactionalIds, transactional_ids
-from kdump.topics.transactions import IndexMismatch, OpenTxn, PartitionTxns, transactions_of
+from kdump.transactions.partition import IndexMismatch, OpenTxn, PartitionTxns, transactions_of
 from tests.topics.building import NOW, Log, checkpoint, replica, transaction_pair
 
 PAIR = (b"k", b"v")

@@ -18,7 +18,7 @@ from kdump.formats.index_entries import (
     encode_time_entries,
 )
 from kdump.formats.names import segment_file_name
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
 from kdump.verify import Finding, verify
 
 TIME = 1_700_000_000_000

@@ -20,8 +20,8 @@ from kdump.errors import KdumpError
 from kdump.formats.codecs import NAMES
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
-from kdump.records import Batch, Record
-from kdump.storage.partition_log import PartitionLog
+from kdump.storage.partition import PartitionLog
+from kdump.storage.records import Batch, Record
 from tests.verify.building import TIME, Log, batch, build, entry, file, marker, produced
 
 FORMATS = [(magic, codec) for magic in range(3) for codec in range(5 if magic == 2 else 4)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kdump.commands.verify import command
-from kdump.verify.findings import CATALOGUE
+from kdump.findings.catalogue import CATALOGUE
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PAGE = (DOCS / "verify.md").read_text(encoding="utf-8")

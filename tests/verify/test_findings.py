@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.verify.findings import BROKER, CATALOGUE, SEVERITIES, Finding
+from kdump.findings.catalogue import BROKER, CATALOGUE, SEVERITIES, Finding
 from tests.verify.building import build, found
 from tests.verify.cases import CASES, Case
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kdump.disk import reading as files
 from kdump.errors import NameFormatError
-from kdump.storage import files
 from kdump.verify import Finding, verify
 from kdump.verify.options import Options
 from kdump.verify.run import Verification

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kdump.findings.catalogue import Finding
 from kdump.formats.encode import NewBatch, encode_batch
-from kdump.verify.findings import Finding
 from tests.verify.building import TIME, batch, build, entry, file, put, records
 
 SIZE = len(batch(0))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kdump.formats.codecs import GZIP
-from kdump.storage import log_file
+from kdump.storage import log_reader
 from kdump.storage.segment import Segment
 from kdump.verify import sheets
 from tests.verify.building import Log, batch, build, file, flip, found, produced, put
@@ -111,7 +111,7 @@ def test_sheets_are_joined(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_walks_that_take_turns_in_one_thread(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither reads into the other's block."""
-    monkeypatch.setattr(log_file, "BUFFER_SIZE", 1000)
+    monkeypatch.setattr(log_reader, "BUFFER_SIZE", 1000)
     monkeypatch.setattr(sheets, "SHEET_ROWS", 1)
     other = build(tmp_path / "other", {0: [batch(3 * n, 1) for n in range(300)]})
     reading = sheets.Reading(True, 1 << 20, False)

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from kdump.findings.catalogue import Finding
 from kdump.formats.batch import LOG_APPEND_TIME
 from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewBatch, encode_batch
-from kdump.verify.findings import Finding
-from kdump.verify.timestamps import distance, shown, unit_of
+from kdump.formats.time_units import unit_of
+from kdump.verify.timestamps import distance, shown
 from tests.verify.building import NOW, TIME, Log, batch, build, entry, produced, records, touch
 
 DAY = 86_400_000

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.records import BadBatch, Record
-from kdump.recovery.config import Startup
+from kdump.recovery.startup import Startup
+from kdump.settings.writing import LogConfig
 from kdump.storage.open import open_log as read_log
-from kdump.write.config import LogConfig
+from kdump.storage.records import BadBatch, Record
 from kdump.write.log_writer import LogWriter
 from kdump.write.record_source import Message
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.checksums import crc32, crc32c
-from kdump.records import Batch, batch_at, records_of
+from kdump.settings.writing import LogConfig
 from kdump.storage.open import open_log
-from kdump.write.config import LogConfig
+from kdump.storage.records import Batch, batch_at, records_of
 from kdump.write.incoming import CLIENT, COORDINATOR, BatchReader
 from kdump.write.log_dir import LogDirWriter
 from kdump.write.log_writer import LogWriter

@@ -11,17 +11,16 @@ from typing import Any
 
 import pytest
 
-from kdump.errors import KdumpError, NameFormatError
+from kdump.change import journal
+from kdump.change.apply import apply_plan
+from kdump.errors import KdumpError, NameFormatError, RefusedError
 from kdump.formats import names
-from kdump.recovery.log_manager import directory_state
+from kdump.recovery.broker_start import directory_state
 from kdump.recovery.outcome import LoadOutcome
-from kdump.repair import journal
-from kdump.repair.apply import apply_plan
-from kdump.repair.kafka import plan_recovery
-from kdump.repair.locks import RefusedError
-from kdump.storage.log_directory import LogDirectory
+from kdump.repair.as_broker import plan_recovery
+from kdump.settings.writing import LogConfig
+from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_log as read_log
-from kdump.write.config import LogConfig
 from kdump.write.existing import NewLog, Opening, opened
 from kdump.write.log_dir import LogDirWriter, read_offsets
 from kdump.write.log_writer import LogWriter
@@ -44,7 +43,7 @@ def fill(log: LogWriter, count: int = 6) -> None:
 @pytest.fixture(autouse=True)
 def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither watch logs grow, nor wait for the disk."""
-    monkeypatch.setattr("kdump.repair.locks.GROWTH_WATCH_SECONDS", 0)
+    monkeypatch.setattr("kdump.disk.locks.GROWTH_WATCH_SECONDS", 0)
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
 
 

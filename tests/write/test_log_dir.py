@@ -9,12 +9,12 @@ import pytest
 from kdump.errors import NameFormatError
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
-from kdump.recovery.log_manager import directory_state
+from kdump.recovery.broker_start import directory_state
 from kdump.recovery.outcome import DELETE, RECOVER
-from kdump.repair.kafka import plan_recovery
-from kdump.storage.log_directory import LogDirectory
+from kdump.repair.as_broker import plan_recovery
+from kdump.settings.writing import LogConfig
+from kdump.storage.directory import LogDirectory
 from kdump.verify import verify
-from kdump.write.config import LogConfig
 from kdump.write.log_dir import LogDirWriter, read_offsets, write_offsets
 from kdump.write.sessions import Producer
 from tests.write.building import NOW, Clock, files, messages, startup

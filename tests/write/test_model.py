@@ -12,16 +12,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kdump.change.apply import apply_plan
+from kdump.change.journal import new_folder
 from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.codecs import GZIP, NONE, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.repair.apply import apply_plan
-from kdump.repair.journal import new_folder
-from kdump.repair.kafka import plan_recovery
-from kdump.storage.index_files import TxnIndex
+from kdump.repair.as_broker import plan_recovery
+from kdump.settings.writing import LogConfig
+from kdump.storage.indexes import TxnIndex
 from kdump.storage.open import open_log as read_log
-from kdump.write.config import LogConfig
 from kdump.write.incoming import AppendInfo
 from kdump.write.log_writer import LogWriter
 from kdump.write.opening import open_log

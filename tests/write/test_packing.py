@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kdump.blocks import BatchBlock
 from kdump.formats.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
-from kdump.records import Record, records_of
+from kdump.storage.records import Record, records_of
 from kdump.write.errors import InvalidTimestampError, UnsupportedForMessageFormatError
 from kdump.write.incoming import BatchReader
 from kdump.write.packing import Packing, pack

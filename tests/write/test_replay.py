@@ -10,7 +10,7 @@ import pytest
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.codecs import GZIP, NONE, ZSTD
 from kdump.formats.encode import NewRecord
-from kdump.records import BadBatch, Batch, Record, batch_at, records_of
+from kdump.storage.records import BadBatch, Batch, Record, batch_at, records_of
 from kdump.write.incoming import BatchReader
 from kdump.write.retold import ToldBatch, as_stored
 from tests.write.replaying import (

@@ -1,0 +1,94 @@
+"""Change what an offset checkpoint of a log directory says of one partition, and nothing else in it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from threading import Lock
+
+from kdump.change.plan import CHECKPOINT, Operation
+from kdump.disk import durable
+from kdump.disk.reading import read_small
+from kdump.errors import CheckpointError, KdumpError
+from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint, parse_offset_checkpoint
+from kdump.formats.names import (
+    LIVE,
+    OFFSET_CHECKPOINTS,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_CHECKPOINT,
+    parse_partition_dir,
+)
+
+_MOST_BYTES = 1 << 26
+_FILES = Lock()
+"""Held while a checkpoint is read and written: several partitions, each in its thread, share it."""
+
+
+def put_offset(partition_directory: str, name: str, offset: int) -> None:
+    """Let the checkpoint `name` have this offset (absolute) for a partition; below 0 it has none.
+
+    Raises OSError, CheckpointError where the file cannot be parsed, NameFormatError for the directory's name.
+    """
+    log_directory, directory_name = os.path.split(os.path.abspath(partition_directory))
+    partition = parse_partition_dir(directory_name, partition_directory)
+    with _FILES:
+        _put(log_directory, name, OffsetCheckpointEntry(partition.topic, partition.partition, offset))
+
+
+def _put(log_directory: str, name: str, new: OffsetCheckpointEntry) -> None:
+    path = os.path.join(log_directory, name)
+    like = None
+    entries: list[OffsetCheckpointEntry] = []
+    try:
+        like = os.stat(path)
+        if like.st_size > _MOST_BYTES:
+            raise KdumpError(f"{path}: {like.st_size} bytes are too many for a checkpoint")
+        entries = parse_offset_checkpoint(read_small(path, _MOST_BYTES), path)
+    except FileNotFoundError:
+        if new.offset < 0:
+            return
+    changed = _with(entries, new)
+    if changed == entries:
+        return
+    part = f"{path}.kdump"
+    if os.path.lexists(part):
+        os.remove(part)
+    durable.write_file(part, (format_offset_checkpoint(changed),), like)
+    os.replace(part, path)
+    durable.sync_directory(log_directory)
+
+
+def within_log(partition_directory: str, log_end_offset: int) -> list[Operation]:
+    """What to change in the checkpoints so that none leads beyond the end (absolute offset) of a partition's log.
+
+    A recovery point and a high watermark beyond it are moved there. A log start offset beyond it, with which a broker
+    would drop the whole log, and a cleaner offset beyond it are dropped. A file that cannot be read, which a broker
+    takes for empty and writes anew, is left to it. Raises OSError.
+    """
+    log_directory, directory_name = os.path.split(os.path.abspath(partition_directory))
+    says = parse_partition_dir(directory_name, partition_directory)
+    operations = []
+    for name in OFFSET_CHECKPOINTS:
+        offset = _offset_in(os.path.join(log_directory, name), says.topic, says.partition)
+        if says.state == LIVE and offset > log_end_offset:
+            stays = name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_CHECKPOINT)
+            why = f"{offset} lies beyond the log's end {log_end_offset} and is {'moved there' if stays else 'dropped'}"
+            operations.append(Operation(CHECKPOINT, name, log_end_offset if stays else -1, old_size=offset, why=why))
+    return operations
+
+
+def _offset_in(path: str, topic: str, partition: int) -> int:
+    """What a checkpoint has for a partition; -1 for nothing."""
+    with suppress(FileNotFoundError, CheckpointError):
+        entries = parse_offset_checkpoint(read_small(path, _MOST_BYTES), path)
+        return next((each.offset for each in entries if (each.topic, each.partition) == (topic, partition)), -1)
+    return -1
+
+
+def _with(entries: list[OffsetCheckpointEntry], new: OffsetCheckpointEntry) -> list[OffsetCheckpointEntry]:
+    """The entries with this one in the place of the old one, or behind all others."""
+    others = [each for each in entries if each[:2] != new[:2]]
+    if new.offset < 0:
+        return others
+    at = next((number for number, each in enumerate(entries) if each[:2] == new[:2]), len(others))
+    return [*others[:at], new, *others[at:]]

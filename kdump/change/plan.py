@@ -1,0 +1,184 @@
+"""From the files that a partition directory shall have to an ordered list of operations that leads there.
+
+A plan is plain data: it can be shown, written as JSON and read back. Operations name files of the partition directory
+and the inodes that they were made for, so that carrying out a plan again, after it was interrupted anywhere, does
+nothing twice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from kdump.disk.reading import ReadOnlyFile
+from kdump.formats import names
+from kdump.formats.names import FileName, parse_file_name
+from kdump.storage.recipe import NewContent, Recipe, SourceBytes
+
+REMOVE = "remove"  # a file goes
+TRUNCATE = "truncate"  # a file is cut to its first `size` bytes
+RENAME = "rename"  # the file `source` becomes `name`
+REPLACE = "replace"  # a new file is put in the place of `name`
+CHECKPOINT = "checkpoint"  # the partition's offset in the log directory's checkpoint `name` becomes `size`
+
+
+_ACTIONS = (REMOVE, REPLACE, RENAME, TRUNCATE)
+
+
+class Operation(NamedTuple):
+    """One change to one file.
+
+    `size` is the file's size in bytes afterwards, `inode` that of the file which is removed, cut or renamed (0: none),
+    `old_size` what that file has now (-1: there is none), `source` the file that a rename takes. `why` is for people.
+    Of a CHECKPOINT, `size` and `old_size` are offsets (absolute).
+    """
+
+    action: str
+    name: str
+    size: int = 0
+    inode: int = 0
+    old_size: int = -1
+    source: str = ""
+    why: str = ""
+
+
+class Cut(NamedTuple):
+    """Bytes of the file `file`, from `start` up to `stop`, that a repaired log does not have any more, and why."""
+
+    file: str
+    start: int
+    stop: int
+    why: str
+
+
+class Plan(NamedTuple):
+    """All changes to the partition directory `path`, in order; `recipes` tell what REPLACE puts in place."""
+
+    path: str
+    operations: tuple[Operation, ...]
+    recipes: Mapping[str, Recipe]
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.operations)
+
+
+def make_plan(path: str, wanted: Mapping[str, Recipe], reasons: Mapping[str, str]) -> Plan:
+    """The changes that turn the files of directory `path` into `wanted`; `reasons` say why, by file name.
+
+    In between no index leads astray: one that has to change with its .log goes before that, and comes after. Without
+    it a broker builds the segment's indexes anew. Leader epochs beyond the end of a log do no harm: they go at the end.
+    Raises OSError.
+    """
+    present = {entry.name: entry.stat(follow_symlinks=False) for entry in os.scandir(path) if entry.is_file()}
+    uses = Counter(recipe.name for recipe in wanted.values() if isinstance(recipe, SourceBytes))
+    changes: list[Operation] = []
+    by_name = {
+        name: list(_changes(name, _as_prefix(path, name, recipe, present), present, uses))
+        for name, recipe in wanted.items()
+    }
+    logs = {parse_file_name(name).offset for name, found in by_name.items() if found and _is_log(name)}
+    for name, found in sorted(by_name.items()):
+        says = parse_file_name(name)
+        if found and name in present and says.kind in _BOUND_TO_LOG and says.offset in logs:
+            found = _anew(name, found, wanted[name].size, present[name])
+        changes += [change._replace(why=change.why or reasons.get(name, "")) for change in found]
+    renamed = {change.source for change in changes if change.action == RENAME}
+    changes += [
+        Operation(REMOVE, name, 0, info.st_ino, info.st_size, why=reasons.get(name, ""))
+        for name, info in present.items()
+        if name not in wanted and name not in renamed
+    ]
+    changes.sort(key=lambda change: change.name, reverse=True)
+    changes.sort(key=_turn)
+    return Plan(
+        path, tuple(changes), {change.name: wanted[change.name] for change in changes if change.action == REPLACE}
+    )
+
+
+_BOUND_TO_LOG = (names.OFFSET_INDEX, names.TIME_INDEX)
+"""The indexes that tell of positions and of the last batch."""
+
+
+def _is_log(name: str) -> bool:
+    says = parse_file_name(name)
+    return says.kind == names.LOG and says.state == names.LIVE
+
+
+def _turn(change: Operation) -> tuple[int, int]:
+    """When a change is made: removals first, then logs, then what tells of logs; of segments always the last first."""
+    if change.action == REMOVE:
+        rank = 0 if _is_log(change.name) else 1
+    elif _is_log(change.name):
+        rank = 2
+    else:
+        rank = 4 if change.name == names.LEADER_EPOCH_CHECKPOINT else 3
+    return rank, _ACTIONS.index(change.action)
+
+
+def _anew(name: str, found: list[Operation], size: int, old: os.stat_result) -> list[Operation]:
+    """The same changes of an index, without the old one in between."""
+    gone = Operation(REMOVE, name, 0, old.st_ino, old.st_size, why="before its log changes; then it comes anew")
+    if [change.action for change in found] == [RENAME]:
+        return [gone, *found]
+    return [gone, Operation(REPLACE, name, size, old.st_ino, old.st_size)]
+
+
+def _as_prefix(path: str, name: str, recipe: Recipe, present: Mapping[str, os.stat_result]) -> Recipe:
+    """The recipe, or where the file of that name starts with all of its new content, the one that only cuts it."""
+    if not isinstance(recipe, NewContent) or recipe.size > len(recipe.data) or name not in present:
+        return recipe
+    with ReadOnlyFile(os.path.join(path, name)) as file:
+        same = file.size >= recipe.size and file.read(0, recipe.size) == recipe.data[: recipe.size]
+    return SourceBytes(name, 0, recipe.size) if same else recipe
+
+
+def _changes(
+    name: str, recipe: Recipe, present: Mapping[str, os.stat_result], uses: Mapping[str, int]
+) -> Iterator[Operation]:
+    """What makes the file `name`; nothing where it is as it shall be."""
+    old = present.get(name)
+    old_size = old.st_size if old else -1
+    if not isinstance(recipe, SourceBytes) or recipe.start or uses[recipe.name] > 1 or recipe.name not in present:
+        yield Operation(REPLACE, name, recipe.size, old.st_ino if old else 0, old_size)
+        return
+    source = present[recipe.name]
+    if recipe.name != name:
+        yield Operation(RENAME, name, source.st_size, source.st_ino, old_size, recipe.name)
+    if recipe.size < source.st_size:
+        yield Operation(TRUNCATE, name, recipe.size, source.st_ino, source.st_size)
+
+
+KINDS = {
+    "log": (names.LOG,),
+    "indexes": (names.OFFSET_INDEX,),
+    "timeindexes": (names.TIME_INDEX,),
+    "txnindexes": (names.TXN_INDEX,),
+    "snapshots": (names.PRODUCER_SNAPSHOT,),
+    "epochs": (names.LEADER_EPOCH_CHECKPOINT,),
+}
+"""What a plan can be narrowed to, and the kinds of files that each means; besides there is `ORPHANS`."""
+
+ORPHANS = "orphans"
+"""Files that no live segment has: leftovers in a state of their own, and indexes without a log."""
+
+
+def narrowed(plan: Plan, kinds: Iterable[str], present: Mapping[str, FileName]) -> Plan:
+    """The part of a plan that concerns files of these kinds; `present` are the directory's files as they are now."""
+    wanted = set(kinds)
+    bases = {says.offset for says in present.values() if says.kind == names.LOG and says.state == names.LIVE}
+
+    def concerns(operation: Operation) -> bool:
+        says = parse_file_name(operation.source or operation.name)
+        if says.state or (says.kind in names.INDEX_KINDS and says.offset not in bases):
+            return ORPHANS in wanted
+        return any(says.kind in KINDS[kind] for kind in wanted & KINDS.keys())
+
+    return plan._replace(operations=tuple(filter(concerns, plan.operations)))
+
+
+def only(plan: Plan, *actions: str) -> Plan:
+    """The operations of a plan that do one of these."""
+    return plan._replace(operations=tuple(each for each in plan.operations if each.action in actions))

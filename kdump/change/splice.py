@@ -1,0 +1,21 @@
+"""Put other bytes in the place of stretches of a file on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kdump.storage.recipe import NewContent, Part, Recipe, joined, parts_of, piece_of
+
+
+def spliced(recipe: Recipe, changes: Iterable[tuple[int, int, bytes]]) -> Recipe:
+    """The recipe with other bytes in the place of those from byte `start` up to `stop`, for each (start, stop, bytes).
+
+    The stretches are in order and do not overlap; an empty one is where something is put in between.
+    """
+    parts: list[Part] = []
+    at = 0
+    for start, stop, data in changes:
+        parts += parts_of(piece_of(recipe, at, start - at))
+        parts += parts_of(NewContent(data, len(data)))
+        at = stop
+    return joined((*parts, *parts_of(piece_of(recipe, at, recipe.size - at))))

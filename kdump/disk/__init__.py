@@ -1,0 +1,1 @@
+"""The only reader, writer and locker of files."""

@@ -1,0 +1,161 @@
+"""The few ways in which a repair changes files; every one of them leaves either the old or the new state behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+
+COPY_SIZE = 1 << 20
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a directory last. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_file(
+    path: str, pieces: Iterable[bytes], like: os.stat_result | None = None, modified: int | None = None
+) -> None:
+    """Write a new file of these pieces onto the disk, with the owner and mode of another. Raises OSError.
+
+    `modified` is the modification time (ns) that it gets, if not that of now.
+    """
+    with open(path, "xb") as out:
+        for piece in pieces:
+            if piece.count(0) == len(piece):
+                out.seek(len(piece), os.SEEK_CUR)  # a hole, as in a preallocated file
+            else:
+                out.write(piece)
+        out.truncate()
+        if like is not None:
+            take_after(out.fileno(), like)
+        out.flush()
+        if modified is not None:
+            os.utime(out.fileno(), ns=(modified, modified))
+        os.fsync(out.fileno())
+
+
+def take_after(descriptor: int, like: os.stat_result) -> None:
+    """Give an open file the owner and mode of another. Raises OSError."""
+    os.fchmod(descriptor, like.st_mode & 0o7777)
+    info = os.fstat(descriptor)
+    if (info.st_uid, info.st_gid) != (like.st_uid, like.st_gid):
+        os.fchown(descriptor, like.st_uid, like.st_gid)
+
+
+def keep(path: str, copy: str) -> None:
+    """Keep a file under another name: by a second link, or as a copy where there can be none. Raises OSError."""
+    if os.path.lexists(copy):
+        return
+    try:
+        os.link(path, copy, follow_symlinks=False)
+    except OSError:
+        part = f"{copy}.part"
+        shutil.copy2(path, part, follow_symlinks=False)
+        sync_file(part)
+        os.replace(part, copy)
+
+
+def keep_tail(path: str, size: int, copy: str) -> None:
+    """Keep the bytes of a file from byte `size` on. Raises OSError."""
+    if os.path.lexists(copy):
+        return
+    part = f"{copy}.part"
+    with open(path, "rb") as file, open(part, "wb") as out:
+        file.seek(size)
+        shutil.copyfileobj(file, out, COPY_SIZE)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(part, copy)
+
+
+def truncate(path: str, size: int) -> None:
+    """Cut a file, leaving its modification time as it was, which retention may go by. Raises OSError."""
+    info = os.stat(path)
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.ftruncate(descriptor, size)
+        os.utime(descriptor, ns=(info.st_atime_ns, info.st_mtime_ns))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_file(path: str) -> None:
+    """Put the content of a file on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def restore_tail(path: str, size: int, tail: str) -> None:
+    """Write the bytes kept by `keep_tail` back behind byte `size` of a file. Raises OSError."""
+    info = os.stat(path)
+    with open(tail, "rb") as kept, open(path, "r+b") as file:
+        file.seek(size)
+        shutil.copyfileobj(kept, file, COPY_SIZE)
+        file.flush()
+        os.utime(file.fileno(), ns=(info.st_atime_ns, info.st_mtime_ns))
+        os.fsync(file.fileno())
+
+
+def put_back(kept: str, path: str) -> None:
+    """Give a file kept by `keep` its name back; it stays kept. Raises OSError."""
+    part = f"{path}.kdump"
+    if os.path.lexists(part):
+        os.remove(part)
+    keep(kept, part)
+    os.replace(part, path)
+    if os.path.lexists(part):  # both names were of one file, which rename leaves alone
+        os.remove(part)
+
+
+def write_all(descriptor: int, data: bytes | bytearray, position: int) -> None:
+    """Write all of `data` from byte `position` on. Raises OSError, with part of it possibly written."""
+    done = os.pwrite(descriptor, data, position)
+    while done < len(data):
+        done += os.pwrite(descriptor, memoryview(data)[done:], position + done)
+
+
+def create_file(path: str, like: os.stat_result | None = None) -> int:
+    """A new empty file, open for reading and writing, with the owner and mode of another. Raises OSError.
+
+    A file of that name is emptied.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    if like is not None:
+        try:
+            take_after(descriptor, like)
+        except OSError:
+            os.close(descriptor)
+            raise
+    return descriptor
+
+
+def replace_file(path: str, data: bytes, *, durable: bool, like: os.stat_result | None = None) -> None:
+    """Let the file hold `data`: a reader finds the old content or the new. `durable`: it is on the disk after that.
+
+    It gets the owner and mode of the file that it replaces, or else those of `like`. Raises OSError; what was there
+    before is then still there.
+    """
+    with suppress(FileNotFoundError):
+        like = os.stat(path, follow_symlinks=False)
+    temporary = f"{path}.tmp"
+    descriptor = create_file(temporary, like)
+    try:
+        write_all(descriptor, data, 0)
+        if durable:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(temporary, path)
+    if durable:
+        sync_directory(os.path.dirname(path))

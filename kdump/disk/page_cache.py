@@ -1,0 +1,31 @@
+"""The system's page cache: what was read once need not stay in it."""
+
+from __future__ import annotations
+
+import os
+
+from kdump.disk.reading import open_for_reading
+
+PIECE_BYTES = 16 << 20
+
+
+class PageDropper:
+    """Tells the system that the pages of a file that were read are not needed again (posix_fadvise)."""
+
+    def __init__(self, path: str, enabled: bool) -> None:
+        self._fd = open_for_reading(path) if enabled and hasattr(os, "posix_fadvise") else -1
+        self._dropped = -1
+
+    def __enter__(self) -> PageDropper:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def drop(self, start: int, stop: int, *, last: bool = False) -> None:
+        """Drop the pages of bytes `start` to `stop`, those already dropped left out, a few MiB at a time."""
+        start = max(start, self._dropped)
+        if self._fd >= 0 and (last or stop - start >= PIECE_BYTES):
+            os.posix_fadvise(self._fd, start, stop - start, os.POSIX_FADV_DONTNEED)
+            self._dropped = stop

@@ -1,0 +1,1 @@
+"""Questions to a log; each answer is data."""

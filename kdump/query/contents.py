@@ -1,0 +1,148 @@
+"""Read the records of logs in order, past their damage, which goes to a function of the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kdump import kernels
+from kdump.blocks import BatchBlock, RecordBlock
+from kdump.errors import InvalidRecordError, Report, Trouble
+from kdump.formats.batch import CODEC_MASK
+from kdump.formats.control import control_type_of, decode_marker
+from kdump.formats.faults import DamageError, fault_error
+from kdump.storage.payloads import inflate, payload_of
+from kdump.storage.scan import Damage, Run, scan
+from kdump.storage.segment import Segment
+
+_CONTENT_COLUMNS = (
+    "row",
+    "offset",
+    "timestamp",
+    "key_position",
+    "key_length",
+    "value_position",
+    "value_length",
+)
+
+
+class Marker(NamedTuple):
+    """The end of a transaction: control type (formats.batch.ABORT or COMMIT), absolute offset, timestamp in ms."""
+
+    control_type: int
+    coordinator_epoch: int
+    offset: int
+    timestamp: int
+
+
+def runs(segments: Iterable[Segment], report: Report, *, whole: bool = True) -> Iterator[tuple[Segment, Run]]:
+    """The good batches of segments, in order; `whole` as for LogFile.blocks."""
+    for segment in segments:
+        try:
+            with segment.open_log() as log:
+                for part in scan(log, segment.base_offset, whole=whole):
+                    if isinstance(part, Damage):
+                        report(Trouble(segment.log_path, part.position, part.text))
+                    else:
+                        yield segment, part
+        except OSError as error:
+            report(unreadable(segment.log_path, error))
+
+
+def unreadable(path: str, error: OSError) -> Trouble:
+    """The trouble of a file that the system does not give."""
+    return Trouble(error.filename or path, None, error.strerror or str(error), is_unreadable=True)
+
+
+class Content(NamedTuple):
+    """What a record holds: the row of its batch, absolute offset, timestamp in ms, key and value (None: null)."""
+
+    row: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+def contents_in(segment: Segment, run: Run, report: Report) -> Iterator[Content]:
+    """The records of a run's batches; where those of a batch break off the next one follows."""
+    block, row = run.block, run.first
+    data = bytes(block.data)
+    while row < run.stop:
+        stretch = inflate(block, row, run.stop)
+        failed = stretch.error or (fault_error(stretch.fault) if stretch.fault else None)
+        stop = stretch.stop - 1 if failed else stretch.stop
+        yield from _decoded(segment, block, data, row, stop, stretch.payloads, report)
+        if failed:
+            report(Trouble(segment.log_path, block.position[stop], str(failed)))
+        row = stretch.stop
+
+
+def _decoded(
+    segment: Segment,
+    block: BatchBlock,
+    data: bytes,
+    first: int,
+    stop: int,
+    payloads: list[bytes | None],
+    report: Report,
+) -> Iterator[Content]:
+    records = RecordBlock()
+    records.seek(first)
+    while records.next_row < stop:
+        kernels.decode(block, records, first, stop, payloads)
+        for row, offset, timestamp, key, key_size, value, value_size in zip(
+            *(getattr(records, name)[: records.length] for name in _CONTENT_COLUMNS), strict=True
+        ):
+            source = payloads[row - first] or data
+            yield Content(
+                row,
+                offset,
+                timestamp,
+                source[key : key + key_size] if key_size >= 0 else None,
+                source[value : value + value_size] if value_size >= 0 else None,
+            )
+        if records.fault:
+            row = records.next_row
+            report(Trouble(segment.log_path, block.position[row], str(fault_error(records.fault))))
+            records.seek(row + 1)
+
+
+def end_of_transaction(record: Content) -> Marker:
+    """The marker in a control record of a producer. Raises InvalidRecordError."""
+    number = control_type_of(record.key)
+    _, coordinator_epoch = decode_marker(number, record.value)
+    return Marker(number, coordinator_epoch, record.offset, record.timestamp)
+
+
+def marker_in(block: BatchBlock, row: int) -> Marker | None:
+    """The marker in a control batch of a producer; None where compaction has taken it out. Raises KdumpError."""
+    if not block.holds(row):
+        raise InvalidRecordError(f"a control batch of {block.size[row]} bytes")
+    try:
+        payload = payload_of(block, row) if block.attributes[row] & CODEC_MASK else None
+    except DamageError as damage:
+        raise fault_error(damage.fault) from None
+    records = RecordBlock(1)
+    records.seek(row)
+    kernels.decode(block, records, row, row + 1, [payload])
+    if not records.length:
+        if records.fault:
+            raise fault_error(records.fault)
+        return None
+    source = block.data if payload is None else payload
+    key = _part(source, records.key_position[0], records.key_length[0])
+    value = _part(source, records.value_position[0], records.value_length[0])
+    return end_of_transaction(Content(row, records.offset[0], records.timestamp[0], key, value))
+
+
+def share_of_batch(block: BatchBlock, row: int) -> int:
+    """The bytes that one record of a batch stands for: an equal part of the batch's, header included.
+
+    Of a v0/v1 wrapper, which does not say how many messages it holds, the whole is one's share.
+    """
+    return block.size[row] // max(1, block.count[row])
+
+
+def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None:
+    return bytes(source[position : position + length]) if length >= 0 else None

@@ -1,0 +1,319 @@
+"""What is in log directories and partitions, as plain facts: whose they are, offsets, times, sizes, leftovers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.formats.checkpoints import EpochEntry
+from kdump.formats.codecs import NAMES
+from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
+from kdump.formats.uuids import format_uuid
+from kdump.storage.directory import LogDirectory
+from kdump.storage.facts import SegmentInfo, segment_info
+from kdump.storage.partition import PartitionLog
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file of a partition or log directory; `kind`, `state`, `offset`, `epoch` are what its name says."""
+
+    name: str
+    size: int
+    kind: str = names.OTHER
+    state: str = names.LIVE
+    offset: int | None = None
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """What the checkpoints beside a partition's directory say of it: absolute offsets, None where they do not."""
+
+    log_start: int | None = None
+    recovery_point: int | None = None
+    high_watermark: int | None = None
+    cleaner: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What the cluster's metadata says of a partition directory.
+
+    `topic` is the topic with the directory's topic id, `replicas`, `isr` and `leader` are that partition's; None where
+    the cluster knows no such topic or partition, or has no leader. `topic_id` is the id that the cluster has for the
+    directory's topic name. `stray` says why a broker takes the replica for a stray one at start, and sets it aside.
+    """
+
+    topic: str | None
+    topic_id: str | None
+    replicas: tuple[int, ...] | None
+    isr: tuple[int, ...] | None
+    leader: int | None
+    stray: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """One partition directory.
+
+    `log_start_offset` and `end_offset` (absolute) bound what a broker would serve. `size` is that of the logs in bytes,
+    `total_size` that of all files. `leftovers` have a suffix, and a broker removes them at start or completes what
+    they are part of; `orphans` are index files without a log; `strange` are files that Kafka does not write (among
+    them files of a segment from whose name no offset can be read: with one a broker does not start). `problems` are
+    texts of what cannot be parsed, `errors` say why files cannot be read, those of segments among them. `placement` is
+    None where the cluster's metadata is not at hand.
+    """
+
+    path: str
+    topic: str | None
+    partition: int | None
+    state: str
+    unique_id: str | None
+    topic_id: str | None
+    checkpoints: Checkpoints
+    segments: tuple[SegmentInfo, ...]
+    size: int
+    total_size: int
+    log_start_offset: int | None
+    end_offset: int | None
+    records: int | None
+    first_timestamp: int | None
+    largest_timestamp: int | None
+    codecs: tuple[str, ...]
+    leader_epochs: tuple[EpochEntry, ...]
+    producer_snapshots: tuple[FileInfo, ...]
+    kraft_snapshots: tuple[FileInfo, ...]
+    leftovers: tuple[FileInfo, ...]
+    orphans: tuple[FileInfo, ...]
+    strange: tuple[FileInfo, ...]
+    problems: tuple[str, ...]
+    errors: tuple[OSError, ...]
+    placement: Placement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectoryInfo:
+    """One log directory, its partitions apart.
+
+    `checkpoints` has the number of entries of each offset checkpoint that is there. `not_partitions` are directories
+    with whose names a broker refuses to start; `missing` are partitions (topic, number) that a checkpoint has and the
+    directory has not. `problems` are texts of what cannot be parsed, `errors` say why files cannot be read.
+    """
+
+    path: str
+    cluster_id: str | None
+    node_id: int | None
+    directory_id: str | None
+    clean_shutdown: bool
+    broker_epoch: int | None
+    partition_count: int
+    checkpoints: dict[str, int]
+    leftovers: tuple[FileInfo, ...]
+    not_partitions: tuple[str, ...]
+    missing: tuple[tuple[str, int], ...]
+    problems: tuple[str, ...]
+    errors: tuple[OSError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A partition that is in several places of one broker, which then refuses to start."""
+
+    topic: str
+    partition: int
+    paths: tuple[str, ...]
+
+
+class Faults:
+    """What was in the way: texts of what cannot be parsed (`problems`), and why files cannot be read (`errors`)."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.errors: list[OSError] = []
+
+    def tried(self, read: Callable[[], Result]) -> Result | None:
+        """What `read` gives; None where it fails."""
+        try:
+            return read()
+        except KdumpError as error:
+            self.problems.append(str(error))
+        except OSError as error:
+            self.errors.append(error)
+        return None
+
+
+class DirectoryCheckpoints:
+    """The offset checkpoints of one log directory; one that cannot be read or parsed counts as absent."""
+
+    def __init__(self, directory: LogDirectory) -> None:
+        """Read them; what fails is in `faults`."""
+        self.faults = Faults()
+        self.entries: dict[str, dict[tuple[str, int], int]] = {}
+        for name in names.OFFSET_CHECKPOINTS:
+            if name in directory.files:
+                entries = self.faults.tried(partial(directory.checkpoint, name))
+                if entries is not None:
+                    self.entries[name] = entries
+
+    def of(self, log: PartitionLog) -> Checkpoints:
+        """What they say of a partition. One that is on its way here shares its entries with the live one."""
+        if log.name is None:
+            return Checkpoints()
+        key = log.name.topic, log.name.partition
+
+        def offset(name: str) -> int | None:
+            return self.entries.get(name, {}).get(key)
+
+        return Checkpoints(
+            offset(names.LOG_START_CHECKPOINT),
+            offset(names.RECOVERY_POINT_CHECKPOINT),
+            offset(names.REPLICATION_CHECKPOINT),
+            offset(names.CLEANER_CHECKPOINT),
+        )
+
+
+def log_directory_info(directory: LogDirectory, checkpoints: DirectoryCheckpoints) -> LogDirectoryInfo:
+    """The facts about a log directory."""
+    faults = Faults()
+    meta = faults.tried(directory.meta_properties)
+    shutdown = faults.tried(directory.clean_shutdown_file)
+    partitions = directory.partition_names
+    present = {
+        (says.topic, says.partition)
+        for says in map(parse_partition_dir, partitions)
+        if says.state in (names.LIVE, names.FUTURE)
+    }
+    checkpointed = {key for entries in checkpoints.entries.values() for key in entries}
+    others = set(directory.directories).difference(partitions, (names.REMOTE_LOG_INDEX_CACHE_DIR,))
+    files = (_file_info(directory.path, name, parse_file_name(name)) for name in directory.files)
+    return LogDirectoryInfo(
+        path=directory.path,
+        cluster_id=meta.cluster_id if meta else None,
+        node_id=meta.node_id if meta else None,
+        directory_id=format_uuid(meta.directory_id) if meta and meta.directory_id else None,
+        clean_shutdown=directory.clean_shutdown,
+        broker_epoch=shutdown.broker_epoch if shutdown else None,
+        partition_count=len(partitions),
+        checkpoints={name: len(entries) for name, entries in checkpoints.entries.items()},
+        leftovers=tuple(file for file in files if file.state != names.LIVE),
+        not_partitions=tuple(sorted(others)),
+        missing=tuple(sorted(checkpointed - present)),
+        problems=(*checkpoints.faults.problems, *faults.problems),
+        errors=(*checkpoints.faults.errors, *faults.errors),
+    )
+
+
+Placing = Callable[[PartitionDirName | None, bytes | None], Placement | None]
+"""From a partition directory's name and topic id to what the cluster's metadata says of it."""
+
+
+def partition_info(
+    log: PartitionLog, checkpoints: Checkpoints | None = None, *, count: bool = False, placing: Placing | None = None
+) -> PartitionInfo:
+    """The facts about a partition directory. With `count` all batches are read."""
+    checkpoints = checkpoints or Checkpoints()
+    faults = Faults()
+    metadata = faults.tried(lambda: log.metadata)
+    knows_topic = not (faults.problems or faults.errors)
+    epochs = faults.tried(lambda: log.leader_epochs)
+    last = log.segments[-1] if log.segments else None
+    segments = tuple(segment_info(segment, count=count, is_last=segment is last) for segment in log.segments)
+    orphan_names = set(log.orphans())
+    files = [_file_info(log.path, name, says) for name, says in log.files.items()]
+    live = [file for file in files if file.state == names.LIVE and file.name not in orphan_names]
+    return PartitionInfo(
+        path=log.path,
+        topic=log.name.topic if log.name else None,
+        partition=log.name.partition if log.name else None,
+        state=log.name.state if log.name else names.LIVE,
+        unique_id=log.name.unique_id if log.name else None,
+        topic_id=format_uuid(metadata.topic_id) if metadata else None,
+        checkpoints=checkpoints,
+        segments=segments,
+        size=sum(segment.size for segment in segments),
+        total_size=sum(file.size for file in files),
+        log_start_offset=_log_start(segments, checkpoints),
+        end_offset=segments[-1].end_offset if segments else None,
+        records=_sum(segment.records for segment in segments),
+        first_timestamp=next((s.first_timestamp for s in segments if s.first_timestamp is not None), None),
+        largest_timestamp=max((s.largest_timestamp for s in segments if s.largest_timestamp is not None), default=None),
+        codecs=_merged(segment.codecs for segment in segments),
+        leader_epochs=tuple(epochs or ()),
+        producer_snapshots=tuple(file for file in live if file.kind == names.PRODUCER_SNAPSHOT),
+        kraft_snapshots=tuple(file for file in live if file.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)),
+        leftovers=tuple(file for file in files if file.state != names.LIVE),
+        orphans=tuple(file for file in files if file.name in orphan_names),
+        strange=tuple(file for file in live if _is_strange(file)),
+        problems=tuple(faults.problems),
+        errors=(*faults.errors, *(segment.error for segment in segments if segment.error)),
+        placement=placing(log.name, metadata.topic_id if metadata else None) if placing and knows_topic else None,
+    )
+
+
+Owner = tuple[str | None, int | None] | None
+"""Cluster id and node id of the broker that a directory belongs to; None where no meta.properties says it."""
+
+
+def owner_of(directory: LogDirectory) -> Owner:
+    """The broker that a log directory belongs to."""
+    meta = Faults().tried(directory.meta_properties)
+    return (meta.cluster_id, meta.node_id) if meta else None
+
+
+def duplicates(partitions: Iterable[tuple[Owner, PartitionInfo]]) -> list[Duplicate]:
+    """Partitions that are in several directories of one broker, be it live or on their way there.
+
+    Replicas of several brokers are none, and the same directory counts once.
+    """
+    places: dict[tuple[str, int, str, Owner], dict[str, str]] = {}
+    for owner, info in partitions:
+        if info.topic is not None and info.partition is not None and info.state in (names.LIVE, names.FUTURE):
+            found = places.setdefault((info.topic, info.partition, info.state, owner), {})
+            found.setdefault(os.path.realpath(info.path), info.path)
+    return [
+        Duplicate(topic, partition, tuple(paths.values()))
+        for (topic, partition, _, _), paths in sorted(places.items(), key=lambda item: item[0][:3])
+        if len(paths) > 1
+    ]
+
+
+def _log_start(segments: tuple[SegmentInfo, ...], checkpoints: Checkpoints) -> int | None:
+    """The checkpoint's log start offset, or the first base offset where that is higher, as a broker has it."""
+    starts = [segment.base_offset for segment in segments[:1]]
+    if checkpoints.log_start is not None:
+        starts.append(checkpoints.log_start)
+    return max(starts, default=None)
+
+
+def _file_info(folder: str, name: str, says: FileName) -> FileInfo:
+    try:
+        size = os.stat(os.path.join(folder, name)).st_size
+    except OSError:  # gone since its directory was listed
+        size = 0
+    return FileInfo(name, size, says.kind, says.state, says.offset, says.epoch)
+
+
+def _is_strange(file: FileInfo) -> bool:
+    return file.kind == names.OTHER or (file.kind in names.SEGMENT_KINDS and file.offset is None)
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    total = 0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
+
+
+def _merged(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    found = {name for each in lists for name in each}
+    return tuple(sorted(found, key=lambda name: (NAMES.index(name) if name in NAMES else len(NAMES), name)))

@@ -1,0 +1,329 @@
+"""Find an offset, a time or the aborted transactions of a fetch in a log, exactly as a broker would."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Self
+
+from kdump.blocks import BatchBlock
+from kdump.errors import CorruptRecordError, KdumpError
+from kdump.formats import names
+from kdump.formats.batch import CODEC_MASK, FRAME, FRAME_SIZE, HEADER_SIZE
+from kdump.formats.checkpoints import EpochEntry
+from kdump.formats.faults import BLOCK_FULL, SHORT_HEADER, UNDERSIZED, undersized_error
+from kdump.formats.index_entries import AbortedTxn, OffsetIndexEntry, TimeIndexEntry
+from kdump.storage.indexes import OffsetIndex, TimeIndex
+from kdump.storage.log_reader import Entry, LogFile
+from kdump.storage.partition import PartitionLog
+from kdump.storage.records import BadBatch, Record, records_of
+from kdump.storage.segment import Segment
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+"""The broker's special timestamps of ListOffsets."""
+
+Trace = Callable[[str], object]
+
+
+def _no_trace(_: str) -> None:
+    """Nobody wants to know the steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetPosition:
+    """Where a broker's read of an offset starts.
+
+    `segment` is the base offset of the segment that is responsible, None where there is none. A read scans it from
+    `index_position`; where `found`, the first batch that reaches the offset goes from `batch_base_offset` to
+    `batch_last_offset` (absolute) and is `size` bytes from byte `position` on. A v0/v1 wrapper that cannot be
+    decompressed has a base offset of -1.
+    """
+
+    segment: int | None
+    index_offset: int = -1
+    index_position: int = 0
+    found: bool = False
+    batch_last_offset: int = -1
+    position: int = -1
+    size: int = 0
+    batch_base_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampOffset:
+    """The answer to a search by time: an absolute offset, its record's timestamp (ms, -1 none) and leader epoch."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int | None
+
+
+class _OpenSegment:
+    """A segment with the files that lookups read, opened when first needed."""
+
+    def __init__(self, segment: Segment, files: ExitStack, *, trim: bool) -> None:
+        self.segment = segment
+        self.base_offset = segment.base_offset
+        self._files = files
+        self._trim = trim
+        self._log: LogFile | None = None
+        self._index: OffsetIndex | None = None
+        self._times: TimeIndex | None = None
+
+    @property
+    def log(self) -> LogFile:
+        if self._log is None:
+            self._log = self._files.enter_context(self.segment.open_log())
+        return self._log
+
+    @property
+    def log_bytes_read(self) -> int:
+        return self._log.bytes_read if self._log else 0
+
+    @property
+    def index(self) -> OffsetIndex | None:
+        """The offset index; None without the file, which a broker would rebuild."""
+        if self._index is None and self.segment.has(names.OFFSET_INDEX):
+            self._index = self._files.enter_context(self.segment.offset_index())
+            if self._trim:
+                self._index.drop_zero_tail()
+        return self._index
+
+    @property
+    def times(self) -> TimeIndex | None:
+        if self._times is None and self.segment.has(names.TIME_INDEX):
+            self._times = self._files.enter_context(self.segment.time_index())
+            if self._trim:
+                self._times.drop_zero_tail()
+        return self._times
+
+    def index_entry(self, offset: int, trace: Trace) -> OffsetIndexEntry:
+        if self.index is None:
+            return OffsetIndexEntry(self.base_offset, 0)
+        return self.index.lookup(offset, _about("offset index", trace))
+
+    def time_entry(self, timestamp: int, trace: Trace) -> TimeIndexEntry:
+        if self.times is None:
+            return TimeIndexEntry(-1, self.base_offset)
+        return self.times.lookup(timestamp, _about("time index", trace))
+
+    def last_time_entry(self) -> TimeIndexEntry:
+        """What a broker that just opened the segment takes for its largest timestamp and that one's offset."""
+        if self.times is None or self.times.entries == 0:
+            return TimeIndexEntry(-1, self.base_offset)
+        return self.times.entry(self.times.entries - 1)
+
+    def largest_timestamp(self, trace: Trace) -> int:
+        """In ms, by the time index, else the time of the .log file."""
+        timestamp = self.last_time_entry().timestamp
+        source = "of its time index's last entry"
+        if timestamp < 0:
+            timestamp = os.stat(self.segment.log_path).st_mtime_ns // 1_000_000
+            source = "that of the file's last change, for its time index is empty"
+        trace(f"segment {self.base_offset}: largest timestamp {timestamp}, {source}")
+        return timestamp
+
+    def entries(self, position: int) -> Iterator[tuple[int, Entry]]:
+        """The entries from byte `position` on, each with its position. Raises CorruptRecordError."""
+        log = self.log
+        if position > log.size:
+            raise CorruptRecordError(
+                f"{self.segment.path(names.OFFSET_INDEX)}: an entry leads to byte {position} of a log of {log.size}"
+                " bytes: rebuild the index"
+            )
+        while True:
+            entry = log.entry_at(position, log.size)
+            if entry.status == UNDERSIZED and not (self._trim and entry.size == 0):
+                raise undersized_error(entry.size, f"{log.path} at byte {position}")
+            if entry.status == SHORT_HEADER:
+                raise CorruptRecordError(f"{log.path}: the header at byte {position} runs over the end of the file")
+            if entry.status != BLOCK_FULL:
+                return
+            yield position, entry
+            position += entry.size
+
+    def first_offset(self, position: int, entry: Entry) -> int:
+        """The base offset of the whole entry at byte `position`; that of a v0/v1 wrapper is in its payload."""
+        header = self.log.read(position, HEADER_SIZE)
+        if len(header) <= FRAME_SIZE:
+            raise CorruptRecordError(f"{self.log.path} became shorter while it was read")
+        offset, _, _, magic = FRAME.unpack_from(header)
+        if magic >= 2 or not header[FRAME_SIZE] & CODEC_MASK:
+            return int(offset)
+        first = next(records_of(self.log.batch_at(position, entry.size)), None)
+        return first.offset if isinstance(first, Record) else -1
+
+    def next_offset(self, trace: Trace) -> int:
+        """The offset behind the last batch, found as a broker does: scanning from the index's last entry."""
+        last = self.base_offset - 1
+        if self.index is not None and self.index.entries:
+            last = self.index.entry(self.index.entries - 1).offset
+        start = self.index_entry(last, trace).position
+        found = [entry.last_offset for _, entry in self.entries(start)]
+        return found[-1] + 1 if found else self.base_offset
+
+
+class LogLookup:
+    """Lookups in one log; its files stay open until it is closed.
+
+    `log_start_offset` (absolute) is what the checkpoint says; the first segment's base offset is the least. Unless
+    the log was closed cleanly (`clean`), zeros at the end of a file do not count: recovery would cut them off.
+    `trace` is given a line of words for every step.
+    """
+
+    def __init__(self, log: PartitionLog, log_start_offset: int = 0, *, clean: bool, trace: Trace = _no_trace) -> None:
+        self._files = ExitStack()
+        self._log = log
+        self._trace = trace
+        self._segments = [_OpenSegment(segment, self._files, trim=not clean) for segment in log.segments]
+        first = self._segments[0].base_offset if self._segments else 0
+        self._checkpoint = log_start_offset
+        self.log_start_offset = max(log_start_offset, first)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._files.close()
+
+    @property
+    def log_bytes_read(self) -> int:
+        """How many bytes of .log files have been read so far."""
+        return sum(segment.log_bytes_read for segment in self._segments)
+
+    def find_offset(self, offset: int) -> OffsetPosition:
+        """Where a read of absolute `offset` starts in the segment that is responsible. Raises OSError, KdumpError."""
+        at = self._floor(offset)
+        if at < 0:
+            self._trace(f"no segment has a base offset at or below {offset}")
+            return OffsetPosition(None)
+        return self._find_in(self._segments[at], offset)
+
+    def find_from(self, offset: int) -> OffsetPosition:
+        """The first batch that reaches absolute `offset`, in later segments too, as a fetch goes on looking."""
+        answer = self.find_offset(offset)
+        for segment in self._segments[self._floor(offset) + 1 :]:
+            if answer.found:
+                break
+            self._trace("nothing there: a fetch goes on with the next segment")
+            answer = self._find_in(segment, offset)
+        return answer
+
+    def _find_in(self, segment: _OpenSegment, offset: int) -> OffsetPosition:
+        self._trace(f"segment {segment.base_offset}: the largest base offset that is not above {offset}")
+        entry = segment.index_entry(offset, self._trace)
+        self._trace(f"offset index entry: offset {entry.offset} at byte {entry.position}")
+        for position, batch in segment.entries(entry.position):
+            if batch.last_offset >= offset:
+                self._trace(
+                    f"batch at byte {position} of {batch.size} bytes, last offset {batch.last_offset}, after"
+                    f" {position - entry.position} bytes of scanning"
+                )
+                return OffsetPosition(
+                    segment.base_offset,
+                    entry.offset,
+                    entry.position,
+                    True,
+                    batch.last_offset,
+                    position,
+                    batch.size,
+                    segment.first_offset(position, batch),
+                )
+        self._trace(f"no batch of the segment reaches offset {offset}")
+        return OffsetPosition(segment.base_offset, entry.offset, entry.position)
+
+    def find_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record at or after `timestamp` (ms), or the answer to one of the special ones below 0.
+
+        None where the broker knows none. Raises OSError, KdumpError.
+        """
+        if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            epochs = self._epochs(None)
+            epoch = epochs[0].epoch if epochs and epochs[0].start_offset <= self.log_start_offset else None
+            return TimestampOffset(self.log_start_offset, -1, epoch)
+        if timestamp == LATEST:
+            end = self.log_end_offset()
+            epochs = self._epochs(end)
+            return TimestampOffset(end, -1, epochs[-1].epoch if epochs else None)
+        if timestamp == LATEST_TIERED:
+            return TimestampOffset(-1, -1, -1)
+        if timestamp == MAX_TIMESTAMP:
+            return self._find_largest()
+        for segment in self._segments:
+            if segment.largest_timestamp(self._trace) >= timestamp:
+                return self._find_time_in(segment, timestamp)
+        return None
+
+    def _find_time_in(self, segment: _OpenSegment, timestamp: int) -> TimestampOffset | None:
+        entry = segment.time_entry(timestamp, self._trace)
+        self._trace(f"time index entry: timestamp {entry.timestamp} at offset {entry.offset}")
+        start = segment.index_entry(max(entry.offset, self.log_start_offset), self._trace).position
+        for record, epoch in self._records(segment, start, lambda block: block.max_timestamp[0] >= timestamp):
+            if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
+                self._trace(f"record at offset {record.offset}, timestamp {record.timestamp}")
+                return TimestampOffset(record.offset, record.timestamp, epoch)
+        return None
+
+    def _find_largest(self) -> TimestampOffset | None:
+        """The first record that has the log's largest timestamp."""
+        if not self._segments:
+            return None
+        segment = max(self._segments, key=lambda each: each.last_time_entry().timestamp)
+        entry = segment.last_time_entry()
+        self._trace(f"segment {segment.base_offset} has the largest timestamp, {entry.timestamp}")
+        start = segment.index_entry(entry.offset, self._trace).position
+        for record, epoch in self._records(segment, start, lambda block: _has_largest(block, entry.timestamp)):
+            if record.timestamp == entry.timestamp:
+                return TimestampOffset(record.offset, record.timestamp, epoch)
+        return None
+
+    def _records(
+        self, segment: _OpenSegment, start: int, wanted: Callable[[BatchBlock], bool]
+    ) -> Iterator[tuple[Record, int | None]]:
+        """The records, with their leader epochs, of the batches from byte `start` on that are wanted."""
+        for position, entry in segment.entries(start):
+            block = segment.log.batch_at(position, entry.size)
+            if block.length == 0 or not wanted(block):
+                continue
+            self._trace(f"batch at byte {position}, max timestamp {block.max_timestamp[0]}")
+            epoch = block.leader_epoch[0] if block.leader_epoch[0] >= 0 else None
+            for record in records_of(block):
+                if isinstance(record, BadBatch):
+                    raise KdumpError(f"{segment.log.path}: batch at byte {position}: {record.error}")
+                yield record, epoch
+
+    def log_end_offset(self) -> int:
+        """The offset that the next record would get. Raises OSError, KdumpError."""
+        return self._segments[-1].next_offset(self._trace) if self._segments else self.log_start_offset
+
+    def aborted_transactions(self, fetch_offset: int, upper_bound: int) -> Iterator[AbortedTxn]:
+        """What a read_committed fetch of [fetch_offset, upper_bound) (absolute) is told to leave out."""
+        for segment in self._segments[max(0, self._floor(fetch_offset)) :]:
+            if not segment.segment.has(names.TXN_INDEX):
+                continue
+            with segment.segment.txn_index() as index:
+                for txn in index:
+                    if txn.last_offset >= fetch_offset and txn.first_offset < upper_bound:
+                        yield txn
+                    if txn.last_stable_offset >= upper_bound:
+                        return
+
+    def _floor(self, offset: int) -> int:
+        return bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1
+
+    def _epochs(self, end: int | None) -> list[EpochEntry]:
+        """The leader epochs as a broker has them after loading: nothing at or behind the log's end `end`."""
+        return [entry for entry in self._log.leader_epochs if end is None or entry.start_offset < end]
+
+
+def _about(index: str, trace: Trace) -> Trace | None:
+    """`trace` for the search of an index; None where nobody listens, which makes it faster."""
+    return None if trace is _no_trace else lambda step: trace(f"{index}: {step}")
+
+
+def _has_largest(block: BatchBlock, timestamp: int) -> bool:
+    """Whether a one-batch block has this max timestamp; v0 has none."""
+    return block.magic[0] > 0 and block.max_timestamp[0] == timestamp

@@ -1,0 +1,21 @@
+"""The circumstances in which a broker loads its logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kdump.settings.loading import TopicConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """The circumstances of one start of a broker: its clock (ms), how it stopped before, and the checkpoints.
+
+    `recovery_point` and `log_start_offset` are absolute offsets, 0 where the checkpoint does not name the partition.
+    """
+
+    now: int
+    clean: bool = False
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    config: TopicConfig = field(default_factory=TopicConfig)

@@ -1,0 +1,32 @@
+"""Strategy kafka: leave a partition directory as Kafka's own loading would, followed by a clean close."""
+
+from __future__ import annotations
+
+from kdump.change.plan import Plan, make_plan
+from kdump.recovery.loader import load_log
+from kdump.recovery.outcome import RECOVER, LoadOutcome
+from kdump.recovery.startup import Startup
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import VirtualDirectory
+
+
+def plan_recovery(
+    log: PartitionLog, startup: Startup, directory: VirtualDirectory | None = None
+) -> tuple[LoadOutcome, Plan | None]:
+    """What a broker would do with the log, and the plan that does it; none where loading fails.
+
+    `directory` is the log's as it shall be found, if not as it is. Raises OSError.
+    """
+    outcome = load_log(log, startup, directory)
+    if outcome.files is None:
+        return outcome, None
+    return outcome, make_plan(log.path, outcome.files, reasons(outcome))
+
+
+def reasons(outcome: LoadOutcome) -> dict[str, str]:
+    """Why each file changes; that a segment is checked is no reason to."""
+    found: dict[str, str] = {}
+    for step in outcome.steps:
+        if step.action != RECOVER:
+            found.setdefault(step.file, step.why)
+    return found

@@ -1,0 +1,94 @@
+"""What a load outcome leaves behind, looked at: the logs, what they hold, their leader epochs and open transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.formats.checkpoints import EpochEntry
+from kdump.formats.names import offset_in_name, parse_file_name
+from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
+from kdump.recovery.losses import count_loss
+from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
+from kdump.repair.lost_markers import NewMarker
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned_log import LogView
+
+
+def after(log: PartitionLog, outcome: LoadOutcome) -> VirtualDirectory:
+    """The files that an outcome leaves."""
+    directory = VirtualDirectory(log)
+    directory.files = dict(outcome.files or {})
+    return directory
+
+
+def views(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, LogView]]:
+    """The .log files that an outcome leaves, in order, each with its base offset. Raises OSError."""
+    directory = after(log, outcome)
+    for name in directory.names():
+        says = parse_file_name(name)
+        if says.kind == names.LOG and says.state == names.LIVE and says.offset is not None:
+            with LogView(directory, name) as view:
+                yield says.offset, view
+
+
+def log_sizes(outcome: LoadOutcome) -> Iterator[tuple[str, int]]:
+    """The sizes of the .log files that an outcome leaves, in bytes."""
+    for name, recipe in (outcome.files or {}).items():
+        if parse_file_name(name).kind == names.LOG:
+            yield name, recipe.size
+
+
+def holding(log: PartitionLog, outcome: LoadOutcome) -> Loss:
+    """What the .log files that an outcome leaves hold."""
+    return total_loss(count_loss(view, base, 0)[0] for base, view in views(log, outcome))
+
+
+def epoch_runs(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, int, int]]:
+    """Leader epoch, first and last offset of every run of batches of one leader epoch; those without one left out."""
+    run: tuple[int, int, int] | None = None
+    for _, view in views(log, outcome):
+        for block in view.blocks():
+            for row in range(block.length):
+                epoch, first, last = block.leader_epoch[row], block.base_offset[row], block.last_offset[row]
+                if epoch < 0:
+                    continue
+                if run and run[0] == epoch:
+                    run = (epoch, run[1], last)
+                    continue
+                if run:
+                    yield run
+                run = (epoch, first, last)
+    if run:
+        yield run
+
+
+def contradictions(
+    entries: Sequence[EpochEntry], runs: Iterator[tuple[int, int, int]], log_start_offset: int
+) -> Iterator[str]:
+    """Where leader-epoch-checkpoint says another epoch than the batches that the log has for its readers."""
+    for epoch, first, last in runs:
+        for offset in (first, last):
+            told = max((entry.epoch for entry in entries if entry.start_offset <= offset), default=-1)
+            if told != epoch and offset >= log_start_offset:
+                yield f"it leads to epoch {told} at offset {offset}, the batch there has leader epoch {epoch}"
+
+
+def open_txns(log: PartitionLog, outcome: LoadOutcome) -> Iterator[ProducerEntry]:
+    """The producers with an open transaction in the last snapshot that an outcome leaves."""
+    directory = after(log, outcome)
+    snapshots = [name for name in directory.names() if parse_file_name(name).kind == names.PRODUCER_SNAPSHOT]
+    if not snapshots:
+        return
+    with suppress(KdumpError):
+        last = max(snapshots, key=lambda name: offset_in_name(name) or 0)
+        yield from (entry for entry in decode_producer_snapshot(directory.read(last)) if entry.has_open_txn)
+
+
+def without_markers(kept: Loss, markers: Sequence[NewMarker]) -> Loss:
+    """What is kept without the markers that are new."""
+    new_bytes, number = sum(len(each.encoded()) for each in markers), len(markers)
+    return kept._replace(bytes=kept.bytes - new_bytes, batches=kept.batches - number, records=kept.records - number)

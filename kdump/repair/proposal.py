@@ -1,0 +1,168 @@
+"""One partition to repair: what a request makes of it, as plain data, before anything is changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.change.checkpoint_lines import within_log
+from kdump.change.plan import KINDS, ORPHANS, Cut, Plan, make_plan, narrowed
+from kdump.formats import names
+from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.formats.names import parse_file_name
+from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome
+from kdump.recovery.startup import Startup
+from kdump.repair.as_broker import plan_recovery, reasons
+from kdump.repair.lost_markers import OPEN
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import VirtualDirectory
+
+if TYPE_CHECKING:
+    from kdump.repair.salvage_partition import Rescue
+
+KAFKA = "kafka"
+SALVAGE = "salvage"
+STRATEGIES = (KAFKA, SALVAGE)
+
+CHECKPOINTS = "checkpoints"
+ALL_KINDS = (*KINDS, CHECKPOINTS, ORPHANS)
+INDEX_KINDS = ("indexes", "timeindexes", "txnindexes")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for.
+
+    `kinds` are those of ALL_KINDS that may be changed; None: everything. `limit` bounds what one batch may decompress
+    to, in bytes. `lost_markers` is one of lost_markers.CHOICES.
+    """
+
+    strategy: str = KAFKA
+    kinds: frozenset[str] | None = None
+    limit: int = DEFAULT_LIMIT
+    lost_markers: str = OPEN
+
+
+class Task(NamedTuple):
+    """What is to be done with the partition directory `path`.
+
+    `plan` is None where nothing can be done: `failure` says what the broker's loading ends in, `problems` what else is
+    in the way. `extent` is the log's start and end offset (absolute) afterwards, None where it is not known. `outcome`
+    and `rescue` are what the plan was made from.
+    """
+
+    path: str
+    plan: Plan | None
+    extent: tuple[int, int] | None = None
+    cuts: tuple[Cut, ...] = ()
+    problems: tuple[str, ...] = ()
+    outcome: LoadOutcome | None = None
+    rescue: Rescue | None = None
+
+    @property
+    def failure(self) -> Failure | None:
+        """The exception in which the broker's log loading ends, if it does."""
+        return self.outcome.failure if self.outcome else None
+
+
+Examine = Callable[[PartitionLog, Startup], Task]
+
+
+def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
+    """What a repair would do with a partition. Raises OSError."""
+    if request.strategy == SALVAGE:
+        from kdump.repair.salvage_partition import rescue
+
+        found = rescue(log, startup, request.limit, request.lost_markers)
+        outcome, cuts = found.outcome, found.cuts
+        plan = None if outcome.files is None else make_plan(log.path, outcome.files, reasons(outcome))
+    else:
+        found, cuts = None, ()
+        outcome, plan = plan_recovery(log, startup)
+    extent = (outcome.log_start_offset, outcome.log_end_offset) if outcome.ok else None
+    task = Task(log.path, plan, extent, cuts, (), outcome, found)
+    if request.kinds is not None:
+        task = _narrowed(task, log, request.kinds)
+    if task.plan is None or log.name is None or (request.kinds is not None and CHECKPOINTS not in request.kinds):
+        return task
+    operations = (*within_log(log.path, outcome.log_end_offset), *task.plan.operations)
+    return task._replace(plan=task.plan._replace(operations=operations))
+
+
+def examine_indexes(log: PartitionLog, startup: Startup, kinds: frozenset[str], bases: frozenset[int] | None) -> Task:
+    """What it takes to build the indexes anew; of the segments with these base offsets only, unless None.
+
+    Of what is there only the .log files count. Raises OSError.
+    """
+    directory = VirtualDirectory(log)
+    for name, says in log.files.items():
+        if says.kind == names.TXN_INDEX and says.state == names.LIVE:
+            directory.write(name, b"")
+        elif says.kind in _NO_PART_OF_INDEXES:
+            directory.delete(name, "")
+    for segment in log.segments:  # where the .index is missing, a broker recovers the segment twice
+        for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
+            directory.write(names.segment_file_name(segment.base_offset, f".{kind}"), b"")
+    outcome, plan = plan_recovery(log, replace(startup, clean=False, recovery_point=0), directory)
+    task = _narrowed(Task(log.path, plan, None, (), (), outcome), log, kinds)
+    if task.plan is None or bases is None:
+        return task
+    wanted = (each for each in task.plan.operations if parse_file_name(each.name).offset in bases)
+    return task._replace(plan=task.plan._replace(operations=tuple(wanted)))
+
+
+_NO_PART_OF_INDEXES = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
+
+
+def examine_trim(log: PartitionLog, bases: frozenset[int] | None) -> Task:
+    """What it takes to trim a partition; the segments with these base offsets only, unless None. Raises OSError."""
+    from kdump.repair.trim import plan_trim
+
+    plan, problems = plan_trim(log, bases)
+    return Task(log.path, plan, problems=tuple(problems))
+
+
+def _narrowed(task: Task, log: PartitionLog, kinds: frozenset[str]) -> Task:
+    """The part of a task that changes files of these kinds; none where the rest of it must not be left out."""
+    if task.plan is None:
+        return task
+    touched = "" if "log" in kinds else _changed_log(task.plan)
+    if touched:
+        where = os.path.join(task.path, _first_damage(task) or touched)
+        text = f"{where}: the log itself needs repair, and other files follow from it"
+        return task._replace(plan=None, extent=None, problems=(text,))
+    plan = narrowed(task.plan, kinds, log.files)
+    left = _index_left(task.plan, plan)
+    if left:
+        text = f"{os.path.join(task.path, left)}: it has to change with its log: allow {', '.join(INDEX_KINDS)}, too"
+        return task._replace(plan=None, extent=None, problems=(text,))
+    return task._replace(plan=plan)
+
+
+def _index_left(plan: Plan, part: Plan) -> str:
+    """The first index of a changed log that a plan changes and the narrower plan does not."""
+    chosen = {operation.name for operation in part.operations}
+    logs = {says.offset for says in map(parse_file_name, chosen) if says.kind == names.LOG and says.state == names.LIVE}
+    for operation in plan.operations:
+        says = parse_file_name(operation.name)
+        if says.kind in names.INDEX_KINDS and says.offset in logs and operation.name not in chosen:
+            return operation.name
+    return ""
+
+
+def _first_damage(task: Task) -> str:
+    """Which .log is cut first, where and why; later segments, of which the plan tells earlier, go because of it."""
+    steps = task.outcome.steps if task.outcome else ()
+    cut = next((step for step in steps if step.action in (TRUNCATE, LEAVE_OUT) and step.position is not None), None)
+    return f"{cut.file}: byte {cut.position}: {cut.why}" if cut else ""
+
+
+def _changed_log(plan: Plan) -> str:
+    """The first live .log that a plan changes."""
+    for operation in plan.operations:
+        says = parse_file_name(operation.name)
+        if says.kind == names.LOG and says.state == names.LIVE:
+            return operation.name
+    return ""

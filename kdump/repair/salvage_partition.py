@@ -1,0 +1,410 @@
+"""Strategy salvage for a whole partition: what Kafka's loading leaves once everything that it stumbles over is out.
+
+The .log files are put together anew, on paper, from their good batches (kdump.repair.salvage); then the broker's log
+loading, with every segment recovered, makes the indexes, the producer state and the leader epochs that go with them.
+Where that still ends in an exception, the file or the batch at fault is left out too, and loading begins again.
+
+- A file beside the logs that Kafka cannot read (leader-epoch-checkpoint, partition.metadata, a producer snapshot, a
+  transaction index, an index too long for its configured size, a name that is no number) is left out; loading makes it
+  anew where it can.
+- A segment of which nothing is kept goes, unless it is the last one. An empty one goes where the segments before it
+  reach its base offset.
+- A partition.metadata that is missing or unreadable is made from that of another partition of the same topic in the
+  same log directory, where there is one.
+- A batch whose leader epoch cannot be right gets another one (kdump.repair.leader_epochs). Leader epochs of
+  leader-epoch-checkpoint that contradict the batches are dropped for those that the batches tell.
+- A log start offset beyond the end of the log would have the broker drop everything: the log then starts where its
+  first segment does.
+- A transaction whose marker was lost with what is left out gets it back where a .txnindex tells that it was aborted.
+  Else it stays open, so that read_committed consumers stop before it, or is aborted, as the caller chooses.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+from kdump.change.plan import Cut
+from kdump.change.splice import spliced
+from kdump.disk.reading import list_directory, read_small
+from kdump.errors import KdumpError, LoadError, NameFormatError
+from kdump.findings.catalogue import ERROR
+from kdump.formats import names
+from kdump.formats.checkpoints import parse_leader_epochs
+from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.formats.metadata_files import parse_partition_metadata
+from kdump.formats.names import parse_file_name, parse_partition_dir
+from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
+from kdump.recovery.loader import load_log
+from kdump.recovery.outcome import (
+    CHANGE,
+    DELETE,
+    INSERT,
+    LEAVE_OUT,
+    MOVE,
+    WARN,
+    WRITE,
+    Failure,
+    LoadOutcome,
+    Loss,
+    Step,
+)
+from kdump.recovery.segments import file_name
+from kdump.recovery.startup import Startup
+from kdump.recovery.swaps import clear_leftovers
+from kdump.repair.leader_epochs import put_right, wrong_epochs
+from kdump.repair.load_result import after, contradictions, epoch_runs, holding, log_sizes, open_txns, without_markers
+from kdump.repair.lost_markers import (
+    ABORTED,
+    OPEN,
+    NewMarker,
+    aborted_txns,
+    aborting_markers,
+    find_gaps,
+    proven_markers,
+    put,
+)
+from kdump.repair.salvage import LeftOut, Stretch, sort_out
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned_log import LogView
+from kdump.storage.recipe import Part, Recipe, SourceBytes, joined, parts_of, piece_of
+from kdump.verify.options import Options
+from kdump.verify.run import Verification
+
+MOST_ATTEMPTS = 1000
+"""How many files and batches are left out, one by one, because loading fails over them."""
+
+MOST_MARKERS = 100_000
+
+
+class Rescue(NamedTuple):
+    """What salvage makes of a partition.
+
+    `outcome` is that of the last attempt at loading. `kept` and `kafka_keeps` count what the .log files hold
+    afterwards of what they held, with this strategy and with Kafka's own recovery of all segments (None where that
+    ends in an exception). `markers` are those that were put in, `open_txns` the producers whose transaction is open at
+    the end.
+    """
+
+    outcome: LoadOutcome
+    cuts: tuple[Cut, ...]
+    kept: Loss
+    kafka_keeps: Loss | None
+    markers: tuple[NewMarker, ...]
+    open_txns: tuple[ProducerEntry, ...]
+
+
+def rescue(log: PartitionLog, startup: Startup, limit: int = DEFAULT_LIMIT, lost_markers: str = OPEN) -> Rescue:
+    """Salvage a partition on paper.
+
+    `limit` bounds what one batch may decompress to, in bytes; `lost_markers` is OPEN or ABORTED (of
+    kdump.repair.lost_markers). Raises OSError.
+    """
+    unclean = replace(startup, clean=False, recovery_point=0)
+    kafkas = load_log(log, unclean)
+    attempt = _Attempt(log, unclean, limit, lost_markers)
+    outcome = attempt.load()
+    return Rescue(
+        outcome,
+        tuple(attempt.cuts),
+        without_markers(holding(log, outcome), attempt.markers),
+        holding(log, kafkas) if kafkas.ok else None,
+        tuple(attempt.markers),
+        tuple(open_txns(log, outcome)),
+    )
+
+
+class _Attempt:
+    """The files with everything taken out of them that was found to be in the way so far."""
+
+    def __init__(self, log: PartitionLog, startup: Startup, limit: int, lost_markers: str) -> None:
+        self.log = log
+        self.startup = startup
+        self.directory = VirtualDirectory(log)
+        self.steps: list[Step] = []
+        self.cuts: list[Cut] = []
+        self.markers: list[NewMarker] = []
+        self._limit = limit
+        self._lost_markers = lost_markers
+        self._removed: list[int] = []
+
+    def load(self) -> LoadOutcome:
+        """Prepare the files and load them until that succeeds, or nothing is left to try. Raises OSError."""
+        failure = self._prepare()
+        if failure:
+            return LoadOutcome(tuple(self.steps), failure)
+        for _ in range(MOST_ATTEMPTS):
+            outcome = load_log(self.log, self.startup, self.directory.copy())
+            failure = outcome.failure
+            if not (self._leave_out_what_fails(failure) if failure else self._amend(outcome)):
+                break
+        if outcome.ok and not self._is_settled(outcome):
+            again = load_log(self.log, self.startup, after(self.log, outcome))
+            outcome = replace(again, steps=(*outcome.steps, *again.steps))
+        return replace(outcome, steps=(*self.steps, *outcome.steps))
+
+    def _prepare(self) -> Failure | None:
+        self._sort_out_swaps()
+        failure = self._clear_leftovers()
+        while failure is not None and self._leave_out_what_fails(failure):
+            failure = self._clear_leftovers()
+        if failure is None:
+            self._find_metadata()
+            self._leave_out_misnamed_logs()
+            self._sort_out_logs()
+            self._put_indexes()
+        return failure
+
+    def _clear_leftovers(self) -> Failure | None:
+        try:
+            clear_leftovers(self.directory, self.startup.config, self.steps)
+        except LoadError as error:
+            return Failure(error.exception, str(error), error.file, error.takes_directory_offline)
+        return None
+
+    def _leave_out_misnamed_logs(self) -> None:
+        """Take out what a broker takes for a segment by its name, but whose content it then looks for elsewhere."""
+        for base, name in list(self._logs()):
+            if name != file_name(base, names.LOG):
+                self._leave_out_file(name, f"a broker reads {file_name(base, names.LOG)} in its place")
+
+    # --- the logs ----------------------------------------------------------------------------------------------------
+
+    def _sort_out_swaps(self) -> None:
+        """Take what cannot be trusted out of every .log that waits to replace others. Raises OSError."""
+        for name in self.directory.names():
+            says = parse_file_name(name)
+            if says.kind == names.LOG and says.state == names.SWAP and says.offset is not None:
+                with LogView(self.directory, name) as view:
+                    parts = list(sort_out(view, says.offset, None, (), self._limit))
+                self._keep(name, parts)
+
+    def _sort_out_logs(self) -> None:
+        """Take what cannot be trusted out of every .log, from the last one on, for each bounds the one before."""
+        next_base = None
+        last_offsets: dict[int, int] = {}
+        logs = sorted(self._logs(), reverse=True)
+        for base, name in logs:
+            with LogView(self.directory, name) as view:
+                parts = list(sort_out(view, base, next_base, self._faults(name), self._limit))
+            self._keep(name, parts)
+            kept = [part.last_offset for part in parts if isinstance(part, Stretch)]
+            if kept:
+                next_base, last_offsets[base] = base, kept[-1]
+            elif parts and name != logs[0][1]:
+                self._remove_segment(base, name, "nothing of the segment can be kept")
+                self._removed.append(base)
+        self._remove_overtaken(last_offsets)
+        wrong = wrong_epochs(self.directory, [name for _, name in sorted(self._logs())])
+        put_right(self.directory, wrong)
+        self.steps += (Step(CHANGE, each.name, str(each), position=each.position) for each in wrong)
+
+    def _remove_overtaken(self, last_offsets: Mapping[int, int]) -> None:
+        """Remove the empty segments that begin before the batches of an earlier one end: offsets would come again."""
+        end = -1
+        for base, name in sorted(self._logs()):
+            if base in last_offsets:
+                end = last_offsets[base]
+            elif base <= end:
+                self._remove_segment(base, name, f"the segment is empty, and the ones before it reach offset {end}")
+
+    def _faults(self, name: str) -> list[tuple[int, str]]:
+        """Where batches of a .log break Kafka's promises, and how. Raises OSError."""
+        recipe = self.directory.files[name]
+        if not isinstance(recipe, SourceBytes) or recipe.name != name:
+            return []  # from a .swap, which nobody verifies
+        verification = Verification(Options(deep=True, now=self.startup.now, limit=self._limit))
+        return sorted(
+            (finding.position, finding.message)
+            for finding in verification.run([self.directory.full(name)])
+            if finding.severity == ERROR and _is_fault(finding.code) and finding.position is not None
+        )
+
+    def _remove_segment(self, base: int, name: str, why: str) -> None:
+        self.steps.append(Step(DELETE, name, why))
+        for kind in (names.LOG, *names.INDEX_KINDS):
+            self.directory.delete(file_name(base, kind), why)
+
+    def _logs(self) -> Iterator[tuple[int, str]]:
+        for name in self.directory.names():
+            says = parse_file_name(name)
+            if says.kind == names.LOG and says.state == names.LIVE and says.offset is not None:
+                yield says.offset, name
+
+    def _keep(self, name: str, parts: Sequence[Stretch | LeftOut]) -> None:
+        recipe = self.directory.files[name]
+        kept: list[Part] = []
+        for part in parts:
+            if isinstance(part, LeftOut):
+                self._leave_out(name, recipe, part)
+                continue
+            kept += parts_of(piece_of(recipe, part.start, part.stop - part.start))
+            if part.is_moved:
+                why = f"the batch of offsets {part.first_offset} to {part.last_offset} stands where others belong"
+                self.steps.append(Step(MOVE, name, why, position=part.start))
+        if joined(kept) != recipe:
+            self.directory.put(name, joined(kept))
+
+    def _leave_out(self, name: str, recipe: Recipe, part: LeftOut) -> None:
+        for source in _sources(piece_of(recipe, part.start, part.stop - part.start)):
+            self.cuts.append(Cut(source.name, source.start, source.start + source.size, part.why))
+        loss = Loss(part.stop - part.start)
+        self.steps.append(Step(LEAVE_OUT, name, part.why, position=part.start, loss=loss))
+
+    def _put_indexes(self) -> None:
+        """Put empty indexes where there are none: a segment without one is loaded twice, and before those before it."""
+        for base, _ in list(self._logs()):
+            index = file_name(base, names.OFFSET_INDEX)
+            if not self.directory.exists(index):
+                self.directory.write(index, b"")
+
+    # --- what loading fails over -------------------------------------------------------------------------------------
+
+    def _leave_out_what_fails(self, failure: Failure) -> bool:
+        """Take out what an attempt at loading failed over; whether there is something to take out."""
+        name = failure.file
+        if not self.directory.exists(name):
+            return False
+        if failure.batch is not None:
+            return self._leave_out_batch(name, *failure.batch, failure.text)
+        says = parse_file_name(name)
+        if says.kind == names.LOG and says.offset is not None:
+            return False
+        self._leave_out_file(name, failure.text)
+        return True
+
+    def _leave_out_batch(self, name: str, position: int, size: int, why: str) -> bool:
+        recipe = self.directory.files[name]
+        if size <= 0 or position + size > recipe.size:
+            return False
+        self._leave_out(name, recipe, LeftOut(position, position + size, why))
+        self.directory.put(name, spliced(recipe, [(position, position + size, b"")]))
+        return True
+
+    def _leave_out_file(self, name: str, why: str) -> None:
+        for source in _sources(self.directory.files[name]):
+            self.cuts.append(Cut(source.name, source.start, source.start + source.size, why))
+        self.directory.delete(name, why)
+        self.steps.append(Step(DELETE, name, why))
+
+    # --- what loading does not mind, but should ----------------------------------------------------------------------
+
+    def _amend(self, outcome: LoadOutcome) -> bool:
+        """Change what a successful attempt shows to be wrong; whether there was something. Raises OSError."""
+        if self._drops_all_for_log_start(outcome):
+            self.startup = replace(self.startup, log_start_offset=0)
+            return True
+        return self._leave_out_snapshots(outcome) or self._leave_out_epochs(outcome) or self._end_txns()
+
+    def _is_settled(self, outcome: LoadOutcome) -> bool:
+        """Whether another start would change nothing more.
+
+        Where all records are below the log start, it takes two to drop the leader epochs. A producer snapshot at the
+        log start is dropped only after producers, and transactions, have been taken from it. With a message format
+        older than leader epochs, snapshots are written empty, and only then told from strays.
+        """
+        says = map(parse_file_name, self.directory.names())
+        snapshots = (each.offset for each in says if each.kind == names.PRODUCER_SNAPSHOT)
+        start = outcome.log_start_offset
+        return (
+            self.startup.config.has_epochs
+            and start != outcome.log_end_offset
+            and all(offset is None or offset > start for offset in snapshots)
+        )
+
+    def _leave_out_snapshots(self, outcome: LoadOutcome) -> bool:
+        """Take out the producer snapshots that cannot be read, before or after loading; whether there were some."""
+        bad = []
+        for name in self.directory.names():
+            if parse_file_name(name).kind == names.PRODUCER_SNAPSHOT:
+                try:
+                    decode_producer_snapshot(self.directory.read(name))
+                    decode_producer_snapshot(after(self.log, outcome).read(name))
+                except KdumpError as error:
+                    bad.append((name, str(error)))
+                except KeyError:  # loading removes it
+                    continue
+        for name, why in bad:
+            self._leave_out_file(name, why)
+        return bool(bad)
+
+    def _leave_out_epochs(self, outcome: LoadOutcome) -> bool:
+        """Take out the leader epochs with which loading ends in others than those of the batches."""
+        name = names.LEADER_EPOCH_CHECKPOINT
+        if not self.directory.exists(name) or not self.startup.config.has_epochs:
+            return False
+        entries = parse_leader_epochs(after(self.log, outcome).read(name), name)
+        runs = epoch_runs(self.log, outcome)
+        contradiction = next(contradictions(entries, runs, outcome.log_start_offset), None)
+        if contradiction:
+            self._leave_out_file(name, contradiction)
+        return contradiction is not None
+
+    def _end_txns(self) -> bool:
+        """Put markers in for the transactions that lost theirs; whether there were some. Raises OSError."""
+        if not self.cuts:
+            return False
+        gaps, still_open = find_gaps(self.directory, self._removed)
+        markers = proven_markers(gaps, aborted_txns(self.log))
+        if not markers and self._lost_markers == ABORTED:
+            markers = aborting_markers(gaps, still_open)
+        if len(self.markers) + len(markers) > MOST_MARKERS:
+            return False
+        put(self.directory, markers)
+        self.steps += [Step(INSERT, each.gap.name, str(each), position=each.gap.position) for each in markers]
+        self.markers += markers
+        return bool(markers)
+
+    def _drops_all_for_log_start(self, outcome: LoadOutcome) -> bool:
+        point = self.startup.log_start_offset
+        if not point or outcome.log_end_offset != point or any(size for _, size in log_sizes(outcome)):
+            return False
+        if not any(self.directory.size(name) for _, name in self._logs()):
+            return False
+        why = f"the log start offset {point} lies beyond the end of the log: it is taken for 0"
+        self.steps.append(Step(WARN, names.LOG_START_CHECKPOINT, why))
+        return True
+
+    def _find_metadata(self) -> None:
+        """Make a partition.metadata that is missing or unreadable from a sibling's. Raises OSError."""
+        name = names.PARTITION_METADATA
+        if self.directory.exists(name):
+            try:
+                parse_partition_metadata(self.directory.read(name), name)
+                return
+            except KdumpError as error:
+                self._leave_out_file(name, str(error))
+        found = next(_siblings_metadata(self.log), None)
+        if found:
+            sibling, data = found
+            self.directory.write(name, data)
+            self.steps.append(Step(WRITE, name, f"the topic's id is taken from {sibling}", size=len(data)))
+
+
+def _is_fault(code: str) -> bool:
+    """Whether a finding is about a batch; whether its payload can be decompressed salvage sees for itself."""
+    return code.startswith("KD-BATCH-") and code != "KD-BATCH-CODEC"
+
+
+def _sources(recipe: Recipe) -> tuple[SourceBytes, ...]:
+    """The stretches of real files that a recipe takes."""
+    return tuple(part for part in parts_of(recipe) if isinstance(part, SourceBytes))
+
+
+def _siblings_metadata(log: PartitionLog) -> Iterator[tuple[str, bytes]]:
+    """The sound partition.metadata files of the topic's other partitions: the directory's name and the content."""
+    if log.name is None:
+        return
+    log_directory = os.path.dirname(os.path.abspath(log.path))
+    for name in list_directory(log_directory)[0]:
+        path = os.path.join(log_directory, name, names.PARTITION_METADATA)
+        with suppress(NameFormatError, KdumpError, OSError):
+            says = parse_partition_dir(name)
+            if says.topic == log.name.topic and says.state == names.LIVE and name != os.path.basename(log.path):
+                data = read_small(path)
+                parse_partition_metadata(data, path)
+                yield name, data

@@ -1,0 +1,1 @@
+"""Kafka's settings, each view of them as a plain dataclass."""

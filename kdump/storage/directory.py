@@ -1,0 +1,67 @@
+"""One entry of a broker's log.dirs: partition directories and the checkpoints beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from kdump.disk.reading import list_directory, read_small
+from kdump.formats import names
+from kdump.formats.checkpoints import parse_offset_checkpoint
+from kdump.formats.metadata_files import CleanShutdown, MetaProperties, parse_clean_shutdown, parse_meta_properties
+from kdump.formats.names import is_partition_dir
+from kdump.storage.partition import PartitionLog
+
+
+class LogDirectory:
+    """A log directory; nothing but its list of names is read until it is asked for."""
+
+    def __init__(self, path: str) -> None:
+        """Look into a log directory. Raises OSError."""
+        self.path = path
+        self.directories, self.files = list_directory(path)
+
+    def __repr__(self) -> str:
+        return f"LogDirectory({self.path!r})"
+
+    @property
+    def partition_names(self) -> list[str]:
+        """The names of the partition directories, those of other states (-delete, -future, -stray) included."""
+        return [name for name in self.directories if is_partition_dir(name)]
+
+    def partitions(self) -> Iterator[PartitionLog]:
+        """The partitions, by directory name. Raises OSError."""
+        for name in self.partition_names:
+            yield PartitionLog(os.path.join(self.path, name))
+
+    @property
+    def clean_shutdown(self) -> bool:
+        """Whether the broker closed all logs in order when it last stopped."""
+        return names.CLEAN_SHUTDOWN in self.files
+
+    def clean_shutdown_file(self) -> CleanShutdown | None:
+        """What .kafka_cleanshutdown says; None without the file. Raises OSError, CheckpointError."""
+        data = self._content(names.CLEAN_SHUTDOWN)
+        return None if data is None else parse_clean_shutdown(data, self._path(names.CLEAN_SHUTDOWN))
+
+    def meta_properties(self) -> MetaProperties | None:
+        """What meta.properties says; None without the file. Raises OSError, CheckpointError."""
+        data = self._content(names.META_PROPERTIES)
+        return None if data is None else parse_meta_properties(data, self._path(names.META_PROPERTIES))
+
+    def checkpoint(self, name: str) -> dict[tuple[str, int], int]:
+        """An offset checkpoint (names.RECOVERY_POINT_CHECKPOINT, …): (topic, partition) to absolute offset.
+
+        Empty without the file. Raises OSError, CheckpointError.
+        """
+        data = self._content(name)
+        if data is None:
+            return {}
+        entries = parse_offset_checkpoint(data, self._path(name))
+        return {(topic, partition): offset for topic, partition, offset in entries}
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def _content(self, name: str) -> bytes | None:
+        return read_small(self._path(name), 1 << 26) if name in self.files else None

@@ -1,0 +1,68 @@
+"""The leader epochs of a partition as the broker keeps them while it loads the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kdump.errors import ILLEGAL_ARGUMENT, LoadError
+from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
+
+
+class EpochCache:
+    """Leader epochs and the first offset (absolute) of each, in ascending order of the epochs.
+
+    `is_written`: the broker has rewritten the file since it read it, be it with the same entries.
+    """
+
+    def __init__(self, entries: Iterable[EpochEntry]) -> None:
+        """Start with the entries of the file; of several for an epoch the last one counts."""
+        by_epoch = {entry.epoch: entry for entry in entries}
+        self.entries = [by_epoch[epoch] for epoch in sorted(by_epoch)]
+        self.is_written = False
+
+    @property
+    def latest_epoch(self) -> int:
+        """The highest epoch; -1 without any."""
+        return self.entries[-1].epoch if self.entries else -1
+
+    def assign(self, epoch: int, start_offset: int, file: str) -> None:
+        """Note that a leader of `epoch` wrote from `start_offset` on. Raises LoadError for a negative number.
+
+        Entries that contradict it go. `file` is the .log that says so.
+        """
+        if epoch < 0 or start_offset < 0:
+            text = (
+                "Received invalid partition leader epoch entry"
+                f" EpochEntry(epoch={epoch}, startOffset={start_offset})"
+            )
+            raise LoadError(ILLEGAL_ARGUMENT, text, file)
+        entries = self.entries
+        if entries and entries[-1].epoch == epoch and start_offset >= entries[-1].start_offset:
+            return
+        while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
+            entries.pop()
+        entries.append(EpochEntry(epoch, start_offset))
+        self.is_written = True
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget the epochs that begin at `end_offset` or later."""
+        while end_offset >= 0 and self.entries and self.entries[-1].start_offset >= end_offset:
+            self.entries.pop()
+            self.is_written = True
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget the epochs that end before `start_offset`; the one that goes on there begins there now."""
+        later = (number for number, entry in enumerate(self.entries) if entry.start_offset > start_offset)
+        ended = next(later, len(self.entries))
+        if ended:
+            self.entries[:ended] = [EpochEntry(self.entries[ended - 1].epoch, start_offset)]
+            self.is_written = True
+
+    def clear(self) -> None:
+        """Forget all epochs."""
+        self.entries.clear()
+        self.is_written = True
+
+    def content(self) -> bytes:
+        """The file as the broker writes it."""
+        return format_leader_epochs(self.entries)

@@ -1,0 +1,76 @@
+"""Tasks done by several threads, their results in the tasks' order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+AHEAD = 2
+"""How many tasks are laid out for each thread."""
+
+
+class _Begun(Generic[Task, Result]):
+    """A task that is laid out; `future` is the thread's promise where a thread is to do it."""
+
+    __slots__ = ("future", "result", "task")
+
+    def __init__(self, task: Task, future: Future[Result] | None) -> None:
+        self.task = task
+        self.future = future
+        self.result: Result | None = None
+
+
+def ordered(
+    tasks: Iterable[Task], work: Callable[[Task], Result | None], takes: Callable[[Task], bool], jobs: int
+) -> Iterator[tuple[Task, Result | BaseException | None]]:
+    """Each task with what `work` made of it, or the exception that it raised, in the tasks' order.
+
+    With several `jobs`, those tasks that threads should take are laid out before they are asked for: two for each
+    thread. The calling thread is one of them: rather than wait it does a task that no other has begun.
+    """
+
+    def tried(task: Task) -> Result | BaseException | None:
+        try:
+            return work(task)
+        except Exception as error:
+            return error
+
+    if jobs == 1:
+        for task in tasks:
+            yield task, tried(task)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    begun: deque[_Begun[Task, Result | BaseException | None]] = deque()
+
+    def result_of(first: _Begun[Task, Result | BaseException | None]) -> Result | BaseException | None:
+        while first.future is not None and not first.future.done():
+            mine = next((each for each in (first, *begun) if each.future is not None and each.future.cancel()), None)
+            if mine is None:
+                break
+            mine.future, mine.result = None, tried(mine.task)
+        return first.result if first.future is None else first.future.result()
+
+    free = AHEAD * jobs  # how many more may be laid out
+    with ThreadPoolExecutor(jobs - 1, thread_name_prefix="kdump-verify") as pool:
+        try:
+            for task in tasks:
+                is_taken = takes(task)
+                begun.append(_Begun(task, pool.submit(tried, task) if is_taken else None))
+                free -= is_taken
+                while begun and not free:
+                    first = begun.popleft()
+                    free += takes(first.task)
+                    yield first.task, result_of(first)
+            while begun:
+                first = begun.popleft()
+                yield first.task, result_of(first)
+        finally:
+            for each in begun:
+                if each.future is not None:
+                    each.future.cancel()

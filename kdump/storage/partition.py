@@ -1,0 +1,123 @@
+"""A partition directory: its segments in order, and the files beside them."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kdump.disk.reading import list_directory, read_small
+from kdump.errors import NameFormatError
+from kdump.formats import names
+from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
+from kdump.formats.metadata_files import PartitionMetadata, parse_partition_metadata
+from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
+from kdump.storage.records import BadBatch, Batch, Record
+from kdump.storage.scan import Damage
+from kdump.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from kdump.query.lookup import OffsetPosition, TimestampOffset
+
+
+class PartitionLog:
+    """One replica of a partition on disk.
+
+    `name` is what the directory's name says (None where it is not one that Kafka gives). `files` maps every file
+    name to what it says; `segments` are those a broker would serve, by base offset.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Look into a partition directory. Raises OSError."""
+        self.path = path
+        try:
+            self.name: PartitionDirName | None = parse_partition_dir(os.path.basename(os.path.abspath(path)), path)
+        except NameFormatError:
+            self.name = None
+        self.files: dict[str, FileName] = {name: parse_file_name(name) for name in list_directory(path)[1]}
+        self.segments = sorted(
+            (
+                Segment(os.path.join(path, name))
+                for name, says in self.files.items()
+                if says.kind == names.LOG and says.state == names.LIVE and says.offset is not None
+            ),
+            key=lambda segment: segment.base_offset,
+        )
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.path!r})"
+
+    def orphans(self) -> Iterator[str]:
+        """Index files without their .log, which a broker deletes at start."""
+        bases = {segment.base_offset for segment in self.segments}
+        for name, says in self.files.items():
+            if says.kind in names.INDEX_KINDS and says.state == names.LIVE and says.offset not in bases:
+                yield name
+
+    def in_state(self, state: str) -> list[str]:
+        """The files with a suffix of their own: names.DELETED, CLEANED, SWAP, TMP or PART."""
+        return [name for name, says in self.files.items() if says.state == state]
+
+    @cached_property
+    def leader_epochs(self) -> list[EpochEntry]:
+        """The entries of leader-epoch-checkpoint; none without the file. Raises OSError, CheckpointError."""
+        if names.LEADER_EPOCH_CHECKPOINT not in self.files:
+            return []
+        path = os.path.join(self.path, names.LEADER_EPOCH_CHECKPOINT)
+        return list(parse_leader_epochs(read_small(path), path))
+
+    @cached_property
+    def metadata(self) -> PartitionMetadata | None:
+        """What partition.metadata says; None without the file. Raises OSError, CheckpointError."""
+        if names.PARTITION_METADATA not in self.files:
+            return None
+        path = os.path.join(self.path, names.PARTITION_METADATA)
+        return parse_partition_metadata(read_small(path), path)
+
+    def segments_from(self, offset: int) -> list[Segment]:
+        """The segments from the one on that absolute `offset` belongs to."""
+        at = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset)
+        return self.segments[max(0, at - 1) :]
+
+    def find_offset(self, offset: int, log_start_offset: int = 0) -> OffsetPosition:
+        """Where a broker's fetch from absolute `offset` starts reading (kdump.query.lookup). Raises KdumpError."""
+        from kdump.query.lookup import LogLookup
+
+        with LogLookup(self, log_start_offset, clean=self.closed_cleanly) as lookup:
+            return lookup.find_offset(offset)
+
+    def find_timestamp(self, timestamp: int, log_start_offset: int = 0) -> TimestampOffset | None:
+        """What a broker answers to a search for `timestamp` (ms) (kdump.query.lookup). Raises KdumpError."""
+        from kdump.query.lookup import LogLookup
+
+        with LogLookup(self, log_start_offset, clean=self.closed_cleanly) as lookup:
+            return lookup.find_timestamp(timestamp)
+
+    @property
+    def closed_cleanly(self) -> bool:
+        """Whether the log directory around it says that all its logs were closed in order."""
+        return os.path.exists(os.path.join(os.path.dirname(os.path.abspath(self.path)), names.CLEAN_SHUTDOWN))
+
+    def batches(self, start_offset: int | None = None, stop_offset: int | None = None) -> Iterator[Batch | Damage]:
+        """The batches that reach into [start_offset, stop_offset), and the damage between them. Raises OSError."""
+        for segment in self.segments if start_offset is None else self.segments_from(start_offset):
+            if stop_offset is not None and segment.base_offset >= stop_offset:
+                return
+            yield from segment.batches(start_offset, stop_offset)
+
+    def records(
+        self, start_offset: int | None = None, stop_offset: int | None = None
+    ) -> Iterator[Record | BadBatch | Damage]:
+        """The records with an offset in [start_offset, stop_offset), and the damage between them. Raises OSError."""
+        for segment in self.segments if start_offset is None else self.segments_from(start_offset):
+            if stop_offset is not None and segment.base_offset >= stop_offset:
+                return
+            yield from segment.records(start_offset, stop_offset)
+
+
+def base_offsets(path: str) -> list[int]:
+    """The base offsets of the segments in a partition directory, ascending. Raises OSError."""
+    found = map(names.parse_file_name, os.listdir(path))
+    return sorted(says.offset or 0 for says in found if says.kind == names.LOG and says.state == names.LIVE)

@@ -1,0 +1,125 @@
+"""A partition directory on paper: files can be renamed, cut, written and deleted without touching the real ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from copy import copy
+
+from kdump.disk.reading import ReadOnlyFile
+from kdump.errors import KdumpError
+from kdump.storage.log_reader import BUFFER_SIZE
+from kdump.storage.partition import PartitionLog
+from kdump.storage.recipe import Joined, NewContent, Recipe, SourceBytes, piece_of
+
+MOST_AT_ONCE = 1 << 28
+"""Bytes of the largest file that is read into memory: checkpoints and snapshots have far less."""
+
+
+class VirtualDirectory:
+    """The files of a partition directory, each as the recipe by which it could be made.
+
+    `source` holds the sizes of the real files; `reasons` why a file was deleted last.
+    """
+
+    def __init__(self, log: PartitionLog) -> None:
+        """Start with the files as they are. Raises OSError."""
+        self.path = log.path
+        self.source = {name: os.stat(self.full(name)).st_size for name in log.files}
+        self.files: dict[str, Recipe] = {name: SourceBytes(name, 0, size) for name, size in self.source.items()}
+        self.reasons: dict[str, str] = {}
+
+    def copy(self) -> VirtualDirectory:
+        """The same files, to be changed apart from these."""
+        other = copy(self)
+        other.files, other.reasons = dict(self.files), dict(self.reasons)
+        return other
+
+    def full(self, name: str) -> str:
+        """The path of a file."""
+        return os.path.join(self.path, name)
+
+    def names(self) -> list[str]:
+        """The names of the files, sorted."""
+        return sorted(self.files)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return name in self.files
+
+    def size(self, name: str) -> int:
+        """The size of a file in bytes; 0 where there is none."""
+        recipe = self.files.get(name)
+        return recipe.size if recipe else 0
+
+    def delete(self, name: str, why: str) -> None:
+        """Remove a file if it is there."""
+        if self.files.pop(name, None):
+            self.reasons[name] = why
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a file another name; a file of that name goes."""
+        self.files[new_name] = self.files.pop(name)
+
+    def write(self, name: str, data: bytes, size: int | None = None) -> None:
+        """Make a file of this content, filled up with zeros to `size` bytes."""
+        self.files[name] = NewContent(data, len(data) if size is None else size)
+
+    def put(self, name: str, recipe: Recipe) -> None:
+        """Make a file by a recipe."""
+        self.files[name] = recipe
+
+    def cut(self, name: str, size: int) -> None:
+        """Shorten a file to `size` bytes."""
+        recipe = self.files[name]
+        if size >= recipe.size:
+            return
+        self.files[name] = piece_of(recipe, 0, size)
+
+    def read(self, name: str, position: int = 0, size: int | None = None) -> bytes:
+        """Bytes of a file: from `position` on, all of them unless `size` is given.
+
+        Raises OSError, and KdumpError where all of them are more than any file that is read at once has.
+        """
+        recipe = self.files[name]
+        left = max(0, recipe.size - position)
+        if size is None and left > MOST_AT_ONCE:
+            raise KdumpError(f"{self.full(name)}: {left} bytes are too many for a file of this kind")
+        wanted = left if size is None else min(size, left)
+        return b"".join(content_of(self.path, piece_of(recipe, min(position, recipe.size), wanted)))
+
+    def settle(self) -> None:
+        """Where new content is what the real file of that name holds already, let the recipe say so. Raises OSError."""
+        for name, recipe in self.files.items():
+            if isinstance(recipe, NewContent) and self.source.get(name) == recipe.size and self._is_same(name, recipe):
+                self.files[name] = SourceBytes(name, 0, recipe.size)
+
+    def is_changed(self, name: str) -> bool:
+        """Whether a file is not the real one of that name; `settle` must have been called."""
+        return self.files[name] != SourceBytes(name, 0, self.source.get(name, -1))
+
+    def _is_same(self, name: str, recipe: NewContent) -> bool:
+        with ReadOnlyFile(self.full(name)) as file:
+            position = 0
+            for piece in content_of(self.path, recipe):
+                if file.read(position, len(piece)) != piece:
+                    return False
+                position += len(piece)
+        return True
+
+
+def content_of(path: str, recipe: Recipe) -> Iterator[bytes]:
+    """The bytes of a file to be made in the partition directory `path`, in pieces. Raises OSError."""
+    if isinstance(recipe, NewContent):
+        yield recipe.data
+        for position in range(len(recipe.data), recipe.size, BUFFER_SIZE):
+            yield bytes(min(BUFFER_SIZE, recipe.size - position))
+        return
+    if isinstance(recipe, Joined):
+        for part in recipe.parts:
+            yield from content_of(path, part)
+        return
+    with ReadOnlyFile(os.path.join(path, recipe.name)) as file:
+        end = recipe.start + recipe.size
+        for position in range(recipe.start, end, BUFFER_SIZE):
+            yield file.read(position, min(BUFFER_SIZE, end - position))

@@ -1,0 +1,116 @@
+"""The partitions in the paths at hand, with what the checkpoints beside them say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kdump.errors import CheckpointError, Report, Trouble
+from kdump.formats import names
+from kdump.formats.names import PartitionDirName
+from kdump.query.contents import unreadable
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+from kdump.storage.scan import MAX_OFFSET, Damage, scan
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One replica of a partition.
+
+    `log_start_offset` is the checkpoint's or the first segment's base, whichever is larger; `high_watermark` that of
+    the checkpoint, None without one. Both are absolute.
+    """
+
+    log: PartitionLog
+    log_start_offset: int
+    high_watermark: int | None
+
+    @property
+    def name(self) -> str:
+        """The name of the directory."""
+        return os.path.basename(os.path.abspath(self.log.path))
+
+    @property
+    def topic(self) -> str:
+        """The topic; of a directory that is not named as a partition's, its name."""
+        return self.log.name.topic if self.log.name else self.name
+
+    @property
+    def partition(self) -> int:
+        """The partition's number; -1 where the directory's name has none."""
+        return self.log.name.partition if self.log.name else -1
+
+    def end_offset(self) -> int:
+        """The log end offset: behind the last batch that can be trusted. Raises OSError."""
+        if not self.log.segments:
+            return self.log_start_offset
+        last = self.log.segments[-1]
+        end = last.base_offset
+        with last.open_log() as log:
+            for part in scan(log, last.base_offset, last.position_of(log, MAX_OFFSET), whole=False):
+                if not isinstance(part, Damage):
+                    end = max(end, part.block.last_offset[part.stop - 1] + 1)
+        return max(end, self.log_start_offset)
+
+
+def replicas(places: Iterable[PartitionLog | LogDirectory], report: Report) -> Iterator[Replica]:
+    """The replicas in partition directories and log directories.
+
+    Of a log directory those that a broker serves: none that waits for its deletion, is being moved or is astray.
+    """
+    parents: dict[str, _Checkpoints] = {}
+    for place in places:
+        if isinstance(place, LogDirectory):
+            checkpoints = _Checkpoints(place, report)
+            for name in place.partition_names:
+                path = os.path.join(place.path, name)
+                try:
+                    log = PartitionLog(path)
+                except OSError as error:
+                    report(unreadable(path, error))
+                    continue
+                if log.name and not log.name.state:
+                    yield checkpoints.replica(log)
+        else:
+            folder = os.path.dirname(os.path.abspath(place.path))
+            if folder not in parents:
+                parents[folder] = _checkpoints_in(folder, report)
+            yield parents[folder].replica(place)
+
+
+class _Checkpoints:
+    def __init__(self, directory: LogDirectory | None, report: Report) -> None:
+        self._directory = directory
+        self._report = report
+        self._starts = self._read(names.LOG_START_CHECKPOINT)
+        self._watermarks = self._read(names.REPLICATION_CHECKPOINT)
+
+    def replica(self, log: PartitionLog) -> Replica:
+        key = self._key(log.name)
+        start = self._starts.get(key, 0)
+        if log.segments:
+            start = max(start, log.segments[0].base_offset)
+        return Replica(log, start, self._watermarks.get(key))
+
+    def _key(self, name: PartitionDirName | None) -> tuple[str, int]:
+        return (name.topic, name.partition) if name else ("", -1)
+
+    def _read(self, name: str) -> dict[tuple[str, int], int]:
+        if self._directory is None:
+            return {}
+        try:
+            return self._directory.checkpoint(name)
+        except CheckpointError as error:
+            self._report(Trouble(os.path.join(self._directory.path, name), None, str(error)))
+        except OSError as error:
+            self._report(unreadable(os.path.join(self._directory.path, name), error))
+        return {}
+
+
+def _checkpoints_in(folder: str, report: Report) -> _Checkpoints:
+    try:
+        return _Checkpoints(LogDirectory(folder), report)
+    except OSError:  # the partition can be read, what is around it need not be
+        return _Checkpoints(None, report)

@@ -1,0 +1,1 @@
+"""Producers and transactions along a log."""
