@@ -10,7 +10,7 @@ import click
 
 from kdump.errors import KdumpError
 
-from . import exit_codes
+from .shell import exit_codes
 
 SECTIONS = {
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata"),
@@ -18,8 +18,11 @@ SECTIONS = {
     "Mend": ("repair", "rebuild-index", "trim"),
     "Make": ("append", "roll", "fixture", "export"),
 }
-"""The commands as the help has them; each is `command` in the module of its name, with `_` for `-`."""
+"""The commands as the help has them."""
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
+
+SHARED_PACKAGES = {"rebuild-index": "repair.rebuild_index", "trim": "repair.trim", "roll": "append.roll"}
+"""Commands that live in the package of another one. All others are `command` in the package of their name."""
 
 
 class LazyGroup(click.Group):
@@ -31,7 +34,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f".{cmd_name.replace('-', '_')}", __package__).command
+        module = SHARED_PACKAGES.get(cmd_name, f"{cmd_name}.command")
+        command: click.Command = importlib.import_module(f".{module}", __package__).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -100,14 +104,14 @@ def main() -> None:
     except MemoryError:
         code = _fail("there is not enough memory for this")
     except OSError as error:
-        from .output import os_error_text
+        from .shell.output import os_error_text
 
         code = _fail(os_error_text(error, "") if isinstance(error.filename, str | bytes) else str(error))
     sys.exit(code)
 
 
 def _fail(text: str) -> int:
-    from .output import complain, safe
+    from .shell.output import complain, safe
 
     complain("\n".join(map(safe, text.split("\n"))))
     return exit_codes.INCOMPLETE

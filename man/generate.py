@@ -158,7 +158,7 @@ def summary(command: click.Command) -> str:
 
 def dump_log_page() -> Page:
     """The page of dump-log, whose option parser is Kafka's and not click's."""
-    from kdump.commands.dump_log_options import OPTIONS
+    from kdump.commands.dump_log.options import OPTIONS
 
     return Page(
         command="dump-log",

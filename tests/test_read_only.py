@@ -67,7 +67,7 @@ def called(main: Callable[[], object], *arguments: str) -> object:
 def read_in_all_ways(folder: Path) -> None:
     """Run every command that reads over a log directory; none of them may fail to."""
     from kdump.commands.cli import main as kdump
-    from kdump.commands.dump_log import main as dump_log
+    from kdump.commands.dump_log.command import main as dump_log
 
     for path in sorted(folder.rglob("*")):
         if not path.is_file():

@@ -44,7 +44,7 @@ def rows(case: str) -> list[Row]:
 
 def in_process(arguments: list[str]) -> Outcome:
     """Call dump-log's entry point in the corpus folder, with files in place of the terminal."""
-    from kdump.commands.dump_log import main
+    from kdump.commands.dump_log.command import main
 
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         with _as_command(["dump-log", *arguments], out, err):

@@ -20,10 +20,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kdump
-from kdump.commands import dump as dump_module
 from kdump.commands.cli import cli
-from kdump.commands.dump_formats import BATCH_COLUMNS, RECORD_COLUMNS
-from kdump.commands.dump_tables import TABLES
+from kdump.commands.dump import command as dump_module
+from kdump.commands.dump.formats import BATCH_COLUMNS, RECORD_COLUMNS
+from kdump.commands.dump.tables import TABLES
 from kdump.formats.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
 from kdump.formats.codecs import GZIP, ZSTD, compress

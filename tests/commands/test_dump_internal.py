@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 import kdump
 from kdump.commands.cli import cli
-from kdump.commands.dump_internal import text_line
+from kdump.commands.dump.internal import text_line
 from kdump.errors import KdumpError
 from kdump.formats import control
 from kdump.formats.batch import COMMIT, CONTROL

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kdump import kernels
-from kdump.commands import dump_log
+from kdump.commands.dump_log import command as dump_log
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.codecs import GZIP, LZ4, SNAPPY, ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_wrapper
@@ -24,7 +24,7 @@ from kdump.kernels import portable
 from tests.commands.logs import batch, write_partition, write_segment
 from tests.kernels.seeds import MARKER, control, framed, mended, records
 
-COMMAND = [sys.executable, "-c", "import sys; from kdump.commands.dump_log import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from kdump.commands.dump_log.command import main; sys.exit(main())"]
 MIB = 1 << 20
 HEADROOM = 256 * MIB
 """Bytes of memory that a command may take over what starting it takes."""
@@ -117,7 +117,7 @@ def test_the_version() -> None:
 
 
 def test_every_option_is_in_the_help() -> None:
-    from kdump.commands.dump_log_options import OPTIONS
+    from kdump.commands.dump_log.options import OPTIONS
 
     text = process("--help").stderr
     assert all(re.search(rf"^--{option.name}\b", text, re.MULTILINE) for option in OPTIONS)

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kdump import kernels
-from kdump.commands import dump_log_files, dump_log_regions
+from kdump.commands.dump_log import files as dump_log_files
+from kdump.commands.dump_log import regions as dump_log_regions
 from kdump.formats.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.codecs import GZIP, LZ4, SNAPPY, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
@@ -180,7 +181,7 @@ def test_how_many_processors_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
 COMMAND = [
     sys.executable,
     "-c",
-    "import sys; from kdump.commands import dump_log, dump_log_files as files, dump_log_regions as regions\n"
+    "import sys; from kdump.commands.dump_log import command as dump_log, files, regions\n"
     "files.PROCESSES_FROM, files.processors, regions.REGION_SIZE = 0, lambda: 2, 50000\n"
     "sys.exit(dump_log.main())",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from kdump.commands.groups_text import summary
+from kdump.commands.groups.text import summary
 from kdump.formats.schemas import consumer_offsets
 from kdump.formats.schemas.schema import encode
 from tests.commands.running import invoked

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.commands.ls_graph import LOOKS, MOST_ROWS, picture
+from kdump.commands.ls.graph import LOOKS, MOST_ROWS, picture
 from kdump.formats import names
 from kdump.query.inventory import Checkpoints, PartitionInfo, partition_info
 from kdump.storage.partition import PartitionLog
@@ -36,7 +36,7 @@ def keyed(tmp_path: Path) -> Path:
 
 
 def drawn(info: PartitionInfo, columns: int = 120, *, plain: bool = True) -> list[str]:
-    from kdump.commands.ls_graph import cleaner_state
+    from kdump.commands.ls.graph import cleaner_state
 
     return [line.plain.rstrip() for line in picture(info, cleaner_state(info), columns, plain=plain)]
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.commands import filters
-from kdump.commands.output import Style, escape_json, is_unsafe, iso_time, safe, safe_path, size_text
+from kdump.commands.shell import values as filters
+from kdump.commands.shell.output import Style, escape_json, is_unsafe, iso_time, safe, safe_path, size_text
 
 UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kdump.commands.stats_html import leaving, page
-from kdump.commands.stats_run import Partition, Topic
-from kdump.commands.stats_svg import number_ticks, size_ticks, time_ticks
+from kdump.commands.stats.html import leaving, page
+from kdump.commands.stats.run import Partition, Topic
+from kdump.commands.stats.svg import number_ticks, size_ticks, time_ticks
 from kdump.formats import names
 from kdump.stats.partition import SegmentTimes, StatsOptions, partition_stats
 from kdump.storage.partition import PartitionLog

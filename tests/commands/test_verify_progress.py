@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kdump.commands.progress import ProgressBar, total_size
-from kdump.commands.verify import Asked, Showing, run
+from kdump.commands.shell.progress import ProgressBar, total_size
+from kdump.commands.verify.command import Asked, Showing, run
 from kdump.verify.options import Options
 from tests.verify.building import NOW, Log, build, file, flip
 

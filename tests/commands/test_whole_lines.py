@@ -13,8 +13,8 @@ from typing import BinaryIO
 
 import pytest
 
-from kdump.commands import whole_lines
-from kdump.commands.whole_lines import write_lines
+from kdump.commands.shell import whole_lines
+from kdump.commands.shell.whole_lines import write_lines
 
 LINES = b"".join(b"%06d" % number + b"." * (number % 90) + b"\n" for number in range(20_000))
 

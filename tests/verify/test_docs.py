@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kdump.commands.verify import command
+from kdump.commands.verify.command import command
 from kdump.findings.catalogue import CATALOGUE
 
 DOCS = Path(__file__).parent.parent.parent / "docs"

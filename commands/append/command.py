@@ -1,0 +1,246 @@
+"""`kdump append`: append records to a log that no broker is serving, as the broker would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import click
+
+from kdump.errors import KdumpError
+from kdump.formats.codecs import LEVELS, NAMES
+from kdump.formats.java_text import INT_MAX
+from kdump.formats.uuids import parse_uuid
+from kdump.write.errors import UnsupportedForMessageFormatError
+from kdump.write.existing import NewLog, opened
+from kdump.write.log_writer import LogWriter
+from kdump.write.packing import Packing
+from kdump.write.sessions import Producer
+
+from ..shell import exit_codes
+from ..shell.output import Output, complain, counted, safe, safe_path
+from ..shell.values import read_by, time_ms
+from .input import READERS, Item, Lines, Reading, begun
+from .options import (
+    REFUSALS,
+    check_partition,
+    chosen_config,
+    chosen_opening,
+    naming,
+    refused,
+    tell_backup,
+    write_options,
+)
+from .run import ABORT, COMMIT, OPEN, Appender, Interrupts, Tally, Wish
+
+_FORMAT_VERSIONS = {"0": "0.9.0", "1": "0.10.2", "2": "3.0"}
+_PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactional")
+"""Options that only mean something where batches are made anew."""
+
+
+@click.command("append")
+@click.argument("path", metavar="PARTITION_DIR")
+@click.option("--input", "source", type=click.File("rb"), default="-", metavar="FILE", help="By default stdin.")
+@click.option(
+    "--format", "format_", type=click.Choice(tuple(READERS)), default="jsonl", show_default=True,
+    help="What the input is: JSON lines or CSV as kdump dump prints them, or a value a line.",
+)
+@click.option("--key-separator", metavar="TEXT", help="Of lines: what stands between key and value.")
+@click.option("--null-marker", metavar="TEXT", help="Of lines: a key or value that is this is null.")
+@click.option(
+    "--timestamp", metavar="TIME", callback=read_by(time_ms),
+    help="The time (ISO 8601 or ms) of records that come without one. By default the broker's clock.",
+)
+@click.option(
+    "--repack", is_flag=True,
+    help="Make batches anew from the records, whatever the input tells of batches; control records are left out.",
+)
+@click.option("--keep-offsets", is_flag=True, help="Append the input's batches with their own offsets, as a follower.")
+@click.option("--codec", type=click.Choice(NAMES), help="How new batches are compressed.")
+@click.option("--level", type=int, metavar="N", help="The codec's compression level.")
+@click.option(
+    "--magic", type=click.Choice(tuple(_FORMAT_VERSIONS)),
+    help="The message format of the topic. By default 2, or what message.format.version names.",
+)
+@click.option(
+    "--batch-bytes", type=click.IntRange(1, INT_MAX), metavar="N",
+    help="batch.size: a new batch ends before it gets larger, uncompressed. By default 16384.",
+)
+@click.option("--batch-records", type=click.IntRange(1, INT_MAX), metavar="N", help="The most records of a new batch.")
+@click.option("--producer-id", type=click.IntRange(min=0), metavar="N", help="Write as this idempotent producer.")
+@click.option("--producer-epoch", type=click.IntRange(0, 32767), default=0, metavar="N", help="By default 0.")
+@click.option(
+    "--base-sequence", type=click.IntRange(0, INT_MAX), metavar="N",
+    help="The producer's first sequence number. By default the one that is due.",
+)
+@click.option(
+    "--transactional", type=click.Choice((COMMIT, ABORT, OPEN)),
+    help="Write within a transaction of the producer, and end it so, or leave it open.",
+)
+@click.option(
+    "--coordinator-epoch", type=click.IntRange(0, INT_MAX), metavar="N",
+    help="That of the marker. By default as in the producer's last one.",
+)
+@click.option(
+    "--leader-epoch", type=click.IntRange(0, INT_MAX), metavar="N",
+    help="The leader epoch of what is appended. By default the batch's as told, else the log's last.",
+)
+@click.option("--create", is_flag=True, help="Make the partition directory if it is not there, or holds no log.")
+@click.option("--start-offset", type=click.IntRange(min=0), default=0, metavar="N", help="Where a new log starts.")
+@click.option("--topic-id", metavar="UUID", help="The topic's id, for a new log's partition.metadata.")
+@write_options
+def command(
+    path: str,
+    source: BinaryIO,
+    format_: str,
+    key_separator: str | None,
+    null_marker: str | None,
+    timestamp: int | None,
+    repack: bool,
+    magic: str | None,
+    config_file: str | None,
+    settings: tuple[str, ...],
+    index_entries: str,
+    create: bool,
+    start_offset: int,
+    topic_id: str | None,
+    **options: Any,
+) -> int:
+    """Append records to the log in a partition directory, as the broker that leads the partition would.
+
+    The input is what kdump dump --format jsonl (or csv) prints, or plain lines. Where the lines of batches are in it,
+    each batch is made again: its records, codec, producer, transaction and leader epoch; offsets and format are given
+    by the log. With --repack, and for input without batches, records are packed into batches as a producer does it,
+    by the options. With --keep-offsets batches are taken over with offsets and all, as a follower does it: what was
+    dumped comes out the same.
+
+    Offsets, index entries, new segments, producer state, transaction index, leader epochs and checkpoints are those
+    that a broker would write, and what a broker would refuse is refused with Kafka's reason: what was appended before
+    stays, nothing of the rest is there.
+
+    No broker may be running on the log directory; it is locked meanwhile. A log that is not sound at its end is
+    refused, with exit code 4: kdump repair mends it. Whatever ends the program, a broker that starts then finds what
+    it would find after a crash of its own.
+
+    \b
+    Examples:
+      kdump dump orders-3 --format jsonl | kdump append --create /tmp/copy/orders-3
+      kdump dump orders-3 --format jsonl | kdump append --create --keep-offsets --start-offset 500 /tmp/copy/orders-3
+      printf 'a:1\\nb:2\\n' | kdump append /data/test-0 --format lines --key-separator : --codec zstd
+      kdump append /data/test-0 --input rows.csv --format csv --producer-id 7 --transactional abort
+    """
+    check_partition(path)
+    _check(options, format_, key_separator, repack)
+    version = {} if magic is None else {"message.format.version": _FORMAT_VERSIONS[magic]}
+    config = chosen_config(config_file, settings, index_entries, version)
+    packing = _packing(options, config.record_version)
+    new_log = NewLog(start_offset, _topic_id(topic_id)) if create else None
+    names = ("clean", "recovery_point", "log_start_offset", "now", "no_backup", "force")
+    how = chosen_opening(path, **{name: options[name] for name in names}, create=new_log)
+    given = tuple(_option(name) for name in _PACKINGS if options[name] is not None)
+    reading = Reading(
+        how.clock if timestamp is None else lambda: timestamp,
+        retells=not repack,
+        key_separator=None if key_separator is None else key_separator.encode(),
+        null_marker=None if null_marker is None else null_marker.encode(),
+    )
+    try:
+        with Interrupts() as interrupts:
+            lines = Lines(source, safe_path(getattr(source, "name", "<stdin>")), interrupts.waiting)
+            items = begun(READERS[format_](lines, reading))
+            with naming(path), opened(path, config, how) as log:
+                appender = Appender(log, lines, _wish(options, log, packing, () if repack else given))
+                _run(appender, items, interrupts)
+    except REFUSALS as error:
+        return refused(error)
+    with Output() as out:
+        out.write(f"{safe(log.partition)}: {_text(appender.tally)}\n")
+    tell_backup(log)
+    if interrupts.came:
+        complain("interrupted: what was appended stays, and the log is closed in order")
+        return exit_codes.INTERRUPTED
+    return exit_codes.OK
+
+
+def _run(appender: Appender, items: Iterator[Item], interrupts: Interrupts) -> None:
+    """Append until the input ends or Ctrl-C comes. Raises KdumpError, which says how far it came."""
+    try:
+        appender.run(items)
+    except KeyboardInterrupt:
+        if not interrupts.came:
+            raise
+    except KdumpError as error:
+        raise KdumpError(f"{error}\nAppended before: {_text(appender.tally)}.") from None
+
+
+def _check(options: dict[str, Any], format_: str, key_separator: str | None, repack: bool) -> None:
+    """Refuse options that contradict each other. Raises click.UsageError."""
+    given = [_option(name) for name in _PACKINGS if options[name] is not None]
+    if key_separator == "" or (key_separator and format_ != "lines"):
+        raise click.UsageError("--key-separator is for --format lines, and not empty.")
+    if options["keep_offsets"] and (repack or given or format_ != "jsonl"):
+        other = given[0] if given else "--repack" if repack else f"--format {format_}"
+        raise click.UsageError(f"--keep-offsets takes batches as they are, so {other} cannot be used with it.")
+    if options["producer_id"] is None and (options["transactional"] or options["base_sequence"] is not None):
+        raise click.UsageError("--transactional and --base-sequence need a --producer-id.")
+
+
+def _packing(options: dict[str, Any], record_version: int) -> Packing:
+    """How batches are made anew, but for the producer. Raises click.UsageError."""
+    codec = NAMES.index(options["codec"] or NAMES[0])
+    level = options["level"]
+    if level is not None and options["codec"]:
+        lowest, highest = LEVELS.get(codec, (1, 0))
+        if not lowest <= level <= highest:
+            levels = f"has the levels {lowest} to {highest}" if lowest <= highest else "has no levels"
+            raise click.UsageError(f"--level {level}: {NAMES[codec]} {levels}.")
+    sizes = {name: options[name] for name in ("batch_bytes", "batch_records") if options[name] is not None}
+    try:
+        return Packing(record_version, codec, level, **sizes)
+    except UnsupportedForMessageFormatError as error:
+        raise click.UsageError(f"{error}.") from None
+
+
+def _wish(options: dict[str, Any], log: LogWriter, packing: Packing, needs_repack: tuple[str, ...]) -> Wish:
+    """What becomes of records; `needs_repack` are the options given that nothing but --repack makes sense of."""
+    if options["producer_id"] is not None:
+        producer = Producer(
+            options["producer_id"],
+            options["producer_epoch"],
+            transactional=options["transactional"] is not None,
+            packing=packing,
+        )
+        packing = producer.packing_for(log, options["base_sequence"])
+    return Wish(
+        packing,
+        options["transactional"],
+        options["coordinator_epoch"],
+        options["leader_epoch"],
+        options["keep_offsets"],
+        needs_repack,
+    )
+
+
+def _option(name: str) -> str:
+    """An option as it is typed."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _topic_id(text: str | None) -> bytes | None:
+    try:
+        return None if text is None else parse_uuid(text)
+    except KdumpError as error:
+        raise click.BadParameter(safe(str(error)), param_hint="--topic-id") from None
+
+
+def _text(tally: Tally) -> str:
+    """What was appended, for people."""
+    parts = []
+    if tally.batches:
+        parts.append(f"{counted(tally.records, 'record')} in {counted(tally.batches, 'batch', 'batches')}")
+        parts[0] += f" at offsets {tally.first_offset} to {tally.last_offset}"
+    if tally.markers:
+        parts.append("the marker of a transaction")
+    if tally.duplicates:
+        parts.append(f"{counted(tally.duplicates, 'batch', 'batches')} left out that the producer had sent before")
+    return ", ".join(parts) or "nothing"

@@ -1,0 +1,148 @@
+"""What the commands that write a partition share: its topic's configuration, how it is opened, and the safety rails."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from kdump.errors import ConfigError, NameFormatError, RefusedError
+from kdump.settings.writing import PROPERTIES, LogConfig
+from kdump.write.clocks import wall_clock
+from kdump.write.existing import NewLog, Opening
+from kdump.write.log_writer import LogWriter
+from kdump.write.opening import NotAppendableError
+
+from ..shell import exit_codes
+from ..shell.output import complain, safe, safe_path
+from ..shell.startup_options import read_config, startup_options
+
+Command = Callable[..., Any]
+PER_BATCH, PER_APPEND = "batch", "append"
+REFUSALS = (RefusedError, NotAppendableError)
+"""What makes a command refuse to touch a log."""
+
+_OPTIONS = (
+    click.option(
+        "--topic-config", "settings", multiple=True, metavar="NAME=VALUE",
+        help="A setting of the topic, such as segment.bytes=1048576. May be repeated.",
+    ),
+    click.option(
+        "--index-entries", type=click.Choice((PER_BATCH, PER_APPEND)), default=PER_BATCH, show_default=True,
+        help="What index entries are reckoned by: each batch, as since Kafka 4.1, or each append.",
+    ),
+    click.option(
+        "--no-backup", is_flag=True,
+        help="After an unclean shutdown, keep nothing of the files beside the log that have to be made anew.",
+    ),
+    click.option(
+        "--force", metavar="DIRECTORY",
+        help="Write even though a broker seems to run. Takes the partition directory's name, so that it is meant.",
+    ),
+)  # fmt: skip
+
+
+def write_options(command: Command) -> Command:
+    """Give a command the options that `chosen_config` and `chosen_opening` take."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return startup_options(command)
+
+
+def chosen_config(
+    config_file: str | None, settings: tuple[str, ...], index_entries: str, defaults: dict[str, str] | None = None
+) -> LogConfig:
+    """The configuration that the options name; `defaults` are settings that count where these are silent.
+
+    Raises click.BadParameter.
+    """
+    properties = dict(defaults or {})
+    if config_file is not None:
+        properties |= read_config(config_file, LogConfig.from_properties)
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        name = name.strip()
+        if not equals or name not in PROPERTIES:
+            raise click.BadParameter(_unknown(setting, name, bool(equals)), param_hint="--topic-config")
+        properties[name] = value
+    try:
+        return LogConfig.from_properties(properties, index_per_batch=index_entries == PER_BATCH)
+    except ConfigError as error:
+        raise click.UsageError(f"{safe(str(error))}.") from None
+
+
+def _unknown(setting: str, name: str, has_value: bool) -> str:
+    if not has_value:
+        return f"{safe(setting)!r}: expected NAME=VALUE"
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, PROPERTIES, 1)
+    hint = f"did you mean {close[0]!r}?" if close else f"those that matter here are {', '.join(sorted(PROPERTIES))}"
+    return f"{safe(name)!r} is no setting that matters here: {hint}"
+
+
+def chosen_opening(
+    path: str,
+    clean: bool | None,
+    recovery_point: int | None,
+    log_start_offset: int | None,
+    now: int | None,
+    no_backup: bool,
+    force: str | None,
+    create: NewLog | None = None,
+) -> Opening:
+    """How the options ask a log to be opened. Raises click.BadParameter."""
+    name = os.path.basename(os.path.abspath(path))
+    if force is not None and force.rstrip("/") != name:
+        text = f"{safe(force)!r} is not the name of the directory, {safe(name)!r}"
+        raise click.BadParameter(text, param_hint="--force")
+    return Opening(
+        clean,
+        recovery_point,
+        log_start_offset,
+        clock=wall_clock if now is None else lambda: now,
+        create=create,
+        force=force is not None,
+        backup=not no_backup,
+    )
+
+
+def tell_backup(log: LogWriter) -> None:
+    """Say where what had to be replaced is kept, if anything was."""
+    if log.backup_folder:
+        complain(
+            f"note: {safe(log.partition)}: files beside the log were made anew, as after an unclean shutdown; the old"
+            f" ones are kept in {safe_path(log.backup_folder)}"
+        )
+
+
+def refused(error: Exception) -> int:
+    """Say why a log is not touched; the exit code."""
+    complain(safe(str(error)))
+    return exit_codes.REFUSED
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Let what the system says of an open file, such as that the disk is full, tell of this path."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = path
+        raise
+
+
+def check_partition(path: str) -> None:
+    """Refuse, as wrong usage, what has not the name of a partition directory."""
+    from kdump.formats.names import parse_partition_dir
+
+    try:
+        parse_partition_dir(os.path.basename(os.path.abspath(path)))
+    except NameFormatError:
+        raise click.UsageError(
+            f"{safe_path(path)}: expected a partition directory, whose name is <topic>-<partition>"
+        ) from None

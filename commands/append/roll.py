@@ -1,0 +1,68 @@
+"""`kdump roll`: begin a new segment, as a broker does when the last one is full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kdump.formats.names import segment_file_name
+from kdump.write.existing import opened
+
+from ..shell import exit_codes
+from ..shell.output import Output, safe
+from .options import (
+    REFUSALS,
+    check_partition,
+    chosen_config,
+    chosen_opening,
+    naming,
+    refused,
+    tell_backup,
+    write_options,
+)
+
+
+@click.command("roll")
+@click.argument("paths", nargs=-1, required=True, metavar="PARTITION_DIR...")
+@write_options
+def command(
+    paths: tuple[str, ...], config_file: str | None, settings: tuple[str, ...], index_entries: str, **how: Any
+) -> int:
+    """Begin a new segment at the end of these logs, as a broker does when the last one is full.
+
+    The segment before gets its last time index entry, its index files are cut to their entries, a producer snapshot
+    is written, and the new segment's files are made (with preallocate=true at their full size). An empty last segment
+    stays as it is. Closed segments can be compacted, deleted by retention and copied, for which the last one is never
+    taken.
+
+    No broker may be running on the log directory; it is locked meanwhile. A log that is not sound at its end is
+    refused, with exit code 4: kdump repair mends it.
+
+    \b
+    Examples:
+      kdump roll /var/lib/kafka/data/orders-3
+      kdump roll data/orders-0 data/orders-1 --topic-config preallocate=true --topic-config segment.bytes=1048576
+    """
+    config = chosen_config(config_file, settings, index_entries)
+    force = how.pop("force")
+    for path in paths:
+        check_partition(path)
+    code = exit_codes.OK
+    with Output() as out:
+        for path in paths:
+            try:
+                opening = chosen_opening(path, force=force, **how)
+                with naming(path), opened(path, config, opening) as log:
+                    name = safe(log.partition)
+                    if log.active.size:
+                        base_offset = log.roll()
+                        out.write(f"{name}: {segment_file_name(base_offset, '.log')} begins at offset {base_offset}\n")
+                    else:
+                        out.write(f"{name}: the last segment is empty, so there is nothing to roll\n")
+                out.flush()
+                tell_backup(log)
+            except REFUSALS as error:
+                out.flush()
+                code = refused(error)
+    return code

@@ -1,0 +1,177 @@
+"""What `kdump append` does with its input: packs records into batches, or makes those that the input tells of."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Self
+
+from kdump.errors import KdumpError
+from kdump.formats.encode import NewRecord
+from kdump.write.errors import AppendError
+from kdump.write.incoming import CLIENT, COORDINATOR, UNKNOWN_OFFSET, AppendInfo
+from kdump.write.log_writer import LogWriter
+from kdump.write.packing import Packing, pack
+from kdump.write.record_source import Message
+from kdump.write.retold import ToldBatch, as_sent, as_stored
+
+from .input import InputError, Item, Lines
+
+COMMIT, ABORT, OPEN = "commit", "abort", "open"
+MOST_BYTES = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How records become batches; `ending` is how the producer's transaction ends, `leader_epoch` None for the log's.
+
+    `keeps_offsets`: the batches of the input are appended as a follower appends its leader's. `needs_repack` are
+    options that mean nothing for batches that the input tells of.
+    """
+
+    packing: Packing
+    ending: str | None = None
+    coordinator_epoch: int | None = None
+    leader_epoch: int | None = None
+    keeps_offsets: bool = False
+    needs_repack: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was appended; offsets are absolute."""
+
+    batches: int = 0
+    records: int = 0
+    markers: int = 0
+    duplicates: int = 0
+    first_offset: int | None = None
+    last_offset: int = -1
+
+    def add(self, info: AppendInfo, first_offset: int, records: int) -> None:
+        """Count a batch; `first_offset` is where it begins unless the log says so itself."""
+        if info.duplicate:
+            self.duplicates += 1
+            return
+        if self.first_offset is None:
+            self.first_offset = first_offset if info.first_offset == UNKNOWN_OFFSET else info.first_offset
+        self.batches += 1
+        self.records += records
+        self.last_offset = info.last_offset
+
+
+class Appender:
+    """Appends items to a log; `tally` says how far it is."""
+
+    def __init__(self, log: LogWriter, lines: Lines, wish: Wish) -> None:
+        self.tally = Tally()
+        self._log = log
+        self._lines = lines
+        self._wish = wish
+        self._held: Item | None = None
+
+    def run(self, items: Iterator[Item]) -> None:
+        """Append everything. Raises KdumpError, with the line of the input in its text; OSError."""
+        try:
+            self._held = next(items, None)
+            while self._held is not None:
+                if isinstance(self._held, ToldBatch):
+                    self._retell(self._held, items)
+                else:
+                    self._pack(self._held, items)
+            self._end()
+        except InputError:
+            raise
+        except KdumpError as error:
+            kind = f"{error.exception}: " if isinstance(error, AppendError) else ""
+            raise KdumpError(f"{self._lines.name}, up to line {self._lines.number}: {kind}{error}") from None
+
+    def _pack(self, first: NewRecord, items: Iterator[Item]) -> None:
+        """Pack records until the line of a batch comes."""
+        if self._wish.keeps_offsets:
+            raise self._lines.error("a record without the line of its batch, by which --keep-offsets goes")
+        packing = self._wish.packing
+        for batch in pack(self._messages(first, items), packing):
+            before = self._log.end_offset
+            info = self._log.append_as_leader(batch, self._wish.leader_epoch)
+            self.tally.add(info, before, self._log.end_offset - before)
+
+    def _messages(self, item: Item | None, items: Iterator[Item]) -> Iterator[Message]:
+        self._held = None
+        while isinstance(item, NewRecord):
+            yield Message(item.value, item.key, item.timestamp, item.headers)
+            item = next(items, None)
+        self._held = item
+
+    def _retell(self, batch: ToldBatch, items: Iterator[Item]) -> None:
+        """Append the batch of the input that comes next, with the records behind its line."""
+        if self._wish.needs_repack:
+            raise self._lines.error(f"of a batch, and {self._wish.needs_repack[0]} is for new ones: add --repack")
+        records: list[NewRecord] = []
+        size = 0
+        item = next(items, None)
+        while isinstance(item, NewRecord):
+            records.append(item)
+            size += len(item.key or b"") + len(item.value or b"")
+            if size > MOST_BYTES:
+                raise self._lines.error("more records behind the line of a batch than a batch can hold")
+            item = next(items, None)
+        self._held = item
+        before = self._log.end_offset
+        if self._wish.keeps_offsets:
+            info = self._log.append_as_follower(as_stored(batch, records, level=self._wish.packing.level))
+        elif records:
+            data = as_sent(batch, records, level=self._wish.packing.level)
+            origin = COORDINATOR if batch.is_control else CLIENT
+            info = self._log.append_as_leader(data, self._epoch(batch), origin)
+        else:
+            return
+        self.tally.add(info, before, len(records))
+
+    def _epoch(self, batch: ToldBatch) -> int:
+        """The leader epoch of a batch: never one before those in the log."""
+        wanted, known = self._wish.leader_epoch, self._log.epochs.latest_epoch if self._log.epochs else -1
+        if wanted is not None:
+            return wanted
+        return self._log.leader_epoch if batch.leader_epoch < 0 else max(known, batch.leader_epoch)
+
+    def _end(self) -> None:
+        """End the producer's transaction, if that is wished."""
+        wish = self._wish
+        if wish.ending in (COMMIT, ABORT):
+            self._log.end_transaction(
+                wish.packing.producer_id,
+                wish.packing.producer_epoch,
+                commit=wish.ending == COMMIT,
+                coordinator_epoch=wish.coordinator_epoch,
+                leader_epoch=wish.leader_epoch,
+            )
+            self.tally.markers += 1
+
+
+class Interrupts:
+    """Lets Ctrl-C (`came`) end the reading of input, and never the writing of a batch."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self._waits = False
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def waiting(self, waits: bool) -> None:
+        """Say whether a line is waited for. Raises KeyboardInterrupt if Ctrl-C came before."""
+        self._waits = waits
+        if self.came:
+            raise KeyboardInterrupt
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.came = True
+        if self._waits:
+            raise KeyboardInterrupt

@@ -1,0 +1,113 @@
+"""`kdump compact`: what the log cleaner would do with a partition and why it does not, and doing it."""
+
+from __future__ import annotations
+
+import click
+
+from kdump.settings.cleaning import cleaner_config
+
+from ..shell.config_option import config_option, property_file
+from ..shell.options import format_option, now_option
+from .run import Options, compact
+
+
+@click.command("compact")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--apply", "applies", is_flag=True, help="Clean the partitions where they are.")
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write a log directory with the cleaned partitions there; the originals stay as they are.",
+)
+@click.option("--no-backup", is_flag=True, help="With --apply, keep nothing of what is replaced.")
+@click.option(
+    "--passes",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="With --apply or --output, let up to so many passes follow each other where one has no room for all keys.",
+)
+@config_option
+@click.option(
+    "--min-cleanable-ratio",
+    type=click.FloatRange(0, 1),
+    metavar="R",
+    help="Clean where the dirty ratio is above this. By default min.cleanable.dirty.ratio of --config, else 0.5.",
+)
+@click.option(
+    "--legacy-batches",
+    type=click.Choice(("keep", "convert")),
+    default="convert",
+    show_default=True,
+    help="Leave batches of formats v0 and v1 in their format, as Kafka up to 3.9 does, or rewrite them in v2, as from"
+    " 4.0 on.",
+)
+@click.option(
+    "--exact-keys", is_flag=True, help="Tell keys apart by themselves, not by their MD5 sums; takes more memory a key."
+)
+@now_option
+@format_option
+def command(
+    paths: tuple[str, ...],
+    applies: bool,
+    output: str | None,
+    no_backup: bool,
+    passes: int,
+    config_files: tuple[str, ...],
+    min_cleanable_ratio: float | None,
+    legacy_batches: str,
+    exact_keys: bool,
+    now: int,
+    format_: str,
+) -> int:
+    """Say what Kafka's log cleaner would make of these partitions, or what keeps it from it. Nothing is changed.
+
+    PATHs are partition directories or log directories. Of each partition the dirty ratio is shown, from where to where
+    it may be cleaned and which offset, transaction or setting ends that; and where the cleaner is due, what comes out
+    of one pass: bytes, records and segments, what is dropped and why, which tombstones stay and until when.
+
+    With --apply that is done as the cleaner does it, with the broker stopped, down to the bytes of indexes, the files'
+    times and the cleaner's checkpoint; with --output it is done to a copy. What is replaced is kept under .kdump-backup
+    in the partition directory unless --no-backup. An interrupted run is finished by the next one.
+
+    A pass takes as many different keys as fit into log.cleaner.dedupe.buffer.size (5033164 by default); where there are
+    more, the rest stays dirty for the next pass. In a log directory only those partitions are looked at that are known
+    to be compacted: by cleanup.policy in --config or in the cluster's metadata log, if it is in the same log directory,
+    by the cleaner's checkpoint, or as Kafka's own. From there these settings count besides, under their names for
+    topics or for the server: min.cleanable.dirty.ratio, min.compaction.lag.ms, max.compaction.lag.ms,
+    delete.retention.ms, segment.bytes, segment.index.bytes, index.interval.bytes, max.message.bytes, message.max.bytes,
+    message.format.version, producer.id.expiration.ms and log.cleaner.threads, .io.buffer.size, .io.buffer.load.factor,
+    .dedupe.buffer.size.
+
+    Exits with 1 when a partition is due and neither --apply nor --output is given, else with 0.
+
+    \b
+    Examples:
+      kdump compact /var/lib/kafka/data
+      kdump compact /var/lib/kafka/data/users-0 --config users.properties --min-cleanable-ratio 0
+      kdump compact /var/lib/kafka/data --config server.properties --config 'users*=users.properties'
+      kdump compact /var/lib/kafka/data/users-0 --output /tmp/cleaned --passes 10
+      kdump compact /var/lib/kafka/data --apply --format jsonl | jq 'select(.cleaning) | .cleaning.after.bytes'
+    """
+    if applies and output is not None:
+        raise click.UsageError("--apply and --output exclude each other.")
+    if no_backup and not applies:
+        raise click.UsageError("--no-backup needs --apply.")
+    if passes > 1 and not applies and output is None:
+        raise click.UsageError("--passes needs --apply or --output.")
+    files = tuple(property_file(text, cleaner_config) for text in config_files)
+    options = Options(
+        now=now,
+        files=files,
+        min_cleanable_ratio=min_cleanable_ratio,
+        converts_legacy=legacy_batches == "convert",
+        format=format_,
+        applies=applies,
+        output=output,
+        keep_old=not no_backup,
+        passes=passes,
+        exact_keys=exact_keys,
+    )
+    return compact(paths, options)

@@ -1,0 +1,116 @@
+"""`kdump compact --format jsonl`: one JSON object a partition, as docs/compact.md has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kdump.clean.cleaning import Cleaning, Group
+from kdump.clean.state import LAG, TRANSACTION, Limit
+
+from ..shell.options import json_line
+from .run import Found
+
+Row = dict[str, Any]
+
+
+class JsonLines:
+    """Prints findings as JSON lines."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+
+    def partition(self, found: Found) -> None:
+        """One pass over a partition."""
+        state, config, cleaning = found.state, found.config, found.cleaning
+        self._write(
+            json_line(
+                "partition",
+                {
+                    "path": state.log.path,
+                    "pass": found.number,
+                    "due": state.is_due(config),
+                    "done": found.is_done,
+                    "backup": found.kept,
+                    "output": found.output,
+                    "error": found.failure,
+                    "logStartOffset": state.log_start_offset,
+                    "logEndOffset": state.log_end_offset,
+                    "highWatermark": state.high_watermark if state.is_watermark_known else None,
+                    "lastStableOffset": state.last_stable_offset,
+                    "checkpoint": state.checkpoint,
+                    "checkpointReset": state.reset or None,
+                    "firstDirtyOffset": state.first_dirty_offset,
+                    "firstUncleanableOffset": state.first_uncleanable_offset,
+                    "limits": [_limit(limit) for limit in state.limits],
+                    "cleanBytes": state.clean_size,
+                    "cleanableBytes": state.cleanable_size,
+                    "dirtyRatio": state.dirty_ratio,
+                    "minCleanableRatio": config.min_cleanable_ratio,
+                    "overdueSince": state.overdue_since,
+                    "bytes": state.size,
+                    "cleaning": _cleaning(cleaning, found.capacity) if cleaning else None,
+                },
+            )
+        )
+
+    def passed_over(self, path: str, why: str) -> None:
+        """A partition that is none for the cleaner."""
+        self._write(json_line("passedOver", {"path": path, "why": why}))
+
+    def end(self) -> None:
+        """Nothing comes after the last partition."""
+
+
+def _limit(limit: Limit) -> Row:
+    row: Row = {"kind": limit.kind, "offset": limit.offset}
+    if limit.kind == TRANSACTION:
+        row["producerId"] = limit.producer_id
+    if limit.kind == LAG:
+        row["until"] = limit.until
+    return row
+
+
+def _cleaning(cleaning: Cleaning, capacity: int | None) -> Row:
+    counts = cleaning.counts
+    return {
+        "keys": cleaning.keys,
+        "mapCapacity": capacity,
+        "mapIsFull": cleaning.is_full,
+        "endOffset": cleaning.end_offset,
+        "bytesAfter": cleaning.size_after,
+        "before": {
+            "segments": sum(len(group.segments) for group in cleaning.groups),
+            "bytes": counts.size_before,
+            "batches": counts.batches_before,
+            "records": counts.records_before,
+        },
+        "after": {
+            "segments": len(cleaning.groups),
+            "bytes": counts.size_after,
+            "batches": counts.batches_after,
+            "records": counts.records_after,
+        },
+        "dropped": {
+            "superseded": counts.superseded,
+            "tombstones": counts.expired,
+            "keyless": counts.keyless,
+            "aborted": counts.aborted,
+            "markers": counts.markers,
+        },
+        "tombstonesKept": counts.tombstones,
+        "firstDeleteHorizon": counts.first_horizon,
+        "emptyBatchesKept": counts.emptied,
+        "batchesConverted": counts.converted,
+        "groups": [_group(group) for group in cleaning.groups],
+    }
+
+
+def _group(group: Group) -> Row:
+    return {
+        "baseOffset": group.base_offset,
+        "segments": [facts.base_offset for facts in group.segments],
+        "bytesBefore": group.size_before,
+        "bytesAfter": group.size_after,
+    }

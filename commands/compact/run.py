@@ -1,0 +1,350 @@
+"""What `kdump compact` does: partition by partition, it looks, cleans on paper, in place or into a copy, and tells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
+
+import click
+
+from kdump.change.journal import new_folder, new_stamp, unfinished
+from kdump.clean.apply import (
+    check_output,
+    check_still,
+    clean_in_place,
+    clean_into,
+    copy_directory_files,
+    finish_interrupted,
+)
+from kdump.clean.cleaning import Cleaning, clean
+from kdump.clean.staging import Staging
+from kdump.clean.state import PartitionState, look
+from kdump.disk.locks import holding
+from kdump.errors import KdumpError, RefusedError
+from kdump.formats import names
+from kdump.query.inventory import DirectoryCheckpoints
+from kdump.settings.cleaning import CleanerConfig, cleaner_config, not_compacted
+from kdump.settings.sources import PropertyFile, Settings
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+
+from ..shell import exit_codes
+from ..shell.config_option import settings_in
+from ..shell.options import note, output_for
+from ..shell.output import complain, os_error_text, safe, safe_path
+from ..shell.paths import KafkaFile, check_not_kafkas, expand
+from ..shell.progress import ProgressBar
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line asks for."""
+
+    now: int
+    files: tuple[PropertyFile, ...] = ()
+    min_cleanable_ratio: float | None = None
+    converts_legacy: bool = True
+    format: str = "text"
+    applies: bool = False
+    output: str | None = None
+    keep_old: bool = True
+    passes: int = 1
+    exact_keys: bool = False
+
+    def config(self, properties: Mapping[str, str]) -> CleanerConfig:
+        """The settings that these properties of a topic come to. Raises ConfigError."""
+        config = cleaner_config(properties, converts_legacy=self.converts_legacy)
+        ratio = config.min_cleanable_ratio if self.min_cleanable_ratio is None else self.min_cleanable_ratio
+        return replace(config, min_cleanable_ratio=ratio)
+
+
+class Found(NamedTuple):
+    """A partition and what became of it: `cleaning` is None where the cleaner is not due.
+
+    `is_done`: it was cleaned, not only on paper; what was replaced is in the folder `kept`, if it was kept. `output` is
+    the directory that was written. `number` is that of the pass, from 1 on. `failure` says why it could not be cleaned.
+    `capacity` is how many keys the offset map has room for, None where that depends on their lengths.
+    """
+
+    state: PartitionState
+    config: CleanerConfig
+    cleaning: Cleaning | None
+    is_done: bool = False
+    kept: str | None = None
+    output: str | None = None
+    number: int = 1
+    failure: str | None = None
+    capacity: int | None = None
+
+
+class Printer(Protocol):
+    """What prints the findings."""
+
+    def partition(self, found: Found) -> None:
+        """One pass over a partition."""
+
+    def passed_over(self, path: str, why: str) -> None:
+        """A partition that is none for the cleaner."""
+
+    def end(self) -> None:
+        """Nothing comes any more."""
+
+
+@dataclass(slots=True)
+class Place:
+    """A log directory with the partition directories in it that are looked at; all of its own unless `is_named`."""
+
+    path: str
+    is_named: bool
+    partitions: list[str] = field(default_factory=list)
+
+
+def compact(paths: Iterable[str], options: Options) -> int:
+    """Look at what is at `paths`, and clean; the exit code. Raises click.UsageError."""
+    failures = _Failures()
+    places = list(_places(paths, failures))
+    if options.output is not None and len(places) > 1:
+        raise click.UsageError("--output takes partitions of one log directory only.")
+    twice = [path for place in places for path in place.partitions] * 2  # read for the keys, and to be written anew
+    with ProgressBar(twice) as bar, output_for(options.format) as out:
+        run = _Run(options, _printer(out.write, options), failures, bar)
+        failures.before = out.flush
+        for place in places:
+            run.place(place)
+        run.end()
+    return failures.code
+
+
+class _Failures:
+    """Tells what fails, and keeps the exit code that it comes to; `before` is called before something is told."""
+
+    def __init__(self) -> None:
+        self.code = exit_codes.OK
+        self.before: Callable[[], None] = lambda: None
+
+    def unreadable(self, error: OSError, path: str) -> None:
+        """Say what the system does not give."""
+        if isinstance(error, BrokenPipeError):
+            raise error
+        self._say(os_error_text(error, path), exit_codes.INCOMPLETE)
+
+    def complain(self, text: str, code: int) -> None:
+        """Say what was not done."""
+        self._say(safe(text), code)
+
+    def _say(self, text: str, code: int) -> None:
+        self.before()
+        complain(text)
+        self.worsen(code)
+
+    def worsen(self, code: int) -> None:
+        """Exit with `code`, unless something worse is known."""
+        self.code = max(self.code, code)
+
+    @contextmanager
+    def told(self, path: str) -> Iterator[None]:
+        """Tell what fails in here, and go on behind it."""
+        try:
+            yield
+        except RefusedError as error:
+            self.complain(str(error), exit_codes.REFUSED)
+        except OSError as error:
+            self.unreadable(error, path)
+        except KdumpError as error:
+            self.complain(str(error), exit_codes.INCOMPLETE)
+
+
+def _printer(write: Callable[[str], None], options: Options) -> Printer:
+    if options.format == "jsonl":
+        from .jsonl import JsonLines
+
+        return JsonLines(write)
+    from .text import Text
+
+    return Text(write, options.now)
+
+
+def _places(paths: Iterable[str], failures: _Failures) -> Iterator[Place]:
+    """The PATHs by log directory; what is not there is complained of. Raises click.UsageError for a file."""
+    places: dict[tuple[str, bool], Place] = {}
+    for path in paths:
+        try:
+            for found in expand([path]):
+                if isinstance(found, KafkaFile):
+                    raise click.UsageError(f"{safe_path(found.path)} is a file: give the partition directory around it")
+                if isinstance(found, LogDirectory):
+                    served = [os.path.join(found.path, name) for name in found.partition_names if _is_served(name)]
+                    places[os.path.realpath(found.path), False] = Place(found.path, False, served)
+                else:
+                    parent = os.path.dirname(os.path.abspath(found.path))
+                    place = places.setdefault((os.path.realpath(parent), True), Place(parent, True))
+                    place.partitions.append(found.path)
+        except OSError as error:
+            failures.unreadable(error, path)
+    yield from places.values()
+
+
+def _is_served(name: str) -> bool:
+    """Whether the cleaner may come to a partition: not to one that waits for its deletion or is set aside."""
+    return names.parse_partition_dir(name).state == names.LIVE and name != names.CLUSTER_METADATA_DIR
+
+
+class _Run:
+    def __init__(self, options: Options, printer: Printer, failures: _Failures, bar: ProgressBar) -> None:
+        self._options = options
+        self._printer = printer
+        self._failures = failures
+        self._bar = bar
+        self._read = 0
+        self._is_checked = False
+        self._settings = Settings()
+        self._noted: set[str] = set()
+        self._stamp = new_stamp()
+
+    def place(self, place: Place) -> None:
+        """The partitions of one log directory."""
+        self._is_checked = False
+        with self._failures.told(place.path):
+            self._settings = settings_in(LogDirectory(place.path), self._options.files)
+            if self._options.output is not None:
+                self._copy(place, self._options.output)
+                return
+            with holding(place.path, os.stat(place.path)) if self._options.applies else nullcontext():
+                for path in place.partitions:
+                    with self._failures.told(path):
+                        self._passes(place, path)
+
+    def end(self) -> None:
+        """All has been looked at."""
+        self._printer.end()
+
+    def _passes(self, place: Place, path: str) -> None:
+        """One pass over a partition, or several."""
+        self._finish(path)
+        for number in range(1, self._options.passes + 1):
+            found = self._partition(place, PartitionLog(path), number)
+            if not _goes_on(found):
+                break
+
+    def _copy(self, place: Place, output: str) -> None:
+        """Passes over partitions, of which the first one writes them into another directory."""
+        check_output(output)
+        check_not_kafkas(output)
+        copied: dict[str, Cleaning | PartitionState] = {}
+        for path in place.partitions:
+            with self._failures.told(path):
+                self._finish(path)
+                found = self._partition(place, PartitionLog(path), 1)
+                number = 1
+                while found is not None and found.output is not None:
+                    copied[path] = found.cleaning or found.state
+                    if number == self._options.passes or not _goes_on(found):
+                        break
+                    number += 1
+                    copy_directory_files(place.path, output, list(copied.values()))
+                    found = self._partition(Place(output, place.is_named), PartitionLog(found.output), number)
+        if copied:
+            copy_directory_files(place.path, output, list(copied.values()))
+
+    def _checkpoints(self, path: str) -> DirectoryCheckpoints:
+        checkpoints = DirectoryCheckpoints(LogDirectory(path))
+        for problem in checkpoints.faults.problems:
+            if problem not in self._noted:
+                note(f"{safe(problem)}: taken for empty, as a broker does")
+                self._noted.add(problem)
+        for error in checkpoints.faults.errors:
+            raise error
+        return checkpoints
+
+    def _finish(self, path: str) -> None:
+        """Finish what was interrupted, or say that there is something."""
+        path = os.path.abspath(path)
+        if not self._options.applies:
+            for folder in unfinished(path):
+                note(f"{safe_path(folder)}: a change of {safe_path(path)} was interrupted, and --apply finishes it")
+            return
+        for folder in finish_interrupted(path, keep_old=self._options.keep_old):
+            note(f"{safe_path(folder)}: this was interrupted, and is finished now")
+
+    def _partition(self, place: Place, log: PartitionLog, number: int) -> Found | None:
+        """One pass over a partition; None where it is none for the cleaner."""
+        options = self._options
+        known = self._checkpoints(place.path).of(log)
+        topic = log.name.topic if log.name else ""
+        config = options.config(self._settings.properties(topic))
+        why = not_compacted(config, topic, was_cleaned=known.cleaner is not None, is_named=place.is_named)
+        if why:
+            self._printer.passed_over(log.path, why)
+            return None
+        if options.applies and (log.name is None or log.name.state):
+            raise RefusedError(f"{log.path}: not named as a partition in use, so no checkpoint could name it")
+        state = look(log, known, config, options.now)
+        if number > 1 and not state.is_due(config):
+            return None
+        try:
+            capacity = None if options.exact_keys else config.map_keys
+            found = self._clean(place, state, config, number)._replace(number=number, capacity=capacity)
+        except (OSError, KdumpError) as error:
+            self._bar.hide()
+            if not isinstance(error, BrokenPipeError):
+                self._printer.partition(Found(state, config, None, number=number, failure=str(error)))
+            raise
+        self._bar.add(state.segments[0].segment.log_path, max(0, 2 * state.size - self._read))
+        self._bar.hide()
+        self._printer.partition(found)
+        return found
+
+    def _clean(self, place: Place, state: PartitionState, config: CleanerConfig, number: int) -> Found:
+        """Clean a partition as it was asked for, if it is due."""
+        options = self._options
+        is_due = state.is_due(config)
+        self._read = 0
+        name = os.path.basename(os.path.abspath(state.log.path))
+        clean = self._cleaner(state, config, guarded=options.applies or options.output is not None)
+        if options.output is not None and number == 1:
+            cleaning = clean_into(state, clean if is_due else None, options.output)
+            return Found(state, config, cleaning, is_due, None, os.path.join(options.output, name))
+        if not is_due:
+            return Found(state, config, None)
+        if not options.applies and options.output is None:
+            self._failures.worsen(exit_codes.FINDINGS)
+            return Found(state, config, clean(Staging(None)))
+        if options.applies and not self._is_checked:
+            check_still(place.partitions)
+            self._is_checked = True
+        stamp = self._stamp if number == 1 else f"{self._stamp}-{number}"
+        folder = new_folder(os.path.join(place.path, name), stamp=stamp)
+        keeps_old = options.keep_old and options.output is None
+        cleaning = clean_in_place(state, clean, folder, keep_old=keeps_old)
+        output = None if options.output is None else os.path.join(options.output, name)
+        return Found(state, config, cleaning, True, folder if keeps_old else None, output)
+
+    def _cleaner(self, state: PartitionState, config: CleanerConfig, *, guarded: bool) -> Callable[[Staging], Cleaning]:
+        """What cleans the partition; `guarded`: only if it does not look as if the topic were not compacted at all."""
+        options = self._options
+
+        def run(staging: Staging) -> Cleaning:
+            cleaning = clean(
+                state, config, options.now, staging, exact_keys=options.exact_keys, progress=self._progress
+            )
+            if guarded and cleaning.counts.keyless and not config.is_compacted:
+                raise RefusedError(
+                    f"{state.log.path}: cleaning would drop records without a key, {cleaning.counts.keyless} in all and"
+                    f" the first at offset {cleaning.counts.first_keyless}: is the topic compacted at all? If so, say"
+                    " it with cleanup.policy=compact in --config"
+                )
+            return cleaning
+
+        return run
+
+    def _progress(self, path: str, size: int) -> None:
+        self._read += size
+        self._bar.add(path, size)
+
+
+def _goes_on(found: Found | None) -> bool:
+    """Whether another pass follows: there was no room for all keys."""
+    return found is not None and found.is_done and found.cleaning is not None and found.cleaning.is_full

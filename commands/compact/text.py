@@ -1,0 +1,171 @@
+"""`kdump compact` for people: how dirty a partition is, what bounds the cleaner, and what comes out of a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kdump.clean.cleaning import Cleaning
+from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit, PartitionState
+
+from ..shell.options import duration
+from ..shell.output import iso_time, number_words, safe, safe_path, size_text
+from ..shell.tables import aligned
+from .run import Found
+
+GROUPS_SHOWN = 8
+_HEAD = ("", "NOW", "AFTER")
+
+
+class Text:
+    """Prints findings for people."""
+
+    def __init__(self, write: Callable[[str], None], now: int) -> None:
+        """`write` takes whole lines; `now` is the time in ms."""
+        self._write = write
+        self._now = now
+        self._is_first = True
+        self._passed_over: dict[str, list[str]] = {}
+        self._partitions = self._due = self._freed = 0
+
+    def partition(self, found: Found) -> None:
+        """One pass over a partition."""
+        state, cleaning = found.state, found.cleaning
+        self._partitions += found.number == 1
+        again = f", pass {found.number}" if found.number > 1 else ""
+        self._heading(f"{safe_path(state.log.path)}{again}")
+        self._lines(_facts(found))
+        self._lines(_limits(state, self._now))
+        if cleaning is None:
+            self._lines(_done(found))
+            return
+        self._due += found.number == 1
+        self._freed += state.size - cleaning.size_after
+        for line in aligned(_HEAD, _comparison(cleaning), right=_HEAD[1:], indent="  "):
+            self._write(line)
+        self._lines(_results(cleaning, found.capacity, self._now))
+        self._lines(_groups(cleaning))
+        if cleaning.is_full:
+            room = f"the offset map is full ({cleaning.keys:,} keys; see log.cleaner.dedupe.buffer.size)"
+            self._lines([f"{room}: another pass goes on at offset {cleaning.end_offset}"])
+        self._lines(_done(found))
+
+    def passed_over(self, path: str, why: str) -> None:
+        """A partition that is none for the cleaner."""
+        self._passed_over.setdefault(why, []).append(path)
+
+    def end(self) -> None:
+        """Those that were passed over, and the sum of several."""
+        for why, paths in self._passed_over.items():
+            self._heading(f"passed over, for {safe(why)}")
+            self._lines(map(safe_path, paths))
+        if self._partitions > 1:
+            due = f"{self._due} of {self._partitions} partitions are due"
+            self._heading(f"{due}; cleaning frees {size_text(max(0, self._freed))}")
+
+    def _heading(self, text: str) -> None:
+        self._write(text + "\n" if self._is_first else f"\n{text}\n")
+        self._is_first = False
+
+    def _lines(self, lines: Iterator[str] | list[str] | map[str]) -> None:
+        for line in lines:
+            self._write(f"  {line}\n")
+
+
+def _done(found: Found) -> Iterator[str]:
+    if found.output:
+        yield f"written to {safe_path(found.output)}"
+    elif found.is_done:
+        where = f"; what was replaced is in {safe_path(found.kept)}, and takes its space" if found.kept else ""
+        yield f"done{where}"
+
+
+def _facts(found: Found) -> Iterator[str]:
+    state, config = found.state, found.config
+    total = size_text(state.clean_size + state.cleanable_size)
+    ratio = f"dirty ratio {state.dirty_ratio:.3f} ({size_text(state.cleanable_size)} of {total})"
+    if state.overdue_since is not None and state.cleanable_size:
+        yield f"{ratio}; due since {iso_time(state.overdue_since)} for max.compaction.lag.ms"
+    elif state.is_due(config):
+        yield f"{ratio}, above {config.min_cleanable_ratio:g}: the cleaner is due"
+    else:
+        yield f"{ratio}, not above {config.min_cleanable_ratio:g}: the cleaner leaves it alone"
+    yield f"log from offset {state.log_start_offset} to {state.log_end_offset}, {size_text(state.size)}"
+    if state.first_dirty_offset == state.log_start_offset:
+        yield f"never cleaned{f': {safe(state.reset)}' if state.reset else ''}"
+    else:
+        yield f"clean up to offset {state.first_dirty_offset}"
+    if state.first_uncleanable_offset > state.first_dirty_offset:
+        yield f"can be cleaned up to offset {state.first_uncleanable_offset}"
+    else:
+        yield "nothing more can be cleaned now"
+
+
+def _limits(state: PartitionState, now: int) -> Iterator[str]:
+    for number, limit in enumerate(state.limits):
+        yield f"{'bounded by' if not number else '       and'} {_limit_words(limit, now)}"
+    first = state.limits[0].offset
+    if state.first_uncleanable_offset < first and first > state.first_dirty_offset:
+        yield f"       for segments are cleaned whole or not at all: offset {first} is inside one"
+
+
+def _limit_words(limit: Limit, now: int) -> str:
+    if limit.kind == ACTIVE:
+        return f"offset {limit.offset}, where the active segment begins"
+    if limit.kind == HIGH_WATERMARK:
+        return f"offset {limit.offset}, the high watermark: what follows may not be replicated yet"
+    if limit.kind == TRANSACTION:
+        return f"offset {limit.offset}, where an open transaction of producer {limit.producer_id} begins"
+    left = duration(max(0, limit.until - now))
+    return f"offset {limit.offset}, whose segment is too young for {LAG} until {iso_time(limit.until)} (in {left})"
+
+
+def _comparison(cleaning: Cleaning) -> list[tuple[str, str, str]]:
+    counts = cleaning.counts
+    before = sum(len(group.segments) for group in cleaning.groups)
+    rows = (
+        ("segments", before, len(cleaning.groups)),
+        ("batches", counts.batches_before, counts.batches_after),
+        ("records", counts.records_before, counts.records_after),
+        ("bytes", counts.size_before, counts.size_after),
+        ("bytes of the log", cleaning.state.size, cleaning.size_after),
+    )
+    return [(name, f"{now:,}", f"{after:,}") for name, now, after in rows]
+
+
+def _results(cleaning: Cleaning, capacity: int | None, now: int) -> Iterator[str]:
+    counts = cleaning.counts
+    room = "" if capacity is None or cleaning.is_full else f", of {capacity:,} that fit into the offset map"
+    yield f"{number_words(cleaning.keys, 'different key')} in the dirty part{room}"
+    yield f"clean up to offset {cleaning.end_offset} afterwards"
+    dropped = (
+        (counts.superseded, "superseded"),
+        (counts.expired, "of tombstones that are due"),
+        (counts.aborted, "of aborted transactions"),
+        (counts.markers, "transaction markers"),
+        (counts.keyless, "without a key"),
+    )
+    words = [f"{count:,} {what}" for count, what in dropped if count]
+    if words:
+        yield f"drops records: {', '.join(words)}"
+    if counts.tombstones:
+        when = "" if counts.first_horizon is None else f", the first until {_horizon(counts.first_horizon, now)}"
+        yield f"keeps {number_words(counts.tombstones, 'tombstone')}{when}"
+    if counts.emptied:
+        batches = number_words(counts.emptied, "batch", "batches")
+        yield f"keeps {batches} without records, for producer state or last offset"
+    if counts.converted:
+        yield f"rewrites {number_words(counts.converted, 'batch', 'batches')} of format v0 or v1 in v2"
+
+
+def _horizon(horizon: int, now: int) -> str:
+    return f"{iso_time(horizon)} (in {duration(horizon - now)})" if horizon > now else iso_time(horizon)
+
+
+def _groups(cleaning: Cleaning) -> Iterator[str]:
+    for group in cleaning.groups[:GROUPS_SHOWN]:
+        bases = [str(facts.base_offset) for facts in group.segments]
+        what = f"segment {bases[0]}" if len(bases) == 1 else f"segments {', '.join(bases[:6])}"
+        more = f" and {len(bases) - 6} more" if len(bases) > 6 else ""
+        yield f"{what}{more}: {size_text(group.size_before)} become {size_text(group.size_after)}"
+    if len(cleaning.groups) > GROUPS_SHOWN:
+        yield f"and {len(cleaning.groups) - GROUPS_SHOWN} groups of segments more"

@@ -1,0 +1,128 @@
+"""`kdump dump`: batches and records of files, partition directories and log directories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kdump.query.selection import Selection
+
+from ..shell import values as filters
+from ..shell.paths import expand
+from .jobs import INCLUDED, Options
+from .run import dump
+
+
+def _kinds(text: str) -> frozenset[str]:
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if word != "all" and word not in INCLUDED:
+            raise ValueError(f"{word!r} is not one of {', '.join(INCLUDED)}, all")
+    return frozenset(kind for word, kinds in INCLUDED.items() if word in words or "all" in words for kind in kinds)
+
+
+@click.command("dump")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--format", "format_", type=click.Choice(("text", "jsonl", "csv")), default="text", show_default=True,
+    help="text for people, one JSON object a line, or comma-separated rows.",
+)
+@click.option("--offsets", metavar="A:B", callback=filters.read_by(filters.offset_range),
+    help="Records from offset A up to, but without, B. Either may be left out; N alone is that one offset.")
+@click.option("--since", metavar="TIME", callback=filters.read_by(filters.time_ms),
+    help="Records of this time or later: ISO 8601 (UTC unless it names a zone) or milliseconds.")
+@click.option("--until", metavar="TIME", callback=filters.read_by(filters.time_ms),
+    help="Records of before this time.")
+@click.option("--key", metavar="KEY", callback=filters.read_by(filters.content),
+    help="Records with this key: text, hex:0a0b, base64:Cgs=, or re: and a regular expression to be found in it"
+    " (text: before a text that looks like one of these).")
+@click.option("--producer-id", "producer_ids", type=int, multiple=True, metavar="ID",
+    help="Batches of this producer (-1: of none). May be repeated: of any of them.")
+@click.option("--header", "headers", multiple=True, metavar="NAME[=VALUE]", callback=filters.read_by(filters.header),
+    help="Records that have this header, with this value (given like a key). May be repeated: all of them.")
+@click.option("--batches-only", is_flag=True, help="Print batches, not their records.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N",
+    help="Stop after N records (batches with --batches-only; rows of other files).")
+@click.option("--follow", is_flag=True,
+    help="Go on with what is appended, across new segments, until interrupted.")
+@click.option("--include", "kinds", metavar="LIST", default="log", show_default=True, callback=filters.read_by(_kinds),
+    help=f"What to dump of a directory, separated by commas: {', '.join(INCLUDED)}, all.")
+@click.option("--raw", is_flag=True,
+    help="Show the records of Kafka's internal topics as bytes, not decoded.")
+@click.option("--full", is_flag=True, help="In text, show binary keys and values to their end.")
+@click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
+    help="Colour in text; auto: on a terminal, unless NO_COLOR is set.")
+@click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
+@click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
+    callback=filters.read_by(filters.size),
+    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and passed over.")
+def command(
+    paths: tuple[str, ...],
+    format_: str,
+    offsets: tuple[int | None, int | None] | None,
+    since: int | None,
+    until: int | None,
+    producer_ids: tuple[int, ...],
+    no_index: bool,
+    max_decompressed_size: int,
+    key: Any,
+    headers: tuple[Any, ...],
+    **options: Any,
+) -> int:
+    """Print the batches and records of logs, and the entries of the files beside them.
+
+    PATHs are files (.log and its indexes, snapshots, checkpoints), partition directories or log directories, in any
+    mix; a quoted pattern will do. A file's name says what it holds, its directory's name which partition it belongs
+    to. Of a directory the logs are dumped that a broker would serve, and what --include names besides; files that
+    wait for deletion or replacement (.deleted, .swap, .cleaned) are dumped when they are named.
+
+    Options that select combine: what is printed meets them all. Offsets and times lead through the index files to
+    where reading starts, so that little of a large log is read; --no-index reads all of it, where indexes are not to
+    be trusted. Of batches, those are printed that have a record to show. Filters do not apply to the entries of files
+    that are no logs.
+
+    Damage does not end a dump. It is reported on standard error, a line each with file and byte position, and the
+    dump goes on at the next batch whose header is plausible and whose CRC holds. Nothing is ever written or created
+    beside what is read.
+
+    The records of internal topics (__consumer_offsets, __transaction_state, __cluster_metadata with its snapshots,
+    __share_group_state, __remote_log_metadata), known by their directory's name, are decoded: to their fields in text,
+    to objects in jsonl. What cannot be decoded is shown as it is, and reported.
+
+    In text, bytes that are not text are shown in hexadecimal with their number, and control characters are escaped.
+    The schema of jsonl and csv is in docs/dump-format.md of the project: bytes that are not UTF-8 are null there, with
+    a twin in base64.
+
+    \b
+    Examples:
+      kdump dump orders-0/00000000000000000000.log
+      kdump dump /var/lib/kafka/data/orders-0 --offsets 1000:1100
+      kdump dump orders-0 --since 2024-05-01T12:00 --until 2024-05-01T12:05 --format jsonl
+      kdump dump orders-0 --key user-17 --header trace-id --limit 10
+      kdump dump /var/lib/kafka/data --batches-only --producer-id 4001
+      kdump dump __cluster_metadata-0 --include kraft-snapshot,checkpoints
+      kdump dump __consumer_offsets-7 --format jsonl | jq -c 'select(.key.name == "OffsetCommit") | .value.data'
+      kdump dump orders-0 --follow --format jsonl | jq -r 'select(.type == "record").value'
+      kdump dump 'orders-*/*.timeindex' --format csv
+
+    \b
+    Exit codes:
+      0    everything was read
+      1    damage was met, and reported
+      2    the command line is wrong
+      3    a file could not be found or read
+      130  interrupted
+    """
+    start_offset, stop_offset = offsets or (None, None)
+    selection = Selection(start_offset, stop_offset, since, until, frozenset(producer_ids), key, headers)
+    return dump(
+        expand(paths),
+        Options(
+            selection=selection,
+            format=format_,
+            use_indexes=not no_index,
+            max_decompressed=max_decompressed_size,
+            **options,
+        ),
+    )

@@ -1,0 +1,126 @@
+"""The records of Kafka's internal topics in `kdump dump`: decoded, each format's way."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kdump.formats import names
+from kdump.formats.schemas.decoding import Decoder, Json, decode_control, decoder_of
+from kdump.query.sweep import Selected
+from kdump.storage.records import Batch
+
+from ..shell.output import iso_time, safe
+from .formats import Contents, Format, Origin, Table, Value
+
+Report = Callable[[str, Batch, str], object]
+"""Told the path of the log, the batch, and what of it cannot be decoded."""
+
+_PLAIN = re.compile(r"[^\s\"'=,{}\[\]]+")
+_TIME = re.compile(r"(?:Timestamp|TimestampMs)$|^timestamp$")
+
+
+class DecodingFormat:
+    """A format that decodes the records of internal topics, and prints all others as they are."""
+
+    def __init__(self, printer: Format, report: Report) -> None:
+        self._printer = printer
+        self._report = report
+        self._decoder: Decoder | None = None
+        self._path = ""
+
+    def begin(self, origin: Origin, size: int) -> None:
+        """The decoder is that of the log's topic; a snapshot of KRaft's may lie anywhere."""
+        kind = names.parse_file_name(os.path.basename(origin.path)).kind
+        is_snapshot = kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)
+        topic = names.CLUSTER_METADATA_TOPIC if is_snapshot else origin.topic
+        self._decoder = decoder_of(topic) if topic else None
+        self._path = origin.path
+        self._printer.begin(origin, size)
+
+    def batch(self, batch: Batch) -> None:
+        """A batch is not decoded."""
+        self._printer.batch(batch)
+
+    def records(self, batch: Batch, selected: Selected, contents: Sequence[Contents] | None = None) -> None:
+        """Records with their contents decoded; what cannot be is printed as it is, and reported after them."""
+        if self._decoder is None:
+            self._printer.records(batch, selected, contents)
+            return
+        decode = decode_control if batch.is_control else self._decoder
+        source = selected.source
+        decoded: list[Contents] = []
+        errors: list[str] = []
+        for offset, _, _, key_at, key_size, value_at, value_size, *_ in selected.spans():
+            key = bytes(source[key_at : key_at + key_size]) if key_size >= 0 else None
+            value = bytes(source[value_at : value_at + value_size]) if value_size >= 0 else None
+            found = decode(key, value)
+            decoded.append((found.key or key, found.value or value))
+            errors += (f"offset {offset}: {error}" for error in found.errors)
+        self._printer.records(batch, selected, decoded)
+        for error in errors:
+            self._report(self._path, batch, error)
+
+    def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
+        """Not a log."""
+        self._printer.table(table, origin, rows)
+
+
+def text_line(decoded: Json, *, named: bool = False) -> str:
+    """Decoded contents for people: the record's name, unless it is `named` already, version and fields."""
+    version = decoded.get("version")
+    parts = [] if named else [decoded["name"]]
+    if version is not None:
+        parts.append(f"v{version}")
+    data = decoded["data"]
+    if data.get("version") == version:
+        data = {name: value for name, value in data.items() if name != "version"}
+    if data:
+        parts.append(_fields(data))
+    return " ".join(parts)
+
+
+def _fields(data: Json) -> str:
+    return " ".join(f"{name}={_field(name, value)}" for name, value in data.items())
+
+
+def _field(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{_fields(value)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(_field(name, element) for element in value)}]"
+    if isinstance(value, str):
+        return _word(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int) and value >= 0 and _TIME.search(name):
+        return iso_time(value)
+    states = _states(name)
+    return f"{value} ({states[value]})" if value in states else str(value)
+
+
+def _word(text: str) -> str:
+    """A text as it is where nothing else could be meant by it, else in quotes."""
+    if text != "null" and _PLAIN.fullmatch(text) and text.isprintable():
+        return text
+    return '"' + safe(text.replace('"', '\\"')) + '"'
+
+
+def _states(name: str) -> dict[int, str]:
+    """The names of a field's numbers, where they have any."""
+    if name == "transactionStatus":
+        from kdump.formats.schemas.transaction_state import STATES
+
+        return dict(enumerate(STATES))
+    if name == "deliveryState":
+        from kdump.formats.schemas.share_group_state import DELIVERY_STATES
+
+        return DELIVERY_STATES
+    if name in ("remoteLogSegmentState", "remotePartitionDeleteState"):
+        from kdump.formats.schemas import remote_log_metadata as remote
+
+        is_segment = name == "remoteLogSegmentState"
+        return dict(enumerate(remote.SEGMENT_STATES if is_segment else remote.PARTITION_DELETE_STATES))
+    return {}

@@ -1,0 +1,119 @@
+"""What `kdump dump` is asked to dump: the options, and the logs and other files that the PATHs come down to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kdump.formats import names
+from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.formats.names import FileName, PartitionDirName
+from kdump.query.selection import Selection
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+
+from ..shell.output import safe_path
+from ..shell.paths import KafkaFile, Place
+from .formats import BATCH_COLUMNS, RECORD_COLUMNS, Table
+
+INCLUDED = {
+    "log": (names.LOG,),
+    "index": (names.OFFSET_INDEX,),
+    "timeindex": (names.TIME_INDEX,),
+    "txnindex": (names.TXN_INDEX,),
+    "snapshot": (names.PRODUCER_SNAPSHOT,),
+    "kraft-snapshot": (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT),
+    "checkpoints": (
+        *names.OFFSET_CHECKPOINTS,
+        names.LEADER_EPOCH_CHECKPOINT,
+        names.PARTITION_METADATA,
+        names.META_PROPERTIES,
+        names.CLEAN_SHUTDOWN,
+        names.QUORUM_STATE,
+    ),
+}
+"""The words of --include, and the kinds of files (formats.names) that each stands for."""
+
+LOGS = (names.LOG, names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)
+
+
+@dataclass(slots=True)
+class Options:
+    """What the command line asks for. `kinds` are those of formats.names that directories are dumped for."""
+
+    selection: Selection = field(default_factory=Selection)
+    kinds: frozenset[str] = frozenset((names.LOG,))
+    format: str = "text"
+    color: str = "auto"
+    full: bool = False
+    raw: bool = False
+    batches_only: bool = False
+    limit: int | None = None
+    follow: bool = False
+    use_indexes: bool = True
+    max_decompressed: int = DEFAULT_LIMIT
+
+
+Job = PartitionLog | KafkaFile
+"""A partition directory stands for its live segments; a file is a log or a table."""
+
+
+def jobs_of(place: Place, options: Options) -> list[Job]:
+    """What is to be dumped of a place. Raises FileNotFoundError where a directory has nothing of it."""
+    jobs = list(_jobs(place, options))
+    if not jobs and not (options.follow and isinstance(place, LogDirectory)):
+        words = " or ".join(word for word, kinds in INCLUDED.items() if options.kinds.intersection(kinds))
+        text = f"there is nothing to dump in it ({words})"
+        if isinstance(place, PartitionLog) and any(says.state for says in place.files.values()):
+            text += "; files that wait for deletion or replacement (.deleted, .swap) are dumped when they are named"
+        raise FileNotFoundError(2, text, safe_path(place.path))
+    return jobs
+
+
+def _jobs(place: Place, options: Options) -> Iterator[Job]:
+    if isinstance(place, KafkaFile):
+        yield place
+        return
+    if isinstance(place, PartitionLog):
+        if names.LOG in options.kinds and (place.segments or options.follow):
+            yield place
+        yield from _files(place.path, place.files, place.name, options)
+        return
+    yield from _files(place.path, {name: names.parse_file_name(name) for name in place.files}, None, options)
+    for partition in place.partitions():
+        yield from _jobs(partition, options)
+
+
+def _files(
+    folder: str, files: dict[str, FileName], partition: PartitionDirName | None, options: Options
+) -> Iterator[KafkaFile]:
+    """The files of a directory that are not part of its log; a .log without a base offset is one."""
+    for name, says in files.items():
+        if says.kind in options.kinds and says.state == names.LIVE and (says.kind != names.LOG or says.offset is None):
+            yield KafkaFile(os.path.join(folder, name), says, partition)
+
+
+def row_type(job: Job, options: Options) -> str:
+    """What a row of it is called."""
+    table = table_of(job)
+    if table is None:
+        return "batch" if options.batches_only else "record"
+    return table.type
+
+
+def columns(jobs: list[Job], options: Options) -> tuple[str, ...]:
+    """The names of the values in the rows of jobs of one kind."""
+    table = table_of(jobs[0]) if jobs else None
+    if table is None:
+        return BATCH_COLUMNS if options.batches_only else RECORD_COLUMNS
+    return table.all_columns()
+
+
+def table_of(job: Job) -> Table | None:
+    """The table that it is dumped as; None for logs."""
+    if isinstance(job, PartitionLog) or job.name.kind in LOGS:
+        return None
+    from .tables import TABLES
+
+    return TABLES[job.name.kind]

@@ -1,0 +1,161 @@
+"""`kdump dump --format jsonl`: one JSON object a line. docs/dump-format.md has the schema."""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from json.encoder import JSONEncoder
+from json.encoder import encode_basestring as quote
+from json.encoder import encode_basestring_ascii as quote_ascii
+from typing import NamedTuple
+
+from kdump.query.sweep import Selected
+from kdump.storage.records import Batch, header_pairs
+
+from .formats import Content, Contents, Origin, Table, Value, Write
+
+decoded_json = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""What a record of an internal topic was decoded to, as an object."""
+
+
+class JsonLines:
+    """Prints objects. What it writes has to go through `output.escape_json` before it leaves."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._place = ""
+
+    def begin(self, origin: Origin, size: int) -> None:
+        """Objects are of this log from now on."""
+        self._place = (
+            f'"topic":{json_text(origin.topic)},"partition":{json_text(origin.partition)}'
+            f',"segment":{json_text(origin.number)}'
+        )
+
+    def batch(self, batch: Batch) -> None:
+        """The batch's object."""
+        b = batch
+        shape = _shape(b.magic, b.attributes, b.valid)
+        horizon = b.base_timestamp if shape.has_horizon else "null"
+        first, count = ("null", "null") if shape.is_wrapper else (b.base_offset, b.record_count)
+        self._write(
+            f'{{"type":"batch",{self._place},"position":{b.position},"size":{b.size}'
+            f',"baseOffset":{first},"lastOffset":{b.last_offset}{shape.codec},"crc":{b.crc}{shape.kind}'
+            f',"baseTimestamp":{b.base_timestamp},"maxTimestamp":{b.max_timestamp}'
+            f',"deleteHorizonMs":{horizon},"producerId":{b.producer_id}'
+            f',"producerEpoch":{b.producer_epoch},"baseSequence":{b.base_sequence},"lastSequence":{b.last_sequence}'
+            f',"count":{count},"partitionLeaderEpoch":{b.leader_epoch}{shape.flags}}}\n'
+        )
+
+    def records(self, batch: Batch, selected: Selected, contents: Sequence[Contents] | None = None) -> None:
+        """An object for each record."""
+        given = iter(contents or ())
+        shape = _shape(batch.magic, batch.attributes, batch.valid)
+        head = f'{{"type":"record",{self._place},"offset":'
+        kind = shape.record_kind
+        producer = f',"producerId":{batch.producer_id},"producerEpoch":{batch.producer_epoch},"sequence":'
+        tail = f'{shape.flags},"leaderEpoch":{batch.leader_epoch},"position":{batch.position}}}\n'
+        source = selected.source
+        lines = []
+        for offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count in selected.spans():
+            if contents:
+                key, value = map(_content, ("key", "value"), next(given))
+            else:
+                if key_size < 0:
+                    key = "null"
+                else:
+                    data = source[key_at : key_at + key_size]
+                    try:
+                        key = quote(data.decode())
+                    except UnicodeDecodeError:
+                        key = f'null,"keyBase64":"{base64(data)}"'
+                if value_size < 0:
+                    value = "null"
+                else:
+                    data = source[value_at : value_at + value_size]
+                    try:
+                        value = quote(data.decode())
+                    except UnicodeDecodeError:
+                        value = f'null,"valueBase64":"{base64(data)}"'
+            headers = headers_json(header_pairs(source, headers_at, count)) if count else "[]"
+            lines.append(
+                f'{head}{offset},"timestamp":{timestamp}{kind}{key},"value":{value},"headers":{headers}'
+                f"{producer}{sequence}{tail}"
+            )
+        self._write("".join(lines))
+
+    def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
+        """An object for each row."""
+        names = table.all_columns()
+        before = table.origin_values(origin)
+        head = f'{{"type":"{table.type}"' + "".join(
+            f',"{name}":{json_text(value)}' for name, value in zip(names, before, strict=False)
+        )
+        template = "".join(f',"{name}":%s' for name in table.columns)
+        for row in rows:
+            self._write(f"{head}{template % tuple(map(json_text, row))}}}\n")
+
+
+class _Shape(NamedTuple):
+    """What the objects of a batch and of its records have in common with those of most others."""
+
+    is_wrapper: bool
+    has_horizon: bool
+    codec: str
+    kind: str
+    record_kind: str
+    flags: str
+
+
+@lru_cache(1024)
+def _shape(magic: int, attributes: int, valid: bool) -> _Shape:
+    batch = Batch(0, 0, 0, 0, magic, attributes, 0, valid, 0, 0, -1, -1, -1, 0, -1)
+    timestamp_type = f',"timestampType":"{batch.timestamp_type}"'
+    return _Shape(
+        batch.is_wrapper,
+        batch.delete_horizon is not None,
+        f',"magic":{magic},"codec":"{batch.codec}"',
+        f',"isValid":{json_text(valid)}{timestamp_type}',
+        f'{timestamp_type},"key":',
+        f',"isTransactional":{json_text(batch.is_transactional)},"isControl":{json_text(batch.is_control)}',
+    )
+
+
+def json_text(value: Value) -> str:
+    """A value as JSON, pure ASCII."""
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    return str(value) if isinstance(value, int) else quote_ascii(value)
+
+
+def headers_json(pairs: Iterable[tuple[bytes, bytes | None]]) -> str:
+    """The headers of a record as a JSON list of objects."""
+    objects = [f"{{{_text('key', key)},{_text('value', value)}}}" for key, value in pairs]
+    return f"[{','.join(objects)}]"
+
+
+def base64(data: bytes | bytearray) -> str:
+    """Bytes in base64, with padding."""
+    return b2a_base64(data, newline=False).decode()
+
+
+def _text(name: str, data: bytes | None) -> str:
+    """`"name": text`, with the twin in base64 where the bytes are not UTF-8."""
+    return f'"{name}":{_content(name, data)}'
+
+
+def _content(name: str, content: Content) -> str:
+    """A key or value, with its twin where needed; an object where it is decoded."""
+    if content is None:
+        return "null"
+    if isinstance(content, dict):
+        return decoded_json(content)
+    try:
+        return quote(content.decode())
+    except UnicodeDecodeError:
+        return f'null,"{name}Base64":"{base64(content)}"'

@@ -1,0 +1,277 @@
+"""What `kdump dump` does: file after file, or, with --follow, whatever comes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+import click
+
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.query.follow import Follower, Truncated
+from kdump.query.sweep import Selected, Sweep
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+from kdump.storage.records import Batch, batch_at
+from kdump.storage.scan import Damage
+from kdump.storage.segment import Segment
+
+from ..shell import exit_codes
+from ..shell.output import Output, complain, escape_json, safe, safe_path, wants_color
+from ..shell.paths import KafkaFile, Place, partition_of
+from .formats import Format, Origin, Value
+from .internal import DecodingFormat
+from .jobs import LOGS, Job, Options, columns, jobs_of, row_type
+
+POLL_SECONDS = 0.2
+
+
+def dump(places: list[Place], options: Options) -> int:
+    """Dump what `places` are, and return the exit code. Raises click.UsageError, FileNotFoundError, OutputError."""
+    jobs = [job for place in places for job in jobs_of(place, options)]
+    types = {row_type(job, options) for job in jobs}
+    if options.format == "csv" and len(types) > 1:
+        raise click.UsageError(
+            f"--format csv prints rows of one kind, and these files have {', '.join(sorted(types))}: dump them one"
+            " kind at a time, or with --format jsonl"
+        )
+    with Output(escape_json if options.format == "jsonl" else None) as out:
+        if options.format == "csv":
+            out.write(f"{','.join(columns(jobs, options))}\n")
+        run = _Run(out, _format(out, options), options)
+        try:
+            if options.follow:
+                run.follow(jobs, places)
+            else:
+                run.all(jobs)
+        except _LimitReached:
+            pass
+    return run.code
+
+
+class _LimitReached(Exception):
+    """--limit is."""
+
+
+class _Run:
+    def __init__(self, out: Output, printer: Format, options: Options) -> None:
+        self.code = exit_codes.OK
+        self._out = out
+        self._printer = printer if options.raw else DecodingFormat(printer, self._undecodable)
+        self._options = options
+        self._left = options.limit
+        self._batch: Batch | None = None
+        self._begun: Segment | None = None  # whose beginning was printed last
+        selection = options.selection
+        self._is_filtered = selection.reads_records or selection.compares_headers
+
+    # --- one file after the other
+
+    def all(self, jobs: Iterable[Job]) -> None:
+        """Dump everything as it is now."""
+        for job in jobs:
+            if isinstance(job, PartitionLog):
+                for segment in self._options.selection.segments(job, use_indexes=self._options.use_indexes):
+                    self._segment(segment)
+            else:
+                self._file(job)
+
+    def _file(self, file: KafkaFile) -> None:
+        if file.name.kind in names.SEGMENT_KINDS and file.name.offset is None:
+            self._report(f"{safe_path(file.path)}: passed over, its name does not begin with an offset")
+        elif file.name.kind in LOGS:
+            self._segment(Segment(file.path))
+        else:
+            self._table(file)
+
+    def _segment(self, segment: Segment) -> None:
+        self._check_limit()
+        options = self._options
+        try:
+            with segment.open_log() as log:
+                if not self._is_filtered:
+                    self._begin(segment, log.size)
+                start = options.selection.start(segment, log) if options.use_indexes else 0
+                sweep = Sweep(
+                    segment,
+                    log,
+                    options.selection,
+                    start,
+                    batches_only=options.batches_only,
+                    limit=options.max_decompressed,
+                )
+                for event in sweep:
+                    if isinstance(event, Selected):
+                        self._selected(segment, event, log.size)
+                    else:
+                        self._damage(segment.log_path, event, log.size)
+        except OSError as error:
+            self._failed(segment.log_path, error)
+
+    def _table(self, file: KafkaFile) -> None:
+        from .tables import TABLES, rows_of
+
+        self._check_limit()
+        partition = file.partition
+        origin = Origin(
+            safe_path(file.path),
+            partition.topic if partition else None,
+            partition.partition if partition else None,
+            file.name.offset,
+        )
+
+        def report(position: int, text: str) -> None:
+            self._report(f"{safe_path(file.path)}: byte {position}: {safe(text)}")
+
+        rows = rows_of(file, report)
+        try:
+            self._printer.table(TABLES[file.name.kind], origin, self._counted(rows))
+        except KdumpError as error:
+            self._report(f"{safe_path(file.path)}: {safe(str(error))}")
+        except OSError as error:
+            self._failed(file.path, error)
+
+    def _counted(self, rows: Iterator[Sequence[Value]]) -> Iterator[Sequence[Value]]:
+        for row in rows:
+            if self._left is not None:
+                if self._left == 0:
+                    return
+                self._left -= 1
+            yield row
+
+    # --- whatever comes
+
+    def follow(self, jobs: Iterable[Job], places: Iterable[Place]) -> None:
+        """Dump everything as it is now, then what is appended, until nothing that is wanted can come."""
+        followers = {}
+        for job in jobs:
+            if isinstance(job, KafkaFile) and (job.name.kind not in LOGS or job.name.offset is None):
+                self._file(job)
+            else:
+                followers[job.path] = self._follower(job.path, single=isinstance(job, KafkaFile))
+        directories = [place.path for place in places if isinstance(place, LogDirectory)]
+        if not followers and not directories:
+            raise click.UsageError("--follow follows logs, and there is none among the files given")
+        while True:
+            waiting = [follower for follower in followers.values() if not follower.is_done]
+            if not waiting and not directories:
+                return
+            for follower in waiting:
+                self._poll(follower)
+            self._out.flush()
+            time.sleep(POLL_SECONDS)
+            for path in directories:
+                for found in self._partitions_now(path):
+                    if found not in followers:
+                        followers[found] = self._follower(found)
+
+    def _follower(self, path: str, *, single: bool = False) -> Follower:
+        return Follower(
+            path,
+            self._options.selection,
+            single=single,
+            batches_only=self._options.batches_only,
+            use_indexes=self._options.use_indexes,
+            limit=self._options.max_decompressed,
+        )
+
+    def _poll(self, follower: Follower) -> None:
+        try:
+            for segment, size, event in follower.poll():
+                if isinstance(event, Selected):
+                    self._selected(segment, event, size)
+                elif isinstance(event, Truncated):
+                    self._report(
+                        f"{safe_path(segment.log_path)}: it had {event.was} bytes and was cut to {event.size}; the"
+                        " dump goes on there"
+                    )
+                else:
+                    self._damage(segment.log_path, event, size)
+        except OSError as error:
+            self._failed(follower.path, error)
+            follower.is_done = True
+
+    def _partitions_now(self, path: str) -> Iterator[str]:
+        try:
+            directory = LogDirectory(path)
+        except OSError:
+            return
+        for name in directory.partition_names:
+            yield os.path.join(path, name)
+
+    # --- what is met
+
+    def _selected(self, segment: Segment, selected: Selected, size: int) -> None:
+        self._check_limit()
+        if segment is not self._begun:
+            self._begin(segment, size)
+        batches_only = self._options.batches_only
+        if selected.starts or self._batch is None:
+            self._batch = batch_at(selected.block, selected.row)
+            self._printer.batch(self._batch)
+            self._count(batches_only)
+        if batches_only or not selected.picks:
+            return
+        if self._left is not None:
+            selected = selected._replace(picks=selected.picks[: self._left])
+        self._printer.records(self._batch, selected)
+        self._count(len(selected.picks))
+
+    def _count(self, printed: int) -> None:
+        if self._left is not None:
+            self._left -= printed
+            self._check_limit()
+
+    def _check_limit(self) -> None:
+        if self._left == 0:
+            raise _LimitReached
+
+    def _begin(self, segment: Segment, size: int) -> None:
+        begun, self._begun = self._begun, segment
+        if begun and begun.log_path == segment.log_path:
+            return
+        partition = partition_of(os.path.dirname(os.path.abspath(segment.log_path)))
+        origin = Origin(
+            safe_path(segment.log_path),
+            partition.topic if partition else None,
+            partition.partition if partition else None,
+            None if segment.is_checkpoint else segment.base_offset,
+        )
+        self._printer.begin(origin, size)
+
+    def _damage(self, path: str, damage: Damage, size: int) -> None:
+        onward = f"the dump goes on at byte {damage.resumed}"
+        if damage.resumed >= size:
+            onward = "nothing that can be trusted follows"
+        self._report(f"{safe_path(path)}: byte {damage.position}: {safe(damage.text)}; {onward}")
+
+    def _undecodable(self, path: str, batch: Batch, text: str) -> None:
+        self._report(f"{path}: byte {batch.position}: {safe(text)}")
+
+    def _report(self, text: str) -> None:
+        """Say what is wrong with the data, after what was printed before it."""
+        self._out.flush()
+        complain(text)
+        self.code = max(self.code, exit_codes.FINDINGS)
+
+    def _failed(self, path: str, error: OSError) -> None:
+        """Say that a file cannot be read."""
+        self._out.flush()
+        complain(f"{safe_path(path)}: {error.strerror or error}")
+        self.code = exit_codes.INCOMPLETE
+
+
+def _format(out: Output, options: Options) -> Format:
+    if options.format == "jsonl":
+        from .jsonl import JsonLines
+
+        return JsonLines(out.write)
+    if options.format == "csv":
+        from .csv import CsvRows
+
+        return CsvRows(out.write, batches=options.batches_only)
+    from .text import TextLines
+
+    return TextLines(out.write, color=wants_color(options.color), full=options.full)

@@ -1,0 +1,237 @@
+"""`kdump dump --format text`: for people. A line for a batch, then its records, aligned; none drives a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from kdump.errors import KdumpError
+from kdump.formats.batch import ABORT, COMMIT, control_type_name
+from kdump.query.sweep import Selected
+from kdump.storage.records import NO_TIMESTAMP_TYPE, Batch, header_pairs
+
+from ..shell.output import Style, iso_time, safe, size_text
+from .formats import Content, Contents, Origin, Table, Value, Write
+
+BINARY_SHOWN = 64
+KEY_WIDTH = 40
+TABLE_ROWS = 1000
+
+
+class TextLines:
+    """Prints text, in colour if asked to."""
+
+    def __init__(self, write: Write, *, color: bool = False, full: bool = False) -> None:
+        """`full` shows binary contents to their end."""
+        self._write = write
+        self._full = full
+        self._title = Style(color, bold=True)
+        self._head = Style(color, "cyan")
+        self._dim = Style(color, dim=True)
+        self._key = Style(color, "green")
+        self._control = Style(color, "yellow")
+        self._widths = [0, 0, 0]  # of offsets, number of records and position in the lines of batches
+        self._begun = False
+
+    def begin(self, origin: Origin, size: int) -> None:
+        """The title of a log."""
+        self._begin(origin, size_text(size))
+        self._widths = [2 * len(str(origin.number or 0)) + 10, 11, 11]
+
+    def batch(self, batch: Batch) -> None:
+        """The line of a batch."""
+        offsets = f"{'' if batch.is_wrapper else batch.base_offset}..{batch.last_offset}"
+        count = "?" if batch.is_wrapper else str(batch.record_count)
+        records = f"{count} record" if count == "1" else f"{count} records"
+        position = f"at {batch.position}"
+        # what was widest so far in this file, so that the lines of batches stand under each other
+        widths = self._widths
+        widths[0] = max(widths[0], len(offsets))
+        widths[1] = max(widths[1], len(records))
+        widths[2] = max(widths[2], len(position))
+        parts = [
+            f"batch {offsets:<{widths[0]}}  {records:<{widths[1]}}  {position:<{widths[2]}}  {batch.size:>7} B"
+            f"  v{batch.magic} {batch.codec:<6}"
+        ]
+        timed = batch.timestamp_type != NO_TIMESTAMP_TYPE
+        parts.append(f"{batch.timestamp_type} {_time(batch.max_timestamp)}" if timed else _time(-1))
+        if batch.magic >= 2:
+            parts.append(f"epoch {batch.leader_epoch}")
+        if batch.producer_id >= 0:
+            parts.append(f"producer {batch.producer_id} epoch {batch.producer_epoch}")
+        if batch.base_sequence >= 0:
+            parts.append(f"seq {batch.base_sequence}..{batch.last_sequence}")
+        if batch.is_transactional:
+            parts.append("transactional")
+        if batch.is_control:
+            parts.append("control")
+        if batch.delete_horizon is not None:
+            parts.append(f"delete horizon {_time(batch.delete_horizon)}")
+        self._write(f"{self._head('  '.join(parts))}\n")
+
+    def records(self, batch: Batch, selected: Selected, contents: Sequence[Contents] | None = None) -> None:
+        """The lines of records."""
+        rows = list(selected.spans())
+        source = selected.source
+        if contents:
+            keys = [self._shown(key) for key, _ in contents]
+            values = [self._shown(value, named=isinstance(key, dict)) for key, value in contents]
+            key_style = self._control if batch.is_control else self._key
+        elif batch.is_control:
+            keys = [control_name(_part(source, row[3], row[4])) for row in rows]
+            values = [
+                control_value(_part(source, row[3], row[4]), _part(source, row[5], row[6])) for row in rows
+            ]
+            key_style = self._control
+        else:
+            keys = [self._content(source, row[3], row[4]) for row in rows]
+            values = [self._content(source, row[5], row[6]) for row in rows]
+            key_style = self._key
+        offset_width = max(len(str(rows[0][0])), len(str(rows[-1][0])))
+        key_width = min(KEY_WIDTH, max(map(len, keys)))
+        dim, undim = self._dim.before, self._dim.after
+        color, uncolor = key_style.before, key_style.after
+        times = [""] * len(rows) if batch.timestamp_type == NO_TIMESTAMP_TYPE else _times([row[1] for row in rows])
+        time_width = max(map(len, times))
+        lines = []
+        for row, time, key, value in zip(rows, times, keys, values, strict=True):
+            lines.append(
+                f"  {row[0]:>{offset_width}}  {dim}{time:<{time_width}}{undim}"
+                f"  {color}{key:<{key_width}}{uncolor}  {value}\n"
+            )
+            if row[8]:
+                lines += self._headers(source, row[7], row[8], offset_width + 4)
+        self._write("".join(lines))
+
+    def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
+        """A title, the names of the columns, and the rows under them; a time also in ISO 8601."""
+        self._begin(origin, "")
+        names = table.columns
+        widths = list(map(len, names))
+        rows = iter(rows)
+        first = True
+        while chunk := [self._cells(names, row) for row in islice(rows, TABLE_ROWS)]:
+            for cells in chunk:
+                widths = [max(width, len(cell)) for width, cell in zip(widths, cells, strict=True)]
+            if first:
+                first = False
+                titles = (name.rjust(width) for name, width in zip(names, widths, strict=True))
+                self._write(f"  {self._dim('  '.join(titles))}\n")
+            for cells in chunk:
+                shown = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+                self._write(f"  {'  '.join(shown)}\n")
+        if first:
+            self._write(f"  {self._dim('no entries')}\n")
+
+    def _begin(self, origin: Origin, note: str) -> None:
+        lead = "\n" if self._begun else ""
+        self._begun = True
+        self._write(f"{lead}{self._title(safe(origin.path))}{'  ' if note else ''}{self._dim(note)}\n")
+
+    def _cells(self, names: Sequence[str], row: Sequence[Value]) -> list[str]:
+        return [
+            _time(value) if name == "timestamp" and isinstance(value, int) else _cell(value)
+            for name, value in zip(names, row, strict=True)
+        ]
+
+    def _headers(self, source: bytes | bytearray, position: int, count: int, indent: int) -> list[str]:
+        pairs = header_pairs(source, position, count)
+        names = [self._content(name, 0, len(name)) for name, _ in pairs]
+        width = min(KEY_WIDTH, max(map(len, names)))
+        values = ["null" if value is None else self._content(value, 0, len(value)) for _, value in pairs]
+        return [
+            f"{'':{indent}}{self._dim(f'header {name:<{width}}')}  {value}\n"
+            for name, value in zip(names, values, strict=True)
+        ]
+
+    def _shown(self, content: Content, *, named: bool = False) -> str:
+        """A key or value that may be decoded; `named` where its key says what the record is."""
+        if content is None:
+            return "null"
+        if isinstance(content, bytes):
+            return self._content(content, 0, len(content))
+        from .internal import text_line
+
+        return text_line(content, named=named)
+
+    def _content(self, source: bytes | bytearray, position: int, length: int) -> str:
+        """A key or value: text where it is text, else its bytes in hexadecimal with their number."""
+        if length <= 0:
+            return '""' if length == 0 else "null"
+        data = source[position : position + length]
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return self._binary(data)
+        if text.isprintable():
+            return '"null"' if text == "null" else text
+        shown = safe(text)
+        # much to be escaped is not text that happens to be UTF-8, but numbers and the like
+        return self._binary(data) if len(shown) > 1.5 * len(text) else shown
+
+    def _binary(self, data: bytes | bytearray) -> str:
+        size = len(data)
+        if self._full or size <= BINARY_SHOWN:
+            return f"0x{data.hex()} ({size} B)"
+        return f"0x{data[:BINARY_SHOWN].hex()}… ({size} B)"
+
+
+def control_name(key: bytes | None) -> str:
+    """The name of a control record's type."""
+    number = _control_type(key)
+    return "unreadable control record" if number is None else control_type_name(number)
+
+
+def control_value(key: bytes | None, value: bytes | None) -> str:
+    """What a control record says."""
+    number = _control_type(key)
+    if value is None:
+        return "null"
+    if number in (ABORT, COMMIT) and len(value) >= 6:
+        return f"coordinator epoch {int.from_bytes(value[2:6], 'big', signed=True)}"
+    if number is not None:
+        from kdump.formats.control import decode_value
+
+        try:
+            fields = decode_value(number, value).json()
+        except KdumpError:
+            pass
+        else:
+            import json
+
+            return safe(json.dumps(fields, ensure_ascii=False))
+    return f"0x{value.hex()} ({len(value)} B)"
+
+
+def _control_type(key: bytes | None) -> int | None:
+    """The number in a control record's key: version and type, 16 bits each."""
+    return None if key is None or len(key) < 4 else int.from_bytes(key[2:4], "big", signed=True)
+
+
+def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None:
+    return bytes(source[position : position + length]) if length >= 0 else None
+
+
+def _time(ms: int) -> str:
+    return "no time" if ms == -1 else f"{iso_time(ms)} {ms}"
+
+
+def _times(times: list[int]) -> list[str]:
+    """As `_time` each; most of a batch's records are from the same second."""
+    texts = []
+    second, start = None, ""
+    for ms in times:
+        if ms == -1:
+            texts.append("no time")
+            continue
+        if ms // 1000 != second:
+            second = ms // 1000
+            start = iso_time(second * 1000)[:-4]
+        texts.append(f"{start}{ms % 1000:03d}Z {ms}")
+    return texts
+
+
+def _cell(value: Value) -> str:
+    if value is None:
+        return "-"
+    return safe(value) if isinstance(value, str) else str(value)

@@ -1,0 +1,1 @@
+"""dump-log: Kafka's kafka-dump-log.sh."""

@@ -1,0 +1,194 @@
+"""What kafka-dump-log prints for the files beside a log: indexes and producer snapshots."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+from kdump.blocks import BatchBlock, RecordBlock
+from kdump.disk.reading import ReadOnlyFile
+from kdump.errors import CorruptSnapshotError
+from kdump.formats.faults import BLOCK_FULL, UNDERSIZED, undersized_error
+from kdump.formats.index_entries import check_aborted_txn_version
+from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
+from kdump.kernels.portable.records import largest_message_timestamp
+from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
+from kdump.storage.log_reader import LogFile
+from kdump.storage.payloads import inflate
+
+from .java import (
+    ILLEGAL_ARGUMENT,
+    INT_MAX,
+    JavaError,
+    base_offset_of,
+    check_size,
+    java_codec_error,
+    java_fault,
+    slice_end,
+)
+
+if TYPE_CHECKING:
+    from .files import Dump
+
+
+def _index(dump: Dump, path: str) -> None:
+    base_offset = base_offset_of(path)
+    with LogFile(_sibling(path, ".log")) as log, OffsetIndex(os.path.abspath(path), base_offset) as index:
+        check_size(log)
+        if index.entries == 0:
+            dump.line(f"{path} is empty.")
+        elif dump.options.index_sanity_check:
+            index.check()
+            dump.line(f"{path} passed sanity check.")
+        else:
+            _index_entries(dump, path, log, index)
+
+
+def _index_entries(dump: Dump, path: str, log: LogFile, index: OffsetIndex) -> None:
+    for number, entry in enumerate(index):
+        if number and entry.offset == index.base_offset:
+            return
+        batch = log.entry_at(entry.position, slice_end(log, entry.position, dump.options.max_message_size))
+        if batch.status == UNDERSIZED:
+            raise undersized_error(batch.size, log.path)
+        if batch.status != BLOCK_FULL:
+            raise JavaError("java.util.NoSuchElementException")
+        if batch.last_offset != entry.offset:
+            dump.report.mismatch(path, entry.offset, batch.last_offset)
+        if not dump.options.verify_index_only:
+            dump.line(f"offset: {entry.offset} position: {entry.position}")
+
+
+def _time_index(dump: Dump, path: str) -> None:
+    base_offset = base_offset_of(path)
+    index_path = _sibling(path, ".index")
+    with LogFile(_sibling(path, ".log")) as log:
+        check_size(log)
+        if not os.path.exists(index_path):
+            # Kafka's tool creates the file, then fails so; reading must not create anything
+            raise JavaError(ILLEGAL_ARGUMENT, "Invalid max index size: -1")
+        with OffsetIndex(index_path, base_offset) as index, TimeIndex(os.path.abspath(path), base_offset) as times:
+            if dump.options.index_sanity_check:
+                times.check()
+                dump.line(f"{path} passed sanity check.")
+            else:
+                _time_entries(dump, path, log, index, times)
+
+
+def _time_entries(dump: Dump, path: str, log: LogFile, index: OffsetIndex, times: TimeIndex) -> None:
+    previous = -1
+    for number, entry in enumerate(times):
+        if number and entry.offset == times.base_offset:
+            return
+        start = index.lookup(entry.offset).position
+        slice_end(log, start, INT_MAX)
+        found, largest = _largest_timestamp(log, start, entry.offset)
+        if found != entry.offset:
+            dump.report.not_found(path, entry.offset, found)
+        else:
+            if largest != entry.timestamp:
+                dump.report.time_mismatch(path, entry.timestamp, largest)
+            if previous >= entry.timestamp:
+                dump.report.out_of_order(path, entry.timestamp, previous)
+        if not dump.options.verify_index_only:
+            dump.line(f"timestamp: {entry.timestamp} offset: {entry.offset}")
+        previous = entry.timestamp
+
+
+def _largest_timestamp(log: LogFile, start: int, offset: int) -> tuple[int, int]:
+    """The last offset of the first batch from byte `start` on that reaches `offset`, and its largest timestamp.
+
+    The timestamp (ms) is that of its records, and only looked at when the batch ends at `offset`; offset -1: no batch.
+    """
+    position = start
+    while True:
+        batch = log.entry_at(position, log.size)
+        if batch.status == UNDERSIZED:
+            raise undersized_error(batch.size, log.path)
+        if batch.status != BLOCK_FULL:
+            return -1, -1
+        if batch.last_offset >= offset:
+            break
+        position += batch.size
+    if batch.last_offset != offset:
+        return batch.last_offset, -1
+    return batch.last_offset, _largest_in_batch(log.batch_at(position, batch.size))
+
+
+def _largest_in_batch(block: BatchBlock) -> int:
+    """The largest timestamp (ms) of the records of a one-batch block, at least -1."""
+    stretch = inflate(block, 0)
+    if stretch.error:
+        raise java_codec_error(block, 0, stretch.error)
+    fault = stretch.fault
+    largest = -1
+    if fault is None and block.magic[0] < 2:
+        largest, fault = largest_message_timestamp(block, 0, stretch.payloads[0])
+    elif fault is None:
+        records = RecordBlock()
+        more = True
+        while more:
+            more = kernels.decode(block, records, 0, 1, stretch.payloads)
+            largest = max((largest, *records.timestamp[: records.length]))
+        fault = records.fault
+    if fault:
+        raise java_fault(fault)
+    return largest
+
+
+def _txn_index(dump: Dump, path: str) -> None:
+    base_offset_of(path)
+    if not os.path.exists(path):
+        return
+    with TxnIndex(path) as index:
+        txns = list(index)
+    for txn in txns:
+        check_aborted_txn_version(txn, os.path.abspath(path))
+    for txn in txns:
+        dump.line(
+            f"version: {txn.version_seen} producerId: {txn.producer_id} firstOffset: {txn.first_offset}"
+            f" lastOffset: {txn.last_offset} lastStableOffset: {txn.last_stable_offset}"
+        )
+
+
+def _snapshot(dump: Dump, path: str) -> None:
+    with ReadOnlyFile(path) as file:
+        data = file.read(0, file.size)
+    try:
+        producers = decode_producer_snapshot(data)
+    except CorruptSnapshotError as error:
+        dump.report.notes.append(getattr(error, "kafka_text", str(error)))
+        return
+    for producer in producers:
+        dump.line(_producer_line(producer))
+
+
+def _producer_line(producer: ProducerEntry) -> str:
+    open_txn = f"[{producer.current_txn_first_offset}]" if producer.has_open_txn else ".empty"
+    line = (
+        f"producerId: {producer.producer_id} producerEpoch: {producer.producer_epoch}"
+        f" coordinatorEpoch: {producer.coordinator_epoch} currentTxnFirstOffset: OptionalLong{open_txn}"
+        f" lastTimestamp: {producer.timestamp} "
+    )
+    if not producer.has_batch:
+        return line
+    return line + (
+        f"firstSequence: {producer.first_sequence} lastSequence: {producer.last_sequence}"
+        f" lastOffset: {producer.last_offset} offsetDelta: {producer.offset_delta} timestamp: {producer.timestamp}"
+    )
+
+
+def _sibling(path: str, suffix: str) -> str:
+    """The file of the same segment with another suffix, as an absolute path."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return os.path.join(folder, name.partition(".")[0] + suffix)
+
+
+PRINTERS: dict[str, Callable[[Dump, str], None]] = {
+    ".index": _index,
+    ".timeindex": _time_index,
+    ".txnindex": _txn_index,
+    ".snapshot": _snapshot,
+}

@@ -1,0 +1,120 @@
+"""`kdump export`: records as Parquet, JSON lines or CSV for other tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kdump.export.options import CODECS, DEFAULT_COLUMNS, FORMATS, LEVELS, ExportOptionError, ExportOptions
+from kdump.query.selection import Selection
+
+from ..shell import values as filters
+from ..shell.engine import cluster_of, engine_options
+from ..shell.output import safe
+from .run import run_export
+
+_NOTHING = "none"
+
+
+def _words(text: str) -> tuple[str, ...]:
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not words:
+        raise ValueError("expected names separated by commas")
+    return words
+
+
+_CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in names))
+
+
+@click.command("export")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--to", "folder", required=True, metavar="DIR", help="The directory to write to: empty, new, or one that"
+    " an export with the same options was begun in.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
+@click.option("--by", metavar="LIST", default="topic,partition", show_default=True, callback=filters.read_by(_words),
+    help=f"The levels of directories, separated by commas: {', '.join(LEVELS)} (of the record's timestamp, in UTC), or"
+    f" {_NOTHING}.")
+@click.option("--codec", type=click.Choice(_CODEC_NAMES),
+    help="Compression of the files: for parquet zstd unless you say otherwise, for the others none.")
+@click.option("--columns", metavar="LIST", callback=filters.read_by(_words),
+    help=f"The columns, separated by commas. By default {', '.join(DEFAULT_COLUMNS)}.")
+@click.option("--topic", "topics", multiple=True, metavar="GLOB",
+    help="Of log directories, only partitions of topics that match. May be repeated: any of them.")
+@click.option("--offsets", metavar="A:B", callback=filters.read_by(filters.offset_range),
+    help="Records from offset A up to, but without, B. Either may be left out; N alone is that one offset.")
+@click.option("--since", metavar="TIME", callback=filters.read_by(filters.time_ms),
+    help="Records of this time or later: ISO 8601 (UTC unless it names a zone) or milliseconds.")
+@click.option("--until", metavar="TIME", callback=filters.read_by(filters.time_ms), help="Records of before this time.")
+@click.option("--control", is_flag=True, help="The markers of Kafka's own, such as those of transactions, too.")
+@click.option("--skip-damage", is_flag=True,
+    help="Let an export count as whole that lacks what cannot be read.")
+@click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
+@click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
+    callback=filters.read_by(filters.size),
+    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and passed over.")
+@engine_options
+def command(
+    paths: tuple[str, ...],
+    folder: str,
+    format_: str,
+    by: tuple[str, ...],
+    codec: str | None,
+    columns: tuple[str, ...] | None,
+    topics: tuple[str, ...],
+    offsets: tuple[int | None, int | None] | None,
+    since: int | None,
+    until: int | None,
+    control: bool,
+    skip_damage: bool,
+    no_index: bool,
+    max_decompressed_size: int,
+    **engine: Any,
+) -> int:
+    """Write the records of partitions as files that other tools read.
+
+    PATHs are partition directories or log directories, in any mix; a quoted pattern will do. Of a partition that is
+    there several times the replica that reaches farthest is taken.
+
+    The records are those of kdump dump, without the markers of Kafka's own unless --control is given. Each segment
+    becomes a file, or one for every date, in directories such as topic=orders/partition=3, which Spark, Arrow, DuckDB
+    and others take for columns; those columns are not in the files then. The columns of each format are in
+    docs/export.md of the project.
+
+    A run that was interrupted, or that could not read a file, is gone on with by repeating it: what is complete stays,
+    what has changed is done anew. _SUCCESS is in the directory only while all of it is there. What is damaged is
+    reported and left out, and the export does not count as whole then, unless --skip-damage says that it does.
+
+    Needs pyarrow: pip install 'kafka-kdump[columns]'.
+
+    \b
+    Examples:
+      kdump export /var/lib/kafka/data --topic 'orders*' --to /backup/orders
+      kdump export orders-0 --to out --by date --columns offset,timestamp,key,value
+      kdump export orders-0 --to out --format jsonl --codec gzip --since 2026-01-31
+
+    \b
+    Exit codes:
+      0    everything was exported
+      1    damage was met, and reported
+      2    the command line is wrong
+      3    something could not be read or written
+      4    DIR holds something else
+      130  interrupted; repeat the command to go on
+    """
+    start, stop = offsets or (None, None)
+    try:
+        options = ExportOptions(
+            format=format_,
+            by=() if by == (_NOTHING,) else by,
+            codec=codec or "",
+            columns=columns or DEFAULT_COLUMNS,
+            selection=Selection(start, stop, since, until),
+            control=control,
+            skips_damage=skip_damage,
+            use_indexes=not no_index,
+            limit=max_decompressed_size,
+        )
+    except ExportOptionError as error:
+        raise click.UsageError(f"{safe(str(error))}.") from None
+    return run_export(paths, folder, topics, options, cluster_of(**engine))

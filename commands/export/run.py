@@ -1,0 +1,108 @@
+"""What `kdump export` does: finds the partitions, has their segments exported, and says what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from kdump.errors import KdumpError, RefusedError
+from kdump.export.journal import Result
+from kdump.export.options import ExportOptionError, ExportOptions
+from kdump.export.plan import Unit, plan
+from kdump.export.run import Engine, Failure, LocalEngine, Summary, export
+
+from ..shell import exit_codes
+from ..shell.options import chooses, newest, replicas_at
+from ..shell.output import Output, complain, os_error_text, safe, safe_path, size_text
+from ..shell.paths import check_not_kafkas
+from ..shell.progress import ProgressBar
+from ..shell.session import Troubles
+
+if TYPE_CHECKING:
+    from kdump.spark.jobs import Cluster
+
+
+def run_export(
+    paths: Iterable[str], folder: str, topics: tuple[str, ...], options: ExportOptions, cluster: Cluster | None = None
+) -> int:
+    """Export what is at `paths` into `folder`, on a cluster if one is given; the exit code.
+
+    Raises click.UsageError, OSError, KdumpError.
+    """
+    _check_columns(options)
+    check_not_kafkas(folder)
+    troubles = Troubles()
+    wanted = chooses(topics)
+    found = [each for each in replicas_at(paths, troubles) if wanted(each.topic)]
+    if troubles.code >= exit_codes.INCOMPLETE:
+        return troubles.code
+    if not found:
+        complain(f"no partition has a topic that matches {' or '.join(map(safe, topics))}")
+        return exit_codes.INCOMPLETE
+    try:
+        units = plan([each.log for each in newest(found, troubles)], options)
+    except ExportOptionError as error:
+        raise click.UsageError(f"{safe(str(error))}.") from None
+    with ProgressBar(list(dict.fromkeys(unit.path for unit in units))) as bar:
+        report = _Report(troubles, bar)
+        try:
+            summary = export(units, folder, options, _engine(cluster, bar), report)
+        except RefusedError as error:
+            complain(safe(str(error)))
+            return exit_codes.REFUSED
+    _tell(summary, folder)
+    return troubles.code
+
+
+def _engine(cluster: Cluster | None, bar: ProgressBar) -> Engine:
+    if cluster is None:
+        return LocalEngine(progress=bar.add)
+    from kdump.spark.jobs import SparkExport
+
+    return SparkExport(cluster)
+
+
+class _Report:
+    """Says what is wrong with units, as they come."""
+
+    def __init__(self, troubles: Troubles, bar: ProgressBar) -> None:
+        self._troubles = troubles
+        self._bar = bar
+
+    def __call__(self, unit: Unit, outcome: Result | Failure) -> None:
+        if isinstance(outcome, Result):
+            for lost in outcome.damage:
+                self._say(f"{safe_path(unit.path)}: byte {lost.position}: {safe(lost.text)}", exit_codes.FINDINGS)
+        elif isinstance(outcome, OSError):
+            self._say(os_error_text(outcome, unit.path), exit_codes.INCOMPLETE)
+        else:
+            self._say(f"{safe_path(unit.path)}: {safe(str(outcome))}", exit_codes.INCOMPLETE)
+
+    def _say(self, text: str, code: int) -> None:
+        self._bar.hide()
+        complain(text)
+        self._troubles.worsen(code)
+
+
+def _check_columns(options: ExportOptions) -> None:
+    """Raises KdumpError without pyarrow, click.UsageError for a column that there is not."""
+    try:
+        from kdump.columns.fields import RECORD_FIELDS, check_names
+    except ImportError as error:
+        raise KdumpError(f"exporting needs pyarrow ({error}): pip install 'kafka-kdump[columns]'") from None
+    try:
+        check_names(options.columns, RECORD_FIELDS)
+    except KdumpError as error:
+        raise click.UsageError(safe(str(error))) from None
+
+
+def _tell(summary: Summary, folder: str) -> None:
+    resumed = f" ({summary.resumed} of {summary.units} parts were there already)" if summary.resumed else ""
+    whole = "" if summary.is_whole else "; not whole, so there is no _SUCCESS"
+    with Output() as out:
+        out.write(
+            f"{summary.rows} records in {summary.files} files of {size_text(summary.bytes)} in {safe_path(folder)}"
+            f"{resumed}{whole}\n"
+        )

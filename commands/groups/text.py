@@ -1,0 +1,199 @@
+"""The lines of `kdump groups`; docs/groups-txns-metadata.md describes both forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kdump.topics.groups import CLASSIC, Assignment, Commit, Group, Member
+from kdump.topics.lag import BEFORE_START, BEYOND_END, Range, Ranges
+
+from ..shell.options import json_line
+from ..shell.output import iso_time, safe, size_text
+from ..shell.tables import aligned
+
+Printer = Callable[[Group, Ranges, int, int], Iterator[str]]
+
+def text_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:
+    """A group for people."""
+    yield f"{safe(group.name) or '(no name)'}: {', '.join(_headline(group))}\n"
+    yield (
+        f"  in __consumer_offsets-{group.partition}: {_amount(group.live_bytes, group.live_records)} live,"
+        f" {_amount(group.superseded_bytes, group.superseded_records)} superseded\n"
+    )
+    members = [_member_cells(member) for member in group.members]
+    yield from aligned(("MEMBER", "CLIENT", "HOST", "EPOCH", "STATE", "ASSIGNED"), members, indent="  ")
+    commits = [_commit_cells(group, commit, ranges, retention_ms, now) for commit in (*group.commits, *group.pending)]
+    yield from aligned(
+        ("TOPIC", "PARTITION", "OFFSET", "LAG", "LEADER EPOCH", "COMMITTED", "REMARKS"),
+        commits,
+        right=("PARTITION", "OFFSET", "LAG", "LEADER EPOCH"),
+        indent="  ",
+    )
+    yield "\n"
+
+
+def summary(groups: int, dead: int, dead_bytes: int) -> str:
+    """The last line."""
+    text = f"{groups} {'group' if groups == 1 else 'groups'}"
+    if dead:
+        text += f"; {dead} deleted, which still take {size_text(dead_bytes)} until compaction removes them"
+    return f"{text}\n"
+
+
+def json_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:
+    """A group as objects: itself, its members, its commits."""
+    yield json_line(
+        "group",
+        {
+            "group": group.name,
+            "offsetsPartition": group.partition,
+            "groupType": group.kind,
+            "state": group.state,
+            "stateTimestamp": _known(group.state_timestamp),
+            "protocolType": group.protocol_type,
+            "protocol": group.protocol,
+            "leader": group.leader,
+            "epoch": group.epoch,
+            "assignmentEpoch": group.assignment_epoch,
+            "members": len(group.members),
+            "commits": len(group.commits),
+            "pendingCommits": len(group.pending),
+            "liveBytes": group.live_bytes,
+            "liveRecords": group.live_records,
+            "supersededBytes": group.superseded_bytes,
+            "supersededRecords": group.superseded_records,
+        },
+    )
+    for member in group.members:
+        yield json_line("member", {"group": group.name} | _member_fields(member))
+    for commit in (*group.commits, *group.pending):
+        yield json_line("commit", {"group": group.name} | _commit_fields(group, commit, ranges, retention_ms, now))
+
+
+def _headline(group: Group) -> Iterator[str]:
+    yield f"{group.kind} group"
+    yield group.state
+    if group.kind == CLASSIC:
+        if group.state_timestamp >= 0:
+            yield f"since {iso_time(group.state_timestamp)}"
+        if group.epoch is not None:
+            yield f"generation {group.epoch}"
+        if group.protocol_type:
+            yield f"protocol {safe(group.protocol_type)}{f' ({safe(group.protocol)})' if group.protocol else ''}"
+        if group.leader:
+            yield f"leader {safe(group.leader)}"
+        return
+    if group.epoch is not None:
+        yield f"epoch {group.epoch}"
+    if group.assignment_epoch is not None:
+        yield f"assignment epoch {group.assignment_epoch}"
+
+
+def _amount(size: int, records: int) -> str:
+    return f"{size_text(size)} in {records} record{'' if records == 1 else 's'}"
+
+
+def _member_cells(member: Member) -> tuple[str, ...]:
+    name = safe(member.member_id)
+    if member.instance_id:
+        name += f" ({safe(member.instance_id)})"
+    epoch = "-" if member.epoch is None else str(member.epoch)
+    return name, safe(member.client_id), safe(member.client_host), epoch, member.state or "-", _assigned(member)
+
+
+def _assigned(member: Member) -> str:
+    return " ".join(f"{safe(topic)}:{_ranges(numbers)}" for topic, numbers in member.assignment) or "-"
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Sorted numbers in short: 0-3,7."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][-1] + 1 == number:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    return ",".join("-".join(map(str, part)) for part in parts)
+
+
+def _commit_cells(group: Group, commit: Commit, ranges: Ranges, retention_ms: int, now: int) -> tuple[str, ...]:
+    known = ranges.of(commit.topic, commit.partition)
+    return (
+        safe(commit.topic),
+        str(commit.partition),
+        str(commit.offset),
+        "-" if known is None else str(known.lag(commit)),
+        "-" if commit.leader_epoch < 0 else str(commit.leader_epoch),
+        "-" if commit.commit_timestamp == -1 else iso_time(commit.commit_timestamp),
+        ", ".join(_remarks(group, commit, known, retention_ms, now)),
+    )
+
+
+def _remarks(group: Group, commit: Commit, known: Range | None, retention_ms: int, now: int) -> Iterator[str]:
+    if commit.producer_id >= 0:
+        yield f"pending: transaction of producer {commit.producer_id} is open"
+    elif _is_expired(group, commit, retention_ms, now):
+        yield "expired"
+    if known is not None:
+        place = known.place(commit)
+        if place == BEFORE_START:
+            yield f"{BEFORE_START} {known.start}"
+        elif place == BEYOND_END:
+            yield f"BEYOND LOG END {known.end}"
+    if commit.expire_timestamp >= 0:
+        yield f"expires {iso_time(commit.expire_timestamp)}"
+    if commit.metadata:
+        yield f'metadata "{safe(commit.metadata)}"'
+
+
+def _is_expired(group: Group, commit: Commit, retention_ms: int, now: int) -> bool:
+    expires = group.expires_at(commit, retention_ms)
+    return expires is not None and now >= expires
+
+
+def _member_fields(member: Member) -> dict[str, Any]:
+    return {
+        "memberId": member.member_id,
+        "instanceId": member.instance_id,
+        "clientId": member.client_id,
+        "clientHost": member.client_host,
+        "rack": member.rack,
+        "epoch": member.epoch,
+        "state": member.state,
+        "subscribedTopics": member.topics,
+        "subscribedRegex": member.regex,
+        "assignment": _assignment(member.assignment),
+        "sessionTimeoutMs": member.session_timeout,
+        "rebalanceTimeoutMs": member.rebalance_timeout,
+    }
+
+
+def _assignment(assignment: Assignment) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partitions": numbers} for topic, numbers in assignment]
+
+
+def _commit_fields(group: Group, commit: Commit, ranges: Ranges, retention_ms: int, now: int) -> dict[str, Any]:
+    known = ranges.of(commit.topic, commit.partition)
+    is_pending = commit.producer_id >= 0
+    return {
+        "topic": commit.topic,
+        "partition": commit.partition,
+        "offset": commit.offset,
+        "leaderEpoch": _known(commit.leader_epoch),
+        "metadata": commit.metadata,
+        "commitTimestamp": commit.commit_timestamp,
+        "expireTimestamp": _known(commit.expire_timestamp),
+        "expiresAt": None if is_pending else group.expires_at(commit, retention_ms),
+        "isExpired": not is_pending and _is_expired(group, commit, retention_ms, now),
+        "pendingProducerId": commit.producer_id if is_pending else None,
+        "recordOffset": commit.record_offset,
+        "logStartOffset": known.start if known else None,
+        "logEndOffset": known.end if known else None,
+        "lag": known.lag(commit) if known else None,
+        "place": known.place(commit) if known else None,
+    }
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number

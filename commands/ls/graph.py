@@ -1,0 +1,307 @@
+"""`kdump ls --graph`: a partition's life as a picture, segments as bars over offsets, and the offsets that matter."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from io import StringIO
+from textwrap import wrap
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.errors import KdumpError
+from kdump.query.inventory import PartitionInfo
+from kdump.storage.facts import SegmentInfo
+from kdump.storage.partition import PartitionLog
+
+from ..shell.output import iso_time, safe, size_text
+from .text import Tables
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from kdump.clean.state import PartitionState
+
+MOST_ROWS = 40
+LEAST_BAR = 20
+MOST_BAR = 120
+NO_TERMINAL = 110
+LEAST_LABEL = 16
+
+DELETED, CLEAN, DIRTY, HELD, CLOSED, ACTIVE = range(6)
+"""Kinds of stretches; HELD is what the cleaner may not touch yet, CLOSED what no cleaner is known to care for."""
+
+
+class Look(NamedTuple):
+    """How a kind of stretch is drawn, where it can be and in plain ASCII, its colour, and what the legend calls it."""
+
+    sign: str
+    plain: str
+    style: str
+    words: str
+
+
+LOOKS = {
+    DELETED: Look("·", ".", "dim", "before the log start"),
+    CLEAN: Look("█", "#", "green", "clean"),
+    DIRTY: Look("▓", "%", "yellow", "dirty"),
+    HELD: Look("▒", "+", "magenta", "dirty, not to be cleaned yet"),
+    CLOSED: Look("█", "#", "cyan", "closed segments"),
+    ACTIVE: Look("░", "-", "blue", "active segment"),
+}
+
+
+class Mark(NamedTuple):
+    """An offset (absolute) that is pointed at."""
+
+    offset: int
+    label: str
+
+
+class Bar(NamedTuple):
+    """Neighbouring segments that are drawn as one; offsets are absolute, `stop` is the first one behind them."""
+
+    first: int
+    stop: int
+    segments: int
+    size: int
+    first_timestamp: int | None
+    largest_timestamp: int | None
+
+
+class Section(NamedTuple):
+    """A kind of stretch, up to the offset `stop` (absolute, not included)."""
+
+    kind: int
+    stop: int
+
+
+class Graphs(Tables):
+    """Draws partitions in place of their tables of segments."""
+
+    def __init__(self, write: Callable[[str], None], *, color: bool = False) -> None:
+        """`write` takes whole lines."""
+        super().__init__(write, color=color)
+        self._draw = write
+        self._color = color
+
+    def partition(self, info: PartitionInfo, *, segments: bool) -> None:
+        """The facts about the partition, and its picture."""
+        super().partition(info, segments=False)
+        if segments and info.segments:
+            columns = shutil.get_terminal_size((NO_TERMINAL, 0)).columns if sys.stdout.isatty() else NO_TERMINAL
+            lines = picture(info, cleaner_state(info), columns, plain=not _can_draw())
+            self._draw(f"\n{_rendered(lines, self._color)}")
+
+
+def cleaner_state(info: PartitionInfo) -> PartitionState | None:
+    """What the log cleaner knows of a partition; None where that cannot be told."""
+    from kdump.clean.state import look
+    from kdump.settings.cleaning import CleanerConfig
+
+    try:
+        return look(PartitionLog(info.path), info.checkpoints, CleanerConfig(), time.time_ns() // 1_000_000)
+    except (KdumpError, OSError):
+        return None
+
+
+def picture(info: PartitionInfo, state: PartitionState | None, columns: int, *, plain: bool = False) -> Iterator[Text]:
+    """The lines of the picture of a partition that has segments, `columns` wide; `plain` for ASCII alone.
+
+    The cleaner's sections are only told apart where its checkpoint names the partition.
+    """
+    from rich.text import Text
+
+    bars = list(_bars(info))
+    low, high = bars[0].first, max(bars[-1].stop, bars[0].first + 1)
+    sections = list(_sections(info, state, high))
+    heads = [_head(bar) for bar in bars]
+    tails = [_tail(bar) for bar in bars]
+    margin = max(map(len, heads))
+    width = min(MOST_BAR, max(LEAST_BAR, columns - margin - max(map(len, tails)) - 6))
+    scale = _Scale(low, high, width)
+    for bar, head, tail in zip(bars, heads, tails, strict=True):
+        line = Text(f"  {head:>{margin}}  ")
+        line.append_text(_drawn(bar, sections, scale, plain))
+        yield line.append(f"  {tail}", "dim")
+    indent = " " * (margin + 4)
+    for text in _pointers(list(_marks(info, state)), scale, columns - margin - 4, plain):
+        yield Text(indent + text)
+    legend = Text(indent)
+    for kind in dict.fromkeys(section.kind for section in sections):
+        sign = LOOKS[kind].plain if plain else LOOKS[kind].sign
+        legend.append(sign, LOOKS[kind].style).append(f" {LOOKS[kind].words}  ")
+    legend.rstrip()
+    yield legend
+
+
+class _Scale:
+    """From offsets to the columns of a bar."""
+
+    def __init__(self, low: int, high: int, width: int) -> None:
+        self.low, self.high, self.width = low, high, width
+
+    def column(self, offset: int) -> int:
+        """The column that an offset falls into; one behind the end for the end."""
+        return min(max(0, offset - self.low) * self.width // (self.high - self.low), self.width)
+
+    def span(self, first: int, stop: int) -> range:
+        """The columns of some offsets, at least one."""
+        start = min(self.column(first), self.width - 1)
+        return range(start, max(self.column(stop), start + 1))
+
+    def offset(self, column: int) -> int:
+        """The offset that a column begins in."""
+        return self.low + column * (self.high - self.low) // self.width
+
+
+def _bars(info: PartitionInfo) -> Iterator[Bar]:
+    """The segments, so many together that they fit; the active one apart."""
+    segments = info.segments
+    stops = [*(segment.base_offset for segment in segments[1:]), _end(info)]
+    together = -(-(len(segments) - 1) // (MOST_ROWS - 1)) or 1
+    for start in range(0, len(segments) - 1, together):
+        stop = min(start + together, len(segments) - 1)
+        yield _bar(segments[start:stop], stops[stop - 1])
+    yield _bar(segments[-1:], stops[-1])
+
+
+def _bar(segments: Sequence[SegmentInfo], stop: int) -> Bar:
+    return Bar(
+        segments[0].base_offset,
+        stop,
+        len(segments),
+        sum(segment.size for segment in segments),
+        next((each.first_timestamp for each in segments if each.first_timestamp is not None), None),
+        max((each.largest_timestamp for each in segments if each.largest_timestamp is not None), default=None),
+    )
+
+
+def _end(info: PartitionInfo) -> int:
+    """The log's end; of an active segment that cannot be read its base offset."""
+    last = info.segments[-1]
+    return last.base_offset if last.end_offset is None else max(last.end_offset, last.base_offset)
+
+
+def _sections(info: PartitionInfo, state: PartitionState | None, high: int) -> Iterator[Section]:
+    active = info.segments[-1].base_offset
+    bounds = [(DELETED, info.log_start_offset or 0)]
+    if state and state.checkpoint is not None:
+        bounds += [(CLEAN, state.first_dirty_offset), (DIRTY, state.first_uncleanable_offset), (HELD, active)]
+    else:
+        bounds.append((CLOSED, active))
+    at = info.segments[0].base_offset
+    for kind, stop in bounds:
+        if stop > at:
+            yield Section(kind, stop)
+            at = stop
+    yield Section(ACTIVE, max(high, at + 1))
+
+
+def _marks(info: PartitionInfo, state: PartitionState | None) -> Iterator[Mark]:
+    yield Mark(info.log_start_offset or 0, "log start")
+    if state:
+        if state.checkpoint is not None:
+            yield Mark(state.first_dirty_offset, "first dirty")
+            yield Mark(state.first_uncleanable_offset, f"first uncleanable ({safe(state.limits[0].kind)})")
+        yield Mark(state.last_stable_offset, "last stable")
+    watermark = info.checkpoints.high_watermark
+    if watermark is not None:
+        yield Mark(watermark, "high watermark")
+    if info.checkpoints.recovery_point is not None:
+        yield Mark(info.checkpoints.recovery_point, "recovery point")
+    yield Mark(_end(info), "log end")
+
+
+def _head(bar: Bar) -> str:
+    return str(bar.first) if bar.segments == 1 else f"{bar.first} ({bar.segments} segments)"
+
+
+def _tail(bar: Bar) -> str:
+    size = f"{size_text(bar.size):>10}"
+    if bar.first_timestamp is None and bar.largest_timestamp is None:
+        return size
+    return f"{size}  {_time(bar.first_timestamp)} to {_time(bar.largest_timestamp)}"
+
+
+def _time(timestamp: int | None) -> str:
+    return "?" if timestamp is None else f"{iso_time(timestamp).partition('.')[0]}Z"
+
+
+def _drawn(bar: Bar, sections: Sequence[Section], scale: _Scale, plain: bool) -> Text:
+    """A bar in its place among the columns."""
+    from rich.text import Text
+
+    span = scale.span(bar.first, bar.stop)
+    line = Text(" " * span.start)
+    for column in span:
+        offset = max(bar.first, scale.offset(column))
+        look = LOOKS[next((each.kind for each in sections if offset < each.stop), sections[-1].kind)]
+        line.append(look.plain if plain else look.sign, look.style)
+    line.append(" " * (scale.width - span.stop))
+    return line
+
+
+def _pointers(marks: Sequence[Mark], scale: _Scale, room: int, plain: bool) -> Iterator[str]:
+    """Lines, up to `room` wide, that point from below at the columns of the marks, the rightmost one first."""
+    stem, branch, corner, left_branch, left_corner = "||`|'" if plain else "│├└┤┘"
+    labels: dict[int, dict[int, list[str]]] = {}
+    for mark in sorted(marks, key=lambda mark: mark.offset):
+        column = min(scale.column(mark.offset), scale.width - 1)
+        labels.setdefault(column, {}).setdefault(mark.offset, []).append(mark.label)
+    columns = sorted(labels)
+    yield _row([(column, stem) for column in columns])
+    while columns:
+        column = columns.pop()
+        stems = [(each, stem) for each in columns]
+        texts = [f"{', '.join(names)} {offset}" for offset, names in labels[column].items()]
+        right, left = room - column - 2, column - 3
+        longest = max(map(len, texts))
+        goes_right = longest <= right or left < max(longest, right)
+        texts = [line for text in texts for line in wrap(text, max(LEAST_LABEL, right if goes_right else left))]
+        for number, text in enumerate(texts, 1):
+            is_last = number == len(texts)
+            if goes_right:
+                yield _row([*stems, (column, f"{corner if is_last else branch} {text}")])
+            else:
+                start = max(0, column - len(text) - 1)
+                ahead = [each for each in stems if each[0] < start]
+                yield _row([*ahead, (start, f"{text} {left_corner if is_last else left_branch}")])
+
+
+def _row(pieces: Sequence[tuple[int, str]]) -> str:
+    """A line with texts at their columns, none of which reaches into the next."""
+    line = ""
+    for column, text in pieces:
+        line += " " * (column - len(line)) + text
+    return line
+
+
+def _can_draw() -> bool:
+    """Whether what shows the text has the signs for it; files and pipes get UTF-8."""
+    if not sys.stdout.isatty():
+        return True
+    try:
+        "█│·".encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _rendered(lines: Iterator[Text], color: bool) -> str:
+    """The lines as text, with the escapes of colours where there are any."""
+    from rich.console import Console
+
+    out = StringIO()
+    console = Console(
+        file=out,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        legacy_windows=False,
+        highlight=False,
+    )
+    for line in lines:
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+    return out.getvalue()

@@ -1,0 +1,263 @@
+"""What `kdump ls` does: gathers the facts place by place, hands them to a printer, and says what cannot be read."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, Protocol
+
+from kdump.formats import names
+from kdump.formats.names import parse_partition_dir
+from kdump.query.inventory import (
+    Checkpoints,
+    DirectoryCheckpoints,
+    Duplicate,
+    LogDirectoryInfo,
+    Owner,
+    PartitionInfo,
+    Placing,
+    duplicates,
+    log_directory_info,
+    owner_of,
+    partition_info,
+)
+from kdump.storage.directory import LogDirectory
+from kdump.storage.facts import SegmentInfo, segment_info
+from kdump.storage.partition import PartitionLog
+from kdump.storage.segment import Segment
+from kdump.topics.clusters import Clusters
+
+from ..shell import exit_codes
+from ..shell.output import Output, complain, escape_json, os_error_text, safe, wants_color
+from ..shell.paths import KafkaFile, expand
+
+PROGRESS_AFTER_S = 1.0
+PROGRESS_EVERY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line asks for; `segments` is None where it does not say."""
+
+    format: str = "text"
+    segments: bool | None = None
+    topics: tuple[str, ...] = ()
+    sort: str = "name"
+    count: bool = False
+    metadata: bool = True
+    graph: bool = False
+    color: str = "auto"
+
+    def wants_topic(self, topic: str | None) -> bool:
+        """Whether partitions of this topic are asked for."""
+        return not self.topics or (topic is not None and any(fnmatchcase(topic, glob) for glob in self.topics))
+
+
+class Printer(Protocol):
+    """What prints the facts, in the order of these methods."""
+
+    def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
+        """A log directory with its partitions."""
+
+    def partition(self, info: PartitionInfo, *, segments: bool) -> None:
+        """A partition that was named itself."""
+
+    def segment(self, info: SegmentInfo, topic: str | None, partition: int | None) -> None:
+        """A segment that was named itself, and whose it is where its directory's name says that."""
+
+    def file(self, path: str, kind: str, size: int) -> None:
+        """Another file that was named itself: its kind (formats.names) and its size in bytes."""
+
+    def end(self, found: list[Duplicate]) -> None:
+        """Partitions that are in several places; nothing comes after them."""
+
+
+def _name_key(info: PartitionInfo) -> tuple[Any, ...]:
+    if info.topic is None:
+        return (1, info.path)
+    return (0, info.topic, info.partition, info.state, info.path)
+
+
+def _descending(value: Callable[[PartitionInfo], int | None]) -> Callable[[PartitionInfo], tuple[Any, ...]]:
+    """Largest first, what is not known last, and by name where equal."""
+
+    def key(info: PartitionInfo) -> tuple[Any, ...]:
+        found = value(info)
+        return (found is None, -(found or 0), _name_key(info))
+
+    return key
+
+
+SORTS: dict[str, Callable[[PartitionInfo], tuple[Any, ...]]] = {
+    "name": _name_key,
+    "size": _descending(lambda info: info.size),
+    "records": _descending(lambda info: info.records),
+    "segments": _descending(lambda info: len(info.segments)),
+    "end": _descending(lambda info: info.end_offset),
+    "time": _descending(lambda info: info.largest_timestamp),
+}
+
+
+def list_places(paths: Iterable[str], options: Options) -> int:
+    """List what is at `paths`; the exit code. Raises click.UsageError."""
+    with Output(escape_json if options.format == "jsonl" else None) as out:
+        paths = list(paths)
+        run = _Run(out, _printer(out, options), options, paths)
+        for path in paths:
+            run.path(path)
+        run.end()
+    return run.code
+
+
+def _printer(out: Output, options: Options) -> Printer:
+    if options.format == "jsonl":
+        from .jsonl import JsonLines
+
+        return JsonLines(out.write)
+    if options.graph:
+        from .graph import Graphs
+
+        return Graphs(out.write, color=wants_color(options.color))
+    from .text import Tables
+
+    return Tables(out.write, color=wants_color(options.color))
+
+
+class _Run:
+    def __init__(self, out: Output, printer: Printer, options: Options, paths: list[str]) -> None:
+        self.code = exit_codes.OK
+        self._out = out
+        self._printer = printer
+        self._options = options
+        self._progress = Progress()
+        self._clusters = Clusters(paths) if options.metadata else None
+        self._listed: list[tuple[Owner, PartitionInfo]] = []
+        self._matched = not options.topics
+
+    def path(self, path: str) -> None:
+        """List what is at a path or pattern."""
+        try:
+            for place in expand([path]):
+                if isinstance(place, LogDirectory):
+                    self._log_directory(place)
+                elif isinstance(place, PartitionLog):
+                    self._partition(place)
+                else:
+                    self._file(place)
+        except OSError as error:
+            self._failed(error, path)
+
+    def end(self) -> None:
+        """List what only shows when everything is known."""
+        self._printer.end(duplicates(self._listed))
+        if not self._matched and self.code == exit_codes.OK:
+            self._report(f"no partition has a topic that matches {' or '.join(map(safe, self._options.topics))}")
+
+    def _log_directory(self, directory: LogDirectory) -> None:
+        checkpoints = DirectoryCheckpoints(directory)
+        placing, trouble = self._placing(directory)
+        info = log_directory_info(directory, checkpoints)
+        if trouble:
+            info = replace(info, problems=(*info.problems, trouble))
+        wanted = [name for name in directory.partition_names if self._wants(name)]
+        partitions = []
+        for name in self._progress.over(wanted):
+            log = self._opened(os.path.join(directory.path, name))
+            if log:
+                found = partition_info(log, checkpoints.of(log), count=self._options.count, placing=placing)
+                partitions.append(found)
+        partitions.sort(key=SORTS[self._options.sort])
+        owner = owner_of(directory)
+        self._listed += ((owner, partition) for partition in partitions)
+        self._printer.log_directory(info, partitions, segments=self._options.segments or False)
+        for error in (*info.errors, *(error for partition in partitions for error in partition.errors)):
+            self._failed(error, directory.path)
+
+    def _wants(self, name: str) -> bool:
+        wanted = self._options.wants_topic(parse_partition_dir(name).topic)
+        self._matched = self._matched or wanted
+        return wanted
+
+    def _opened(self, path: str) -> PartitionLog | None:
+        try:
+            return PartitionLog(path)
+        except OSError as error:
+            self._failed(error, path)
+            return None
+
+    def _partition(self, log: PartitionLog) -> None:
+        self._matched = True
+        checkpoints, owner, placing = self._beside(log)
+        info = partition_info(log, checkpoints, count=self._options.count, placing=placing)
+        self._listed.append((owner, info))
+        self._printer.partition(info, segments=self._options.segments is not False)
+        for error in info.errors:
+            self._failed(error, log.path)
+
+    def _beside(self, log: PartitionLog) -> tuple[Checkpoints, Owner, Placing | None]:
+        """What the log directory around a partition's directory says of it, and whose it is; nothing if it is none."""
+        try:
+            directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
+        except OSError:
+            return Checkpoints(), None, None
+        return DirectoryCheckpoints(directory).of(log), owner_of(directory), self._placing(directory)[0]
+
+    def _placing(self, directory: LogDirectory) -> tuple[Placing | None, str | None]:
+        """What tells of a log directory's partitions, and why the cluster's metadata in it is of no use."""
+        if self._clusters is None:
+            return None, None
+        placing, troubles = self._clusters.of(directory)
+        if not troubles:
+            return placing, None
+        more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+        return None, f"{names.CLUSTER_METADATA_DIR} says nothing of the partitions: {troubles[0].text}{more}"
+
+    def _file(self, file: KafkaFile) -> None:
+        self._matched = True
+        if file.name.kind not in (names.LOG, names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT):
+            self._printer.file(file.path, file.name.kind, os.stat(file.path).st_size)
+            return
+        info = segment_info(Segment(file.path), count=self._options.count)
+        says = file.partition
+        self._printer.segment(info, says.topic if says else None, says.partition if says else None)
+        if info.error:
+            self._failed(info.error, file.path)
+
+    def _failed(self, error: OSError, path: str) -> None:
+        if isinstance(error, BrokenPipeError):
+            raise error
+        # what expand() raises names the path in a safe form already
+        self._report(os_error_text(error, path))
+
+    def _report(self, text: str) -> None:
+        self._out.flush()
+        complain(text)
+        self.code = exit_codes.INCOMPLETE
+
+
+class Progress:
+    """A line on stderr once a listing lasts; only where stderr is a terminal, and wiped when the work is done."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._next = self._start + PROGRESS_AFTER_S
+        self._shows = sys.stderr.isatty()
+
+    def over(self, paths: list[str]) -> Iterator[str]:
+        """The paths, one after the other."""
+        written = False
+        for number, path in enumerate(paths):
+            now = time.monotonic()
+            if self._shows and now >= self._next:
+                self._next = now + PROGRESS_EVERY_S
+                sys.stderr.write(f"\r\x1b[K{number} of {len(paths)} partitions")
+                sys.stderr.flush()
+                written = True
+            yield path
+        if written:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

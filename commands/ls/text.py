@@ -1,0 +1,326 @@
+"""`kdump ls` for people: aligned tables, and below them what is left over or out of place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from kdump.formats import names
+from kdump.query.inventory import Duplicate, FileInfo, LogDirectoryInfo, PartitionInfo, Placement
+from kdump.storage.facts import IndexInfo, SegmentInfo
+
+from ..shell.output import Style, counted, iso_time, safe, safe_path, size_text
+from ..shell.tables import aligned
+
+UNKNOWN = "-"
+NAMES_SHOWN = 3
+
+LEFTOVERS = {
+    names.DELETED: "waiting for deletion (.deleted)",
+    names.CLEANED: "of an unfinished cleaning (.cleaned)",
+    names.SWAP: "of a replacement that was not swapped in (.swap)",
+    names.TMP: "of an unfinished write (.tmp)",
+    names.PART: "of an unfinished snapshot (.part)",
+}
+
+CHECKPOINT_WORDS = {
+    names.LOG_START_CHECKPOINT: "log start",
+    names.RECOVERY_POINT_CHECKPOINT: "recovery point",
+    names.REPLICATION_CHECKPOINT: "high watermark",
+    names.CLEANER_CHECKPOINT: "cleaner",
+}
+
+Cell = str | int | None
+
+
+class Column:
+    """A column of a table: its head, and what a row's cell says. Numbers and sizes are set flush right."""
+
+    __slots__ = ("cell", "flush_right", "head")
+
+    def __init__(self, head: str, cell: Callable[..., Cell], *, flush_right: bool = False) -> None:
+        self.head = head
+        self.cell = cell
+        self.flush_right = flush_right
+
+
+PARTITION_COLUMNS = (
+    Column("PARTITION", lambda info: safe_path(os.path.basename(os.path.abspath(info.path)))),
+    Column("SEGMENTS", lambda info: len(info.segments), flush_right=True),
+    Column("SIZE", lambda info: size_text(info.size), flush_right=True),
+    Column("LOG START", lambda info: info.log_start_offset, flush_right=True),
+    Column("LOG END", lambda info: info.end_offset, flush_right=True),
+    Column("RECORDS", lambda info: info.records, flush_right=True),
+    Column("FIRST TIME", lambda info: _time(info.first_timestamp)),
+    Column("LAST TIME", lambda info: _time(info.largest_timestamp)),
+    Column("CODECS", lambda info: ",".join(info.codecs)),
+    Column("HIGH WATERMARK", lambda info: info.checkpoints.high_watermark, flush_right=True),
+    Column("RECOVERY POINT", lambda info: info.checkpoints.recovery_point, flush_right=True),
+    Column("CLEANED TO", lambda info: info.checkpoints.cleaner, flush_right=True),
+    Column("EPOCH", lambda info: info.leader_epochs[-1].epoch if info.leader_epochs else None, flush_right=True),
+    Column("STATE", lambda info: info.state),
+)
+
+SEGMENT_COLUMNS = (
+    Column("BASE OFFSET", lambda info: info.base_offset, flush_right=True),
+    Column("END OFFSET", lambda info: info.end_offset, flush_right=True),
+    Column("RECORDS", lambda info: info.records, flush_right=True),
+    Column("BATCHES", lambda info: info.batches, flush_right=True),
+    Column("SIZE", lambda info: size_text(info.size), flush_right=True),
+    Column("USED", lambda info: size_text(info.used_size) if info.zero_tail else "", flush_right=True),
+    Column("FIRST TIME", lambda info: _time(info.first_timestamp)),
+    Column("LAST TIME", lambda info: _time(info.largest_timestamp)),
+    Column("CODECS", lambda info: ",".join(info.codecs)),
+    Column("FORMAT", lambda info: ",".join(f"v{magic}" for magic in info.magics)),
+    Column("INDEX", lambda info: _entries(info.offset_index), flush_right=True),
+    Column("TIMEINDEX", lambda info: _entries(info.time_index), flush_right=True),
+    Column("TXNINDEX", lambda info: _entries(info.txn_index), flush_right=True),
+)
+
+
+class Tables:
+    """Prints facts as tables."""
+
+    def __init__(self, write: Callable[[str], None], *, color: bool = False) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+        self._name = Style(color, bold=True)
+        self._head = Style(color, dim=True)
+        self._note = Style(color, "yellow")
+        self._begun = ""
+
+    def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
+        """A heading that says whose directory it is, the table of its partitions or of each one's segments, notes."""
+        self._heading(safe_path(info.path))
+        self._lines(_directory_lines(info, partitions))
+        self._notes(_directory_notes(info), "")
+        if segments:
+            for partition in partitions:
+                self.partition(partition, segments=True)
+        elif partitions:
+            self._line("")
+            self._table(PARTITION_COLUMNS, partitions)
+            for partition in partitions:
+                folder = safe_path(os.path.basename(partition.path))
+                self._notes(_partition_notes(partition), f"{folder}: ")
+                for segment in partition.segments:
+                    self._notes(_log_notes(segment), f"{folder}/{_file_name(segment)}: ")
+
+    def partition(self, info: PartitionInfo, *, segments: bool) -> None:
+        """A heading with the facts about the partition, the table of its segments, notes."""
+        self._heading(safe_path(info.path))
+        self._lines(_partition_lines(info))
+        if segments and info.segments:
+            self._line("")
+            self._segments(info.segments)
+        self._notes(_partition_notes(info), "")
+        for segment in info.segments:
+            self._segment_notes(segment, f"{_file_name(segment)}: ")
+
+    def segment(self, info: SegmentInfo, topic: str | None, partition: int | None) -> None:
+        """The table of one segment; whose it is its path says."""
+        self._heading(safe_path(info.path))
+        self._segments([info])
+        self._segment_notes(info, "")
+
+    def file(self, path: str, kind: str, size: int) -> None:
+        """The file and its size."""
+        if self._begun != "file":
+            self._heading("")
+            self._begun = "file"
+        self._line(f"{size_text(size):>10}  {safe_path(path)}")
+
+    def end(self, found: list[Duplicate]) -> None:
+        """A note for each partition that is in several places."""
+        if found:
+            self._line("")
+        for each in found:
+            places = ", ".join(map(safe_path, each.paths))
+            self._notes([f"{safe(each.topic)}-{each.partition} is in {len(each.paths)} places: {places}"], "", "")
+
+    def _segments(self, segments: Sequence[SegmentInfo]) -> None:
+        columns = [
+            column for column in SEGMENT_COLUMNS if column.head != "FORMAT" or any(s.magics != (2,) for s in segments)
+        ]
+        self._table(columns, segments)
+
+    def _segment_notes(self, info: SegmentInfo, prefix: str) -> None:
+        self._notes(_log_notes(info), prefix)
+        self._notes(_index_notes(info), prefix)
+
+    def _heading(self, text: str) -> None:
+        if self._begun:
+            self._line("")
+        self._begun = "heading"
+        if text:
+            self._line(self._name(text))
+
+    def _lines(self, lines: Iterator[str]) -> None:
+        for line in lines:
+            self._line(f"  {line}")
+
+    def _notes(self, notes: Sequence[str] | Iterator[str], prefix: str, indent: str = "  ") -> None:
+        for note in notes:
+            self._line(f"{indent}{self._note('!')} {prefix}{note}")
+
+    def _table(self, columns: Sequence[Column], rows: Sequence[object]) -> None:
+        """The rows under their heads; columns in which nothing is known of any row are left out."""
+        cells = [(column, [column.cell(row) for row in rows]) for column in columns]
+        shown = [(column, found) for column, found in cells if any(cell is not None and cell != "" for cell in found)]
+        texts = zip(*([UNKNOWN if cell is None else str(cell) for cell in found] for _, found in shown), strict=True)
+        head, *lines = aligned(
+            [column.head for column, _ in shown],
+            list(texts),
+            right=[column.head for column, _ in shown if column.flush_right],
+            indent="  ",
+        )
+        self._line(self._head(head.rstrip("\n")))
+        for line in lines:
+            self._write(line)
+
+    def _line(self, text: str) -> None:
+        self._write(f"{text}\n")
+
+
+def _directory_lines(info: LogDirectoryInfo, partitions: list[PartitionInfo]) -> Iterator[str]:
+    whose = []
+    if info.node_id is not None:
+        whose.append(f"node {info.node_id}")
+    if info.cluster_id is not None:
+        whose.append(f"cluster {safe(info.cluster_id)}")
+    if info.directory_id is not None:
+        whose.append(f"directory id {info.directory_id}")
+    if whose:
+        yield ", ".join(whose)
+    epoch = f" (broker epoch {info.broker_epoch})" if (info.broker_epoch or -1) >= 0 else ""
+    yield f"shut down cleanly{epoch}" if info.clean_shutdown else "not shut down cleanly"
+    shown = counted(len(partitions), "partition")
+    if len(partitions) < info.partition_count:
+        shown = f"{len(partitions)} of {counted(info.partition_count, 'partition')}"
+    segments = sum(len(partition.segments) for partition in partitions)
+    size = sum(partition.size for partition in partitions)
+    yield f"{shown}, {counted(segments, 'segment')}, {size_text(size)}"
+
+
+def _directory_notes(info: LogDirectoryInfo) -> Iterator[str]:
+    if info.not_partitions:
+        yield f"{_listed(info.not_partitions)}: not named like a partition, which keeps a broker from starting"
+    if info.missing:
+        missing = _listed([f"{topic}-{number}" for topic, number in info.missing])
+        yield f"{missing}: in a checkpoint, but there is no such directory"
+    yield from _leftover_notes(info.leftovers)
+    yield from map(safe, info.problems)
+
+
+def _partition_lines(info: PartitionInfo) -> Iterator[str]:
+    if info.state:
+        yield f"state {info.state}"
+    if info.topic_id:
+        yield f"topic id {info.topic_id}"
+    yield ", ".join(
+        (
+            f"log start offset {_known(info.log_start_offset)}",
+            f"log end offset {_known(info.end_offset)}",
+            *((counted(info.records, "record"),) if info.records is not None else ()),
+            f"{size_text(info.size)} in {counted(len(info.segments), 'segment')}",
+        )
+    )
+    said = {
+        "high watermark": info.checkpoints.high_watermark,
+        "recovery point": info.checkpoints.recovery_point,
+        "log start checkpoint": info.checkpoints.log_start,
+        "cleaned to": info.checkpoints.cleaner,
+    }
+    checkpoints = [f"{name} {offset}" for name, offset in said.items() if offset is not None]
+    if checkpoints:
+        yield ", ".join(checkpoints)
+    if info.leader_epochs:
+        last = info.leader_epochs[-1]
+        number = counted(len(info.leader_epochs), "leader epoch")
+        yield f"{number}, the last is {last.epoch} from offset {last.start_offset}"
+    if info.producer_snapshots:
+        last_snapshot = max(file.offset or 0 for file in info.producer_snapshots)
+        yield f"{counted(len(info.producer_snapshots), 'producer snapshot')}, the last at offset {last_snapshot}"
+    if info.placement and info.placement.replicas is not None:
+        yield _placed(info.placement, info.placement.replicas)
+    for file in info.kraft_snapshots:
+        yield f"KRaft snapshot {safe(file.name)}, {size_text(file.size)}"
+
+
+def _partition_notes(info: PartitionInfo) -> Iterator[str]:
+    if not info.segments:
+        yield "no segments"
+    yield from _leftover_notes(info.leftovers)
+    if info.orphans:
+        yield f"{_listed([file.name for file in info.orphans])}: an index without its .log"
+    if info.strange:
+        yield f"{_listed([file.name for file in info.strange])}: not a name that Kafka gives"
+    if info.placement:
+        yield from _placement_notes(info, info.placement)
+    yield from map(safe, info.problems)
+
+
+def _placed(placement: Placement, replicas: tuple[int, ...]) -> str:
+    leader = "none" if placement.leader is None else placement.leader
+    brokers, isr = (", ".join(map(str, numbers)) for numbers in (replicas, placement.isr or ()))
+    return f"in the cluster: replicas {brokers}; in sync {isr or 'none'}; leader {leader}"
+
+
+def _placement_notes(info: PartitionInfo, placement: Placement) -> Iterator[str]:
+    if placement.stray:
+        yield f"stray, a broker will set it aside: {placement.stray}"
+        if placement.topic is None and placement.topic_id:
+            yield f"the topic {safe(info.topic or '')} of the cluster has the id {placement.topic_id}"
+    if placement.topic not in (None, info.topic):
+        cut = "named in full" if info.state else "another name than the directory's"
+        yield f"its topic id is that of {safe(placement.topic or '')} in the cluster, {cut}"
+
+
+def _log_notes(info: SegmentInfo) -> Iterator[str]:
+    if info.error:
+        yield f"cannot be read: {info.error.strerror or info.error}"
+    if info.zero_tail:
+        yield f"zeros from byte {info.used_size} on: preallocated, or never written"
+    for damage in info.damage[:NAMES_SHOWN]:
+        yield f"byte {damage.position}: {safe(damage.text)}"
+    if len(info.damage) > NAMES_SHOWN:
+        yield f"{len(info.damage) - NAMES_SHOWN} more damaged places"
+
+
+def _index_notes(info: SegmentInfo) -> Iterator[str]:
+    """What is normal of the segment that is written to, and tells little of others: for listings of segments."""
+    for kind, index in ((names.OFFSET_INDEX, info.offset_index), (names.TIME_INDEX, info.time_index)):
+        if index is None:
+            if not info.error and not info.path.endswith(f".{names.KRAFT_SNAPSHOT}"):
+                yield f"there is no .{kind}"
+        elif index.used_size < index.size:
+            yield f"of the {size_text(index.size)} of its .{kind} {size_text(index.used_size)} are used"
+
+
+def _leftover_notes(files: Sequence[FileInfo]) -> Iterator[str]:
+    for state, words in LEFTOVERS.items():
+        found = [file for file in files if file.state == state]
+        if found:
+            size = sum(file.size for file in found)
+            yield f"{counted(len(found), 'file')} {words}, {size_text(size)}: {_listed([file.name for file in found])}"
+
+
+def _listed(found: Sequence[str]) -> str:
+    shown = ", ".join(map(safe_path, found[:NAMES_SHOWN]))
+    return shown if len(found) <= NAMES_SHOWN else f"{shown} and {len(found) - NAMES_SHOWN} more"
+
+
+def _known(value: int | None) -> str:
+    return "unknown" if value is None else str(value)
+
+
+def _time(timestamp: int | None) -> str | None:
+    return None if timestamp is None else f"{iso_time(timestamp).partition('.')[0]}Z"
+
+
+def _entries(index: IndexInfo | None) -> int | None:
+    return None if index is None else index.entries
+
+
+def _file_name(info: SegmentInfo) -> str:
+    return safe_path(os.path.basename(info.path))

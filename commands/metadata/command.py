@@ -1,0 +1,84 @@
+"""`kdump metadata`: the cluster that __cluster_metadata describes."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+from kdump.topics.metadata_log import MetadataState, state_of_directory, state_of_snapshot
+
+from ..shell.options import chooses, format_option, json_line, output_for
+from ..shell.output import safe, safe_path
+from ..shell.paths import KafkaFile, expand
+from ..shell.session import Troubles
+from .rows import Row, rows_of
+from .text import text_lines
+
+
+@click.command("metadata")
+@click.argument("path", metavar="PATH")
+@click.option("--at", type=click.IntRange(min=0), metavar="OFFSET",
+    help="The state right after the record with this offset.")
+@click.option("--topic", "patterns", multiple=True, metavar="GLOB",
+    help="Only topics whose name matches, with their partitions and configurations. May be repeated.")
+@format_option
+def command(path: str, at: int | None, patterns: tuple[str, ...], format_: str) -> int:
+    """Show a KRaft cluster's state: topics, partitions, brokers, configurations, access.
+
+    PATH is the directory __cluster_metadata-0, the log directory around it, or a .checkpoint file. The state is that of
+    the newest sound snapshot and the records of the log behind it; records of a metadata transaction count when it
+    ends. A cluster that has never run is shown as its bootstrap.checkpoint has it.
+
+    Nothing secret is printed: of SCRAM credentials the sizes of salt and keys, of passwords in configurations their
+    length.
+
+    Exits with 1 when data is damaged, or a record does not fit the state before it.
+
+    \b
+    Examples:
+      kdump metadata /data/kafka-logs
+      kdump metadata /data/__cluster_metadata-0 --at 1234567 --topic 'orders*'
+      kdump metadata 00000000000001234567-0000000042.checkpoint --format jsonl
+    """
+    troubles = Troubles()
+    state = _state(path, at, troubles)
+    if state is None:
+        return troubles.code
+    rows = list(rows_of(state, chooses(patterns), only_topics=bool(patterns)))
+    if patterns and not any(row.type == "topic" for row in rows):
+        raise KdumpError(f"no topic matches {', '.join(map(safe, patterns))}")
+    with output_for(format_) as out:
+        for line in map(_json, rows) if format_ == "jsonl" else text_lines(rows):
+            out.write(line)
+    return troubles.code
+
+
+def _json(row: Row) -> str:
+    return json_line(row.type, row.fields)
+
+
+def _state(path: str, at: int | None, troubles: Troubles) -> MetadataState | None:
+    places = expand([path])
+    if len(places) > 1:
+        raise click.UsageError("expected one PATH: the state is that of one log")
+    place = places[0]
+    if isinstance(place, KafkaFile):
+        if at is not None:
+            raise click.UsageError("--at needs the directory: a snapshot has one state only")
+        if place.name.kind not in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT):
+            raise click.UsageError(f"{safe_path(path)}: expected a .checkpoint file or a directory")
+        return state_of_snapshot(place.path, troubles)
+    if isinstance(place, LogDirectory):
+        if names.CLUSTER_METADATA_DIR in place.directories:
+            return state_of_directory(PartitionLog(os.path.join(place.path, names.CLUSTER_METADATA_DIR)), troubles, at)
+        if names.BOOTSTRAP_CHECKPOINT in place.files and at is None:
+            return state_of_snapshot(os.path.join(place.path, names.BOOTSTRAP_CHECKPOINT), troubles)
+        raise KdumpError(f"{safe_path(place.path)}: there is no {names.CLUSTER_METADATA_DIR} in it")
+    if place.name and place.name.topic != names.CLUSTER_METADATA_TOPIC:
+        raise click.UsageError(f"{safe_path(place.path)}: not a directory of {names.CLUSTER_METADATA_TOPIC}")
+    return state_of_directory(place, troubles, at)

@@ -1,0 +1,177 @@
+"""`kdump metadata` for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..shell.output import counted, iso_time, safe, safe_path
+from ..shell.tables import aligned
+from .rows import Fields, Row
+
+_REPLICAS = ("replicas", "isr", "eligibleLeaderReplicas")
+
+
+def text_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """A section for each type of object that there is."""
+    by_type: dict[str, list[Fields]] = {}
+    for row in rows:
+        by_type.setdefault(row.type, []).append(row.fields)
+    yield from _cluster(by_type["cluster"][0])
+    for kind, heading, cells in _SECTIONS:
+        table = [cells(fields) for fields in by_type.get(kind, ())]
+        if table:
+            yield "\n"
+            yield from aligned(heading, table, right=_RIGHT)
+
+
+def _cluster(fields: Fields) -> Iterator[str]:
+    when = "" if fields["timestamp"] is None else f", {iso_time(fields['timestamp'])}"
+    yield f"state before offset {fields['endOffset']}, epoch {fields['epoch']}{when}\n"
+    snapshot = fields["snapshot"]
+    yield f"from {safe_path(snapshot)}\n" if snapshot else "from the beginning of the log, without a snapshot\n"
+    level = fields["metadataVersion"]
+    name = fields["metadataVersionName"]
+    version = "not set" if level is None else f"{level}{f' ({name})' if name else ''}"
+    counts = (counted(fields[f"{thing}s"], thing) for thing in ("topic", "partition", "broker"))
+    yield f"metadata.version {version}; {', '.join(counts)}\n"
+    voters = ", ".join(str(voter["voterId"]) for voter in fields["voters"]) or "unknown"
+    leader = "unknown" if fields["leader"] is None else fields["leader"]
+    yield f"quorum leader {leader}, voters {voters}, kraft.version {fields['kraftVersion']}\n"
+    if fields["nextProducerId"] is not None:
+        yield f"next producer id {fields['nextProducerId']}\n"
+    if fields["zkMigrationState"] not in (None, "NONE"):
+        yield f"ZooKeeper migration: {fields['zkMigrationState']}\n"
+    if fields["heldBackSince"] is not None:
+        yield (
+            f"a metadata transaction is open since offset {fields['heldBackSince']}:"
+            f" {counted(fields['heldBackRecords'], 'record')} will count when it ends\n"
+        )
+
+
+def _broker(fields: Fields) -> tuple[str, ...]:
+    state = "fenced" if fields["fenced"] else "active"
+    if fields["inControlledShutdown"]:
+        state += ", shutting down"
+    return (
+        str(fields["brokerId"]),
+        str(fields["brokerEpoch"]),
+        state,
+        safe(fields["rack"]) if fields["rack"] is not None else "-",
+        _endpoints(fields),
+        " ".join(fields["logDirs"]) or "-",
+    )
+
+
+def _controller(fields: Fields) -> tuple[str, ...]:
+    return str(fields["controllerId"]), _endpoints(fields), _features(fields)
+
+
+def _endpoints(fields: Fields) -> str:
+    return (
+        " ".join(
+            f"{safe(end['name'])}://{safe(end['host'])}:{end['port']} ({end['securityProtocol']})"
+            for end in fields["endpoints"]
+        )
+        or "-"
+    )
+
+
+def _features(fields: Fields) -> str:
+    return (
+        " ".join(
+            f"{safe(feature['name'])}:{feature['minSupportedVersion']}-{feature['maxSupportedVersion']}"
+            for feature in fields["features"]
+        )
+        or "-"
+    )
+
+
+def _feature(fields: Fields) -> tuple[str, ...]:
+    return safe(fields["name"]), str(fields["level"])
+
+
+def _topic(fields: Fields) -> tuple[str, ...]:
+    return safe(fields["topic"]), fields["topicId"], str(fields["partitions"])
+
+
+def _partition(fields: Fields) -> tuple[str, ...]:
+    leader = "none" if fields["leader"] is None else str(fields["leader"])
+    remarks = []
+    if set(fields["isr"]) != set(fields["replicas"]):
+        remarks.append("under-replicated")
+    if fields["leaderRecoveryState"] != "RECOVERED":
+        remarks.append(fields["leaderRecoveryState"].lower())
+    remarks += [f"{word} {_numbers(fields[f'{word}Replicas'])}" for word in ("adding", "removing") if
+                fields[f"{word}Replicas"]]
+    if fields["lastKnownElr"]:
+        remarks.append(f"last known ELR {_numbers(fields['lastKnownElr'])}")
+    return (
+        safe(fields["topic"]),
+        str(fields["partition"]),
+        leader,
+        str(fields["leaderEpoch"]),
+        str(fields["partitionEpoch"]),
+        *(_numbers(fields[name]) for name in _REPLICAS),
+        ", ".join(remarks),
+    )
+
+
+def _numbers(numbers: list[int]) -> str:
+    return ",".join(map(str, numbers)) or "-"
+
+
+def _config(fields: Fields) -> tuple[str, ...]:
+    hidden = fields["hiddenLength"]
+    value = safe(fields["value"]) if hidden is None else f"(hidden, {hidden} characters)"
+    return fields["resourceType"], safe(fields["resource"]) or "(default)", safe(fields["name"]), value
+
+
+def _quota(fields: Fields) -> tuple[str, ...]:
+    who = ", ".join(f"{safe(part['type'])} {_or_default(part['name'])}" for part in fields["entity"])
+    return who, safe(fields["key"]), str(fields["value"])
+
+
+def _or_default(name: str | None) -> str:
+    return "(default)" if name is None else safe(name)
+
+
+def _scram(fields: Fields) -> tuple[str, ...]:
+    sizes = f"salt {fields['saltBytes']} B, keys {fields['storedKeyBytes']} B and {fields['serverKeyBytes']} B"
+    return safe(fields["user"]), fields["mechanism"], str(fields["iterations"]), sizes
+
+
+def _token(fields: Fields) -> tuple[str, ...]:
+    renewers = " ".join(map(safe, fields["renewers"])) or "-"
+    return safe(fields["tokenId"]), safe(fields["owner"]), renewers, iso_time(fields["expirationTimestamp"])
+
+
+def _acl(fields: Fields) -> tuple[str, ...]:
+    resource = f"{fields['resourceType']} {safe(fields['resource'])}"
+    return (
+        fields["permission"],
+        safe(fields["principal"]),
+        safe(fields["host"]),
+        fields["operation"],
+        resource,
+        fields["patternType"],
+    )
+
+
+_RIGHT = ("LEVEL", "PARTITIONS", "PARTITION", "LEADER", "LEADER EPOCH", "PARTITION EPOCH", "BROKER EPOCH", "ITERATIONS")
+_SECTIONS: tuple[tuple[str, tuple[str, ...], Any], ...] = (
+    ("feature", ("FEATURE", "LEVEL"), _feature),
+    ("broker", ("BROKER", "BROKER EPOCH", "STATE", "RACK", "ENDPOINTS", "LOG DIRECTORIES"), _broker),
+    ("controller", ("CONTROLLER", "ENDPOINTS", "FEATURES"), _controller),
+    ("topic", ("TOPIC", "ID", "PARTITIONS"), _topic),
+    (
+        "partition",
+        ("TOPIC", "PARTITION", "LEADER", "LEADER EPOCH", "PARTITION EPOCH", "REPLICAS", "ISR", "ELR", "REMARKS"),
+        _partition,
+    ),
+    ("config", ("CONFIGURATION OF", "NAME", "SETTING", "VALUE"), _config),
+    ("quota", ("QUOTA OF", "SETTING", "VALUE"), _quota),
+    ("scramCredential", ("SCRAM USER", "MECHANISM", "ITERATIONS", "STORED"), _scram),
+    ("delegationToken", ("DELEGATION TOKEN", "OWNER", "RENEWERS", "EXPIRES"), _token),
+    ("acl", ("ACCESS", "PRINCIPAL", "HOST", "OPERATION", "RESOURCE", "PATTERN"), _acl),
+)

@@ -1,0 +1,1 @@
+"""kdump repair, rebuild-index and trim."""

@@ -1,0 +1,103 @@
+"""What repair, rebuild-index and trim plan and do as JSON lines; docs/repair.md has the fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from kdump.change.plan import Operation
+from kdump.recovery.outcome import Loss
+
+from .run import Done
+
+Row = dict[str, Any]
+
+
+class JsonPrinter:
+    """Prints plans as JSON lines."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+
+    def partition(self, done: Done, *, applies: bool) -> None:
+        """A line for each operation and for each stretch that is left out, then one for the partition."""
+        task = done.task
+        assert task is not None
+        for operation in task.plan.operations if task.plan else ():
+            self._row({"type": "operation", "path": done.path} | _operation(operation))
+        for cut in task.cuts:
+            self._row({"type": "leftOut", "path": done.path} | cut._asdict())
+        failure, rescue = task.failure, task.rescue
+        self._row(
+            {
+                "type": "partition",
+                "path": done.path,
+                "ok": task.plan is not None,
+                "operations": len(task.plan.operations) if task.plan else 0,
+                "applied": done.applied,
+                "backup": done.folder,
+                "interrupted": list(done.interrupted),
+                "failure": {"exception": failure.exception, "message": failure.text, "file": failure.file}
+                if failure
+                else None,
+                "problems": list(task.problems),
+                "logStartOffset": task.extent[0] if task.extent else None,
+                "logEndOffset": task.extent[1] if task.extent else None,
+                "lost": _held(task.outcome.loss) if task.outcome and rescue is None else None,
+                "kept": _held(rescue.kept) if rescue else None,
+                "kafkaKeeps": _held(rescue.kafka_keeps) if rescue and rescue.kafka_keeps else None,
+                "markers": [
+                    {
+                        "file": marker.gap.name,
+                        "offset": marker.offset,
+                        "producerId": marker.producer.producer_id,
+                        "producerEpoch": marker.producer.producer_epoch,
+                        "firstOffset": marker.producer.current_txn_first_offset,
+                        "proven": marker.is_proven,
+                    }
+                    for marker in rescue.markers
+                ]
+                if rescue
+                else None,
+                "openTransactions": [
+                    {
+                        "producerId": producer.producer_id,
+                        "producerEpoch": producer.producer_epoch,
+                        "firstOffset": producer.current_txn_first_offset,
+                    }
+                    for producer in rescue.open_txns
+                ]
+                if rescue
+                else None,
+            }
+        )
+
+    def end(self, work: int, failed: int, *, applies: bool) -> None:
+        """The sum of it."""
+        self._row({"type": "summary", "partitionsWithWork": work, "partitionsFailed": failed, "applied": applies})
+
+    def _row(self, row: Row) -> None:
+        self._write(f"{json.dumps(row, ensure_ascii=False)}\n")
+
+
+def _operation(operation: Operation) -> Row:
+    return {
+        "action": operation.action,
+        "file": operation.name,
+        "size": operation.size,
+        "oldSize": operation.old_size if operation.old_size >= 0 else None,
+        "source": operation.source or None,
+        "why": operation.why,
+    }
+
+
+def _held(loss: Loss) -> Row:
+    return {
+        "bytes": loss.bytes,
+        "batches": loss.batches,
+        "records": loss.records,
+        "firstOffset": loss.first_offset,
+        "lastOffset": loss.last_offset,
+    }

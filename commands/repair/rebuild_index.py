@@ -1,0 +1,50 @@
+"""`kdump rebuild-index`: make the indexes of segments anew from their logs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kdump.recovery.startup import Startup
+from kdump.repair.proposal import INDEX_KINDS, Task, examine_indexes
+from kdump.storage.partition import PartitionLog
+
+from ..shell.startup_options import chosen_startup
+from .options import repair_options, run
+from .run import Bases
+
+
+@click.command("rebuild-index")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--kind", "kinds", type=click.Choice(INDEX_KINDS), multiple=True,
+    help="Only offset indexes, time indexes or transaction indexes; may be repeated.",
+)
+@click.option(
+    "--config", "config_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    help="A server.properties, or a properties file with the topic's settings: index.interval.bytes and"
+    " segment.index.bytes count. By default Kafka's defaults.",
+)
+@repair_options
+def command(paths: tuple[str, ...], kinds: tuple[str, ...], config_file: str | None, **options: Any) -> int:
+    """Show which indexes differ from what a broker would build from the log, and with --apply replace them.
+
+    PATHs are files of segments, partition directories or log directories. The indexes are those that Kafka's recovery
+    of the whole log builds, byte for byte. An index that is written by a follower, or by the cleaner, may differ from
+    that and be as good. Where the log itself is damaged nothing is changed: see `kdump repair`.
+
+    Exits as `kdump repair` does.
+
+    \b
+    Examples:
+      kdump rebuild-index /var/lib/kafka/data/orders-3
+      kdump rebuild-index /var/lib/kafka/data/orders-3/00000000000000000000.log --kind timeindexes --apply
+    """
+    wanted = frozenset(kinds or INDEX_KINDS)
+
+    def examine(log: PartitionLog, startup: Startup, bases: Bases) -> Task:
+        return examine_indexes(log, startup, wanted, bases)
+
+    startup = chosen_startup(config_file=config_file)
+    return run(paths, examine, startup, takes_files=True, **options)

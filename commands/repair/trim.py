@@ -1,0 +1,38 @@
+"""`kdump trim`: cut logs to their last good batch and indexes to their valid entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kdump.repair.proposal import examine_trim
+
+from ..shell.startup_options import StartupOptions
+from .options import repair_options, run
+
+
+@click.command("trim")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@repair_options
+def command(paths: tuple[str, ...], **options: Any) -> int:
+    """Show how much longer files are than what is valid in them, and with --apply cut them.
+
+    PATHs are files of segments, partition directories or log directories. A .log is cut behind its last good batch
+    (torn tails, zeros of a preallocated file), an index behind its last valid entry. A .log with good batches behind
+    the damage is left alone: see `kdump repair`.
+
+    Exits as `kdump repair` does.
+
+    \b
+    Examples:
+      kdump trim /var/lib/kafka/data/orders-3
+      kdump trim /var/lib/kafka/data --apply
+    """
+    return run(
+        paths,
+        lambda log, _, bases: examine_trim(log, bases),
+        StartupOptions(),
+        takes_files=True,
+        **options,
+    )

@@ -1,0 +1,104 @@
+"""`kdump retain`: what retention deletes and when, what keeps it from deleting, and deleting it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kdump.errors import ConfigError
+from kdump.settings.retention import (
+    CLEANUP_POLICY,
+    DELETE_RETENTION_MS,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    retention_config,
+)
+
+from ..shell.config_option import config_option, property_file
+from ..shell.options import format_option, now_option
+from ..shell.output import safe
+from .run import Options, retain
+
+_GIVEN = {
+    "retention_ms": RETENTION_MS,
+    "retention_bytes": RETENTION_BYTES,
+    "delete_retention_ms": DELETE_RETENTION_MS,
+    "cleanup_policy": CLEANUP_POLICY,
+}
+
+
+@click.command("retain")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--retention-ms", type=int, metavar="MS", help="retention.ms; -1: no limit.")
+@click.option("--retention-bytes", type=int, metavar="N", help="retention.bytes; -1: no limit.")
+@click.option("--delete-retention-ms", type=click.IntRange(min=0), metavar="MS", help="delete.retention.ms.")
+@click.option("--cleanup-policy", metavar="POLICY", help="cleanup.policy: delete, compact, or compact,delete.")
+@config_option
+@click.option(
+    "--log-start-offset",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Let the log start here, as kafka-delete-records.sh does. By default where the checkpoint says.",
+)
+@click.option(
+    "--high-watermark",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="The high watermark. By default the checkpoint's, without one the log's end.",
+)
+@now_option
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="GLOB",
+    help="Of log directories, only partitions of topics that match. May be repeated: any of them.",
+)
+@click.option(
+    "--segments/--no-segments",
+    default=None,
+    help="List the segments too, or not. By default those of partitions that are named themselves.",
+)
+@click.option(
+    "--tombstones/--no-tombstones",
+    default=True,
+    help="Read compacted logs as a whole to count what waits for its delete horizon.",
+)
+@click.option("--apply", "applies", is_flag=True, help="Delete the segments and move the log start offsets.")
+@click.option("--no-backup", is_flag=True, help="With --apply, keep nothing of what is deleted.")
+@format_option
+def command(paths: tuple[str, ...], config_files: tuple[str, ...], format_: str, **options: Any) -> int:
+    """Say which segments retention deletes, when the next go, and what keeps the others. Nothing is changed.
+
+    PATHs are partition directories or log directories. The rules are the broker's: from the oldest segment on, by log
+    start offset, by retention.bytes, by retention.ms, up to the first segment that stays and never beyond the high
+    watermark. Where a segment keeps older ones behind it, the record that does is named, and what can be done about it;
+    timestamps are never rewritten.
+
+    A topic's settings are taken from options, --config, the cluster's metadata log if it is in the same log directory,
+    else they are Kafka's defaults. A partition that the cleaner's checkpoint names is taken for compacted where nothing
+    says otherwise. What is in remote storage is not looked at.
+
+    With --apply, for which the broker has to be stopped, segments are removed at once (a broker waits for
+    file.delete.delay.ms) and the checkpoints changed. What is removed is kept under .kdump-backup in the partition
+    directory, which takes the space until that is removed too; with --no-backup nothing is kept.
+
+    Exits with 1 when there is something to delete and --apply is not given, else with 0.
+
+    \b
+    Examples:
+      kdump retain /var/lib/kafka/data --config /etc/kafka/server.properties
+      kdump retain /var/lib/kafka/data/orders-3 --retention-ms 86400000
+      kdump retain /var/lib/kafka/data --config 'orders*=orders.properties' --apply --no-backup
+      kdump retain /var/lib/kafka/data --format jsonl | jq 'select(.type == "partition" and .blocked) | .path'
+    """
+    files = tuple(property_file(text, retention_config) for text in config_files)
+    given = {name: str(value) for option, name in _GIVEN.items() if (value := options.pop(option)) is not None}
+    try:
+        retention_config(given)
+    except ConfigError as error:
+        raise click.UsageError(f"{safe(str(error))}.") from None
+    if options["no_backup"] and not options["applies"]:
+        raise click.UsageError("--no-backup needs --apply.")
+    return retain(paths, Options(format=format_, files=files, given=given, **options))

@@ -1,0 +1,188 @@
+"""`kdump retain --format jsonl`: one JSON object a line, as docs/retain.md has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kdump.change.plan import CHECKPOINT, REMOVE, Operation, Plan
+from kdump.retention.advice import advice_on
+from kdump.retention.holder import Holder
+from kdump.retention.partition import Block, PartitionRetention, Share
+from kdump.retention.tombstones import Waiting
+from kdump.retention.totals import Totals
+
+from ..shell.options import json_line
+
+Row = dict[str, Any]
+
+
+class JsonLines:
+    """Prints findings as JSON lines."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+
+    def partition(self, found: PartitionRetention, *, segments: bool) -> None:
+        """The partition's line, then those of its segments."""
+        self._row("partition", _partition(found))
+        for number in range(len(found.segments) if segments else 0):
+            self._row("segment", _segment(found, number))
+
+    def directory(self, path: str, totals: Totals) -> None:
+        """The log directory's line."""
+        self._row(
+            "logDirectory",
+            {
+                "path": path,
+                "partitions": totals.partitions,
+                "partitionsWithWork": totals.working,
+                "partitionsBlocked": totals.blocked,
+                "segments": totals.segments,
+                "space": totals.space,
+                "frees": _share(totals.freed),
+                "byPolicy": _shares(totals.shares),
+                "alone": _shares(totals.alone),
+                "heldSpace": totals.held_space,
+            },
+        )
+
+    def done(self, path: str, plans: Sequence[Plan], folder: str | None) -> None:
+        """The changes, and that they were made."""
+        for plan in plans:
+            for operation in plan.operations:
+                self._row("operation", _operation(plan.path, operation))
+        operations = sum(len(plan.operations) for plan in plans)
+        self._row("applied", {"path": path, "operations": operations, "backup": folder})
+
+    def _row(self, kind: str, fields: Row) -> None:
+        self._write(json_line(kind, fields))
+
+
+def _partition(found: PartitionRetention) -> Row:
+    config, name, following = found.config, found.log.name, found.next
+    return {
+        "path": found.log.path,
+        "topic": name.topic if name else None,
+        "partition": name.partition if name else None,
+        "now": found.now,
+        "config": {
+            "cleanup.policy": config.policy,
+            config.time_name: config.time_limit_ms,
+            config.size_name: config.size_limit,
+            "delete.retention.ms": config.delete_retention_ms,
+        },
+        "configFrom": list(found.settings.sources),
+        "tiered": config.remote_storage,
+        "logStartOffset": found.log_start_offset,
+        "newLogStartOffset": found.new_log_start_offset,
+        "highWatermark": found.high_watermark,
+        "highWatermarkKnown": found.is_watermark_known,
+        "logEndOffset": found.end_offset,
+        "segments": len(found.segments),
+        "space": sum(state.space for state in found.segments),
+        "deletes": len(found.reasons),
+        "frees": found.space,
+        "byPolicy": _shares(found.shares()),
+        "alone": _shares(found.alone),
+        "rolls": found.rolls,
+        "checkpoints": [change._asdict() for change in found.checkpoint_changes()],
+        "next": {
+            "baseOffset": following.base_offset,
+            "due": following.due,
+            "moreBytes": following.more_bytes,
+            "logStartOffset": following.log_start_offset,
+        }
+        if following
+        else None,
+        "blocked": _block(found.block) if found.block else None,
+        "advice": [{"text": item.text, "commands": list(item.commands)} for item in advice_on(found)],
+        "tombstones": _waiting(found.tombstones.records) if found.tombstones else None,
+        "transactionMarkers": _waiting(found.tombstones.markers) if found.tombstones else None,
+        "problems": list(found.problems),
+    }
+
+
+def _segment(found: PartitionRetention, number: int) -> Row:
+    state = found.segments[number]
+    name = found.log.name
+    return {
+        "path": state.segment.log_path,
+        "topic": name.topic if name else None,
+        "partition": name.partition if name else None,
+        "baseOffset": state.base_offset,
+        "nextOffset": state.upper_bound,
+        "size": state.size,
+        "space": state.space,
+        "largestTimestamp": state.largest_timestamp,
+        "timestampFrom": state.source,
+        "modified": state.modified,
+        "seemsToBeIn": found.wrong_unit(state),
+        "deletedBy": found.reasons[number] if number < len(found.reasons) else None,
+        "heldBack": bool(found.block and state in found.block.held),
+    }
+
+
+def _operation(path: str, operation: Operation) -> Row:
+    is_offset = operation.action == CHECKPOINT
+    old = operation.old_size if operation.old_size >= 0 else None
+    new = None if operation.action == REMOVE or operation.size < 0 else operation.size
+    return {
+        "path": path,
+        "action": operation.action,
+        "file": operation.name,
+        "oldSize": None if is_offset else old,
+        "size": None if is_offset else new,
+        "oldOffset": old if is_offset else None,
+        "offset": new if is_offset else None,
+        "why": operation.why,
+    }
+
+
+def _block(block: Block) -> Row:
+    return {
+        "baseOffset": block.blocker.base_offset,
+        "path": block.blocker.segment.log_path,
+        "reason": block.reason,
+        "heldSegments": [state.base_offset for state in block.held],
+        "heldSpace": block.space,
+        "freeOffset": block.free_offset,
+        "holder": _holder(block.holder) if block.holder else None,
+    }
+
+
+def _holder(holder: Holder) -> Row:
+    return {
+        "timestamp": holder.timestamp,
+        "seemsToBeIn": holder.unit,
+        "isLogAppendTime": holder.is_append_time,
+        "position": holder.position,
+        "size": holder.size,
+        "baseOffset": holder.base_offset,
+        "lastOffset": holder.last_offset,
+        "recordOffset": holder.record_offset,
+        "producerId": holder.producer_id if holder.producer_id >= 0 else None,
+        "producerEpoch": holder.producer_epoch if holder.producer_id >= 0 else None,
+        "batches": holder.batches,
+        "youngBatches": holder.young,
+        "largestOfOthers": holder.largest_of_others if holder.largest_of_others >= 0 else None,
+    }
+
+
+def _waiting(waiting: Waiting) -> Row:
+    return {
+        "due": waiting.due,
+        "waiting": waiting.waiting,
+        "unset": waiting.unset,
+        "nextHorizon": waiting.next_horizon,
+        "lastHorizon": waiting.last_horizon,
+    }
+
+
+def _shares(shares: Mapping[str, Share]) -> Row:
+    return {policy: _share(share) for policy, share in shares.items()}
+
+
+def _share(share: Share) -> Row:
+    return {"segments": share.segments, "space": share.space}

@@ -1,0 +1,287 @@
+"""`kdump retain` for people: what goes, what comes next, what blocks, and what can be done about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from textwrap import wrap
+
+from kdump.change.plan import Plan
+from kdump.retention.advice import Advice, advice_on
+from kdump.retention.holder import Holder
+from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention, Share
+from kdump.retention.policy import LOG_START, POLICIES, SIZE, TIME
+from kdump.retention.segments import BATCHES, MTIME, TIME_INDEX, SegmentState
+from kdump.retention.tombstones import Waiting
+from kdump.retention.totals import Totals
+
+from ..shell.options import duration
+from ..shell.output import counted, iso_time, safe, safe_path, size_text
+from ..shell.tables import aligned
+
+WIDTH = 110
+NAMES_SHOWN = 3
+
+_POLICY_WORDS = {LOG_START: "log start offset", SIZE: "size", TIME: "time"}
+_SOURCE_WORDS = {TIME_INDEX: "time index", BATCHES: "batches", MTIME: "file time"}
+_HEAD = ("BASE OFFSET", "NEXT OFFSET", "SIZE", "LARGEST TIME", "TAKEN FROM", "GOES")
+_RIGHT = _HEAD[:3]
+
+
+class Text:
+    """Prints findings for people."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+        self._is_first = True
+
+    def partition(self, found: PartitionRetention, *, segments: bool) -> None:
+        """A heading with what is known, the table of the segments, what goes and what comes next, what blocks."""
+        self._heading(safe_path(found.log.path))
+        self._lines(_facts(found))
+        if segments and found.segments:
+            self._line("")
+            rows = [_row(found, number) for number in range(len(found.segments))]
+            for line in aligned(_HEAD, rows, right=_RIGHT, indent="  "):
+                self._write(line)
+            self._line("")
+        self._lines(_outcome(found))
+        self._lines(f"! {text}" for text in _notes(found))
+        if found.block:
+            self._lines(_blocked(found, found.block))
+            self._lines(_advice(advice_on(found)))
+
+    def directory(self, path: str, totals: Totals) -> None:
+        """What each policy frees, and together."""
+        self._heading(safe_path(path))
+        space = f"{counted(totals.segments, 'segment')}, {size_text(totals.space)}"
+        self._line(f"  {counted(totals.partitions, 'partition')}, {space}")
+        rows = [(_POLICY_WORDS[policy], *_shown(totals, policy)) for policy in POLICIES]
+        rows.append(("together", str(totals.freed.segments), size_text(totals.freed.space), ""))
+        for line in aligned(
+            ("POLICY", "SEGMENTS", "FREES", "ALONE"), rows, right=("SEGMENTS", "FREES", "ALONE"), indent="  "
+        ):
+            self._write(line)
+        if totals.blocked:
+            held = f"{counted(totals.blocked, 'partition')} blocked, {size_text(totals.held_space)} held back"
+            self._line(f"  {held}")
+
+    def done(self, path: str, plans: Sequence[Plan], folder: str | None) -> None:
+        """That it was done, and where the old is kept."""
+        self._line("")
+        if not plans:
+            self._line(f"{safe_path(path)}: nothing was changed")
+        elif folder is None:
+            self._line(f"{safe_path(path)}: done, nothing was kept")
+        else:
+            kept = f"{folder} in each partition directory keeps what was removed, and its space"
+            self._line(f"{safe_path(path)}: done; {kept}")
+
+    def _heading(self, text: str) -> None:
+        if not self._is_first:
+            self._line("")
+        self._is_first = False
+        self._line(text)
+
+    def _lines(self, lines: Iterator[str]) -> None:
+        for line in lines:
+            self._line(f"  {line}" if line else "")
+
+    def _line(self, text: str) -> None:
+        self._write(f"{text}\n")
+
+
+def _facts(found: PartitionRetention) -> Iterator[str]:
+    config = found.config
+    limits = (
+        f", {config.time_name} {_limit(config.time_limit_ms, duration)}"
+        f", {config.size_name} {_limit(config.size_limit, size_text)}"
+    )
+    yield f"cleanup.policy {config.policy}{limits if config.deletes else ': nothing goes by time or by size'}"
+    yield f"(settings from {' and '.join(map(safe, found.settings.sources))})"
+    known = "" if found.is_watermark_known else " (not known: the log's end is taken)"
+    yield ", ".join(
+        (
+            f"log start offset {found.log_start_offset}",
+            f"high watermark {found.high_watermark}{known}",
+            f"log end offset {found.end_offset}",
+            f"{counted(len(found.segments), 'segment')}",
+            size_text(sum(state.space for state in found.segments)),
+        )
+    )
+
+
+def _limit(value: int, words: Callable[[int], str]) -> str:
+    return f"{value} ({words(value)})" if value >= 0 else f"{value} (no limit)"
+
+
+def _row(found: PartitionRetention, number: int) -> tuple[str, ...]:
+    state = found.segments[number]
+    return (
+        str(state.base_offset),
+        str(state.upper_bound),
+        size_text(state.size),
+        iso_time(state.largest_timestamp),
+        _SOURCE_WORDS[state.source],
+        _goes(found, number),
+    )
+
+
+def _goes(found: PartitionRetention, number: int) -> str:
+    state = found.segments[number]
+    if number < len(found.reasons):
+        return f"now, by {_POLICY_WORDS[found.reasons[number]]}"
+    if found.block and state in found.block.held:
+        return "is held back"
+    if state.candidate.is_last and not state.size:
+        return "stays, empty"
+    if not found.config.deletes or found.config.time_limit_ms < 0:
+        return ""
+    return f"from {iso_time(state.largest_timestamp + found.config.time_limit_ms + 1)}"
+
+
+def _outcome(found: PartitionRetention) -> Iterator[str]:
+    if found.reasons:
+        shares = [
+            f"{share.segments} by {_POLICY_WORDS[policy]}" for policy, share in found.shares().items() if share.segments
+        ]
+        goes = f"deletes {counted(len(found.reasons), 'segment')} ({', '.join(shares)}), {size_text(found.space)}"
+        yield f"{goes}; the log then starts at {found.new_log_start_offset}"
+        if found.rolls:
+            yield f"all segments go: a new one is begun at offset {found.end_offset} first"
+    elif found.moves_start:
+        yield f"deletes no segment; the log then starts at {found.new_log_start_offset}"
+    else:
+        yield "deletes nothing"
+    for file, old, new in found.checkpoint_changes():
+        yield f"{file}: {'no entry' if old is None else old} becomes {'no entry' if new is None else new}"
+    yield from _next(found)
+    if found.tombstones:
+        yield _waiting("tombstones", found.tombstones.records, found)
+        if found.tombstones.markers.total:
+            yield _waiting("transaction markers", found.tombstones.markers, found)
+        if found.tombstones.unreadable:
+            yield f"{found.tombstones.unreadable} damaged places were passed over in that"
+
+
+def _next(found: PartitionRetention) -> Iterator[str]:
+    following = found.next
+    if following is None:
+        return
+    ways = []
+    if following.due is not None and following.due > found.now:
+        ways.append(f"at {_time(following.due)}, in {duration(following.due - found.now)}")
+    if following.more_bytes:
+        ways.append(f"once {size_text(following.more_bytes)} ({following.more_bytes} bytes) more have been appended")
+    if following.log_start_offset is not None:
+        ways.append(f"once the log starts at {following.log_start_offset} or later")
+    if ways:
+        yield f"the next to go is segment {following.base_offset}: {', or '.join(ways)}"
+
+
+def _waiting(what: str, waiting: Waiting, found: PartitionRetention) -> str:
+    if not waiting.total:
+        return f"no {what}"
+    parts = []
+    if waiting.due:
+        parts.append(f"{waiting.due} may go when the log is cleaned next")
+    if waiting.next_horizon is not None:
+        parts.append(f"{waiting.waiting} wait for their horizon (the first {_time(waiting.next_horizon)})")
+    if waiting.unset:
+        ms = found.config.delete_retention_ms
+        parts.append(f"{waiting.unset} get theirs when they are cleaned first: that time + delete.retention.ms {ms}")
+    return f"{waiting.total} {what}: {'; '.join(parts)}"
+
+
+def _notes(found: PartitionRetention) -> Iterator[str]:
+    by_file = [
+        state for state in found.segments if state.source == MTIME and (state.size or not state.candidate.is_last)
+    ]
+    if by_file and found.config.deletes:
+        yield (
+            f"{_listed(by_file)}: no timestamp is known, so the time of the .log file counts, which copying may have"
+            " changed"
+        )
+    for state in found.going:
+        unit = found.wrong_unit(state)
+        if unit and state.source != MTIME:
+            yield f"{_name(state)} goes because its timestamps, such as {state.largest_timestamp}, are in {unit}"
+    later = [state for state in found.future if not found.block or state is not found.block.blocker]
+    if later:
+        yield f"{_listed(later)}: timestamps of the future, which hold back what follows them until then"
+    if found.config.remote_storage:
+        yield (
+            "the topic is tiered: a broker deletes here only what is in remote storage already, which is not looked at;"
+            " the local.retention.* settings count"
+        )
+    yield from map(safe, found.problems)
+
+
+def _blocked(found: PartitionRetention, block: Block) -> Iterator[str]:
+    held = f"{counted(len(block.held), 'segment')}, {size_text(block.space)}"
+    if block.reason == HIGH_WATERMARK:
+        yield f"BLOCKED: nothing goes at or behind the high watermark {found.high_watermark}; held back: {held}"
+        return
+    name = _name(block.blocker)
+    if block.held:
+        yield f"BLOCKED: retention stops at {name}, which is not older than {found.config.time_name}; held back: {held}"
+    else:
+        yield f"BLOCKED: {name} will not be older than {found.config.time_name} in time, and holds back what follows it"
+    state = block.blocker
+    largest, source = state.largest_timestamp, _SOURCE_WORDS[state.source]
+    yield f"  its largest timestamp is {_time(largest)}, {_off(largest, found.now)}, by the {source}"
+    if block.holder:
+        yield from (f"  {line}" for line in _holder(found, block.holder))
+
+
+def _holder(found: PartitionRetention, holder: Holder) -> Iterator[str]:
+    who = f" of producer {holder.producer_id} (epoch {holder.producer_epoch})" if holder.producer_id >= 0 else ""
+    offsets = f"offsets {holder.base_offset} to {holder.last_offset}"
+    what = "a batch" if holder.record_offset is None else f"the record at offset {holder.record_offset}, in the batch"
+    stamp = f"timestamp {_time(holder.timestamp)}"
+    yield f"{what}{who} at byte {holder.position} with {offsets}, has {stamp}"
+    if holder.unit:
+        off = _off(holder.timestamp, found.now)
+        yield f"{holder.timestamp} is a time in {holder.unit}; Kafka takes it for ms: {off}"
+    if holder.is_append_time:
+        yield "the time was set by the broker (LogAppendTime)"
+    others = f", the others go up to {_time(holder.largest_of_others)}" if holder.largest_of_others >= 0 else ""
+    yield f"{holder.young} of the {counted(holder.batches, 'batch', 'batches')} of the segment keep it{others}"
+
+
+def _advice(items: Iterator[Advice]) -> Iterator[str]:
+    yield "what an operator can do:"
+    for item in items:
+        first, *more = wrap(safe(item.text), WIDTH - 6) or [""]
+        yield f"  - {first}"
+        yield from (f"    {line}" for line in more)
+        yield from (f"      {safe(command)}" for command in item.commands)
+
+
+def _off(timestamp: int, now: int) -> str:
+    if timestamp > now:
+        return f"{duration(timestamp - now)} ahead of the clock"
+    return f"{duration(now - timestamp)} ago"
+
+
+def _shown(totals: Totals, policy: str) -> tuple[str, str, str]:
+    share, alone = totals.shares[policy], totals.alone[policy]
+    return str(share.segments), size_text(share.space), _alone(alone)
+
+
+def _alone(share: Share) -> str:
+    return f"{counted(share.segments, 'segment')}, {size_text(share.space)}" if share.segments else "-"
+
+
+def _time(timestamp: int) -> str:
+    return f"{iso_time(timestamp)} ({timestamp})"
+
+
+def _name(state: SegmentState) -> str:
+    return os.path.basename(state.segment.log_path)
+
+
+def _listed(states: list[SegmentState]) -> str:
+    shown = ", ".join(map(_name, states[:NAMES_SHOWN]))
+    return shown if len(states) <= NAMES_SHOWN else f"{shown} and {len(states) - NAMES_SHOWN} more"

@@ -1,0 +1,1 @@
+"""What all commands share: the session, options, paths, tables, words."""

@@ -1,0 +1,73 @@
+"""Which settings topics have: the option `--config [TOPIC=]FILE`, and the cluster's metadata log in a log directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from kdump.errors import KdumpError, Trouble
+from kdump.formats import names
+from kdump.query.contents import unreadable
+from kdump.query.inventory import owner_of
+from kdump.settings.sources import PropertyFile, Settings
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+from kdump.topics.metadata_log import state_of_directory
+
+from .options import note
+from .output import safe, safe_path
+from .startup_options import read_config
+
+config_option = click.option(
+    "--config",
+    "config_files",
+    multiple=True,
+    metavar="[TOPIC=]FILE",
+    help="A server.properties or a topic's properties; with TOPIC (a name or pattern) for those topics alone. May be"
+    " repeated.",
+)
+
+
+def property_file(text: str, check: Callable[[Mapping[str, str]], Any]) -> PropertyFile:
+    """The properties that a `[TOPIC=]FILE` names, in which `check` finds nothing wrong. Raises click.BadParameter."""
+    topics, equals, path = text.partition("=")
+    if not equals or os.sep in topics:
+        topics, path = "", text
+    try:
+        properties = read_config(path, check)
+    except OSError as error:
+        raise click.BadParameter(f"{safe_path(path)}: {error.strerror}", param_hint="--config") from None
+    return PropertyFile(path, topics or None, properties)
+
+
+def settings_in(
+    directory: LogDirectory, files: tuple[PropertyFile, ...], given: Mapping[str, str] | None = None
+) -> Settings:
+    """The settings of the topics in a log directory, by its metadata log, `files` and what is `given` outright.
+
+    Raises OSError.
+    """
+    owner = owner_of(directory)
+    return Settings(_cluster(directory), owner[1] if owner else None, files, given or {})
+
+
+def _cluster(directory: LogDirectory) -> Mapping[tuple[int, str], Mapping[str, str]]:
+    """The configurations in the cluster's metadata log, where it is in the same log directory and can be trusted."""
+    if names.CLUSTER_METADATA_DIR not in directory.directories:
+        return {}
+    path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
+    troubles: list[Trouble] = []
+    try:
+        state = state_of_directory(PartitionLog(path), troubles.append)
+    except OSError as error:
+        troubles.append(unreadable(path, error))
+    except KdumpError as error:
+        troubles.append(Trouble(path, None, str(error)))
+    if not troubles:
+        return state.image.configs
+    more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+    note(f"{safe_path(path)}: settings of topics in it do not count: {safe(troubles[0].text)}{more}")
+    return {}

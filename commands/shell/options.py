@@ -1,0 +1,106 @@
+"""What the commands on internal topics share: PATHs to replicas, times, names chosen by pattern, JSON lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from json import dumps
+from typing import Any
+
+import click
+
+from kdump.query.contents import unreadable
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+from kdump.storage.replica import Replica, replicas
+
+from .output import Output, escape_json, safe_path
+from .paths import KafkaFile, expand
+from .session import Troubles
+from .values import time_ms
+
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _time(ctx: click.Context, param: click.Parameter, text: str | None) -> int:
+    if text is None:
+        return time.time_ns() // 1_000_000
+    try:
+        return time_ms(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+now_option: Option = click.option(
+    "--now", metavar="TIME", callback=_time,
+    help="Reckon ages up to this time (ISO 8601 or ms) in place of the clock's.",
+)  # fmt: skip
+format_option: Option = click.option(
+    "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True,
+    help="text for people, or one JSON object a line.",
+)  # fmt: skip
+
+
+def replicas_at(paths: Iterable[str], troubles: Troubles) -> list[Replica]:
+    """The partitions in the directories that PATHs name. Raises click.UsageError for a file."""
+    places: list[PartitionLog | LogDirectory] = []
+    for place in expand(paths):
+        if isinstance(place, KafkaFile):
+            raise click.UsageError(f"{safe_path(place.path)}: expected a partition directory or a log directory")
+        places.append(place)
+    return list(replicas(places, troubles))
+
+
+def newest(found: Iterable[Replica], troubles: Troubles) -> list[Replica]:
+    """One replica of each partition: where there are several, the one whose log reaches farthest; by partition."""
+    chosen: dict[tuple[str, int], tuple[int, Replica]] = {}
+    for replica in found:
+        key = (replica.topic, replica.partition)
+        try:
+            end = replica.end_offset()
+        except OSError as error:
+            troubles(unreadable(replica.log.path, error))
+            continue
+        if key in chosen:
+            before = chosen[key]
+            other, kept = sorted((before, (end, replica)), key=lambda item: item[0])
+            note(f"{safe_path(other[1].log.path)}: not used, {safe_path(kept[1].log.path)} is farther or as far")
+            chosen[key] = kept
+        else:
+            chosen[key] = (end, replica)
+    return [chosen[key][1] for key in sorted(chosen)]
+
+
+def note(text: str) -> None:
+    """A remark on stderr, which is no finding. The text must be safe already."""
+    click.echo(f"kdump: note: {text}", err=True)
+
+
+def chooses(patterns: Iterable[str]) -> Callable[[str], bool]:
+    """A test whether a name matches one of the patterns; all do where there is none."""
+    wanted = tuple(patterns)
+    return lambda name: not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
+
+
+def output_for(format_: str) -> Output:
+    """stdout for one of the formats."""
+    return Output(escape_json if format_ == "jsonl" else None)
+
+
+def json_line(kind: str, fields: dict[str, Any]) -> str:
+    """An object of a type as a line."""
+    return dumps({"type": kind} | fields, separators=(",", ":")) + "\n"
+
+
+def duration(ms: int) -> str:
+    """A time span for people, in its two largest units: 3 d 4 h, 5 min 12 s, 830 ms."""
+    sign, left = ("-" if ms < 0 else ""), abs(ms)
+    parts: list[str] = []
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)):
+        count, left = divmod(left, size)
+        if count or parts:
+            parts.append(f"{count} {unit}")
+        if len(parts) == 2:
+            break
+    return sign + (" ".join(part for part in parts if not part.startswith("0 ")) or "0 ms")

@@ -1,0 +1,75 @@
+"""`kdump stats`: what partitions are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kdump.stats.partition import SAMPLE_BATCHES, StatsOptions
+
+from ..shell import values as filters
+from ..shell.engine import cluster_of, engine_options
+from ..shell.options import format_option, now_option
+from .run import Options, run_stats
+
+
+@click.command("stats")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--topic", "topics", multiple=True, metavar="GLOB",
+    help="Of log directories, only partitions of topics that match. May be repeated: any of them.")
+@click.option("--records", is_flag=True,
+    help="Decode every record, twice: sizes of keys and values, tombstones, different keys, and what compaction would"
+    " keep.")
+@click.option("--sample", type=click.IntRange(0, 10_000), default=SAMPLE_BATCHES, show_default=True, metavar="N",
+    help="Batches of each partition that are compressed with every codec to see what it would save; 0: none.")
+@click.option("--key-memory", metavar="SIZE", default="64M", show_default=True, callback=filters.read_by(filters.size),
+    help="Bytes (or K, M, G) for the different keys of a partition: 24 a key.")
+@click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
+    callback=filters.read_by(filters.size),
+    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and passed over.")
+@click.option("--details/--no-details", default=None,
+    help="All figures of each partition, or the table alone. By default those of partitions that are named themselves.")
+@click.option("--report", metavar="FILE", type=click.Path(dir_okay=False),
+    help="Write a page for the browser with plots, complete in itself; a file that is there is replaced.")
+@click.option("--retention-ms", type=click.IntRange(min=0), default=604_800_000, show_default=True, metavar="MS",
+    help="With --report: the retention whose outlook is drawn.")
+@engine_options
+@now_option
+@format_option
+def command(
+    paths: tuple[str, ...],
+    sample: int,
+    records: bool,
+    key_memory: int,
+    max_decompressed_size: int,
+    format_: str,
+    engine: str,
+    master: str,
+    conf: dict[str, str],
+    **options: Any,
+) -> int:
+    """Say what partitions are made of: bytes, batches, codecs, producers, times, gaps.
+
+    PATHs are partition directories or log directories, in any mix; a quoted pattern will do. The figures are those of
+    what is on disk, by partition and by topic; what cannot be trusted is left out and reported.
+
+    Without --records only the headers of batches are read, and a few batches to compare codecs. With it, the different
+    keys of each partition are counted exactly as long as --key-memory has room for them.
+
+    \b
+    Examples:
+      kdump stats /var/lib/kafka/data
+      kdump stats /var/lib/kafka/data/orders-3 --records
+      kdump stats /var/lib/kafka/data --topic 'orders*' --report orders.html
+      kdump stats /var/lib/kafka/data --format jsonl | jq 'select(.type == "topic") | [.topic, .bytes]'
+
+    \b
+    Exit codes:
+      0    everything was read
+      1    damage was met, and reported
+      2    the command line is wrong
+      3    something could not be found or read
+    """
+    core = StatsOptions(sample, records, key_memory, max_decompressed_size)
+    return run_stats(paths, Options(core, format=format_, cluster=cluster_of(engine, master, conf), **options))

@@ -1,0 +1,241 @@
+"""`kdump stats --report`: one page for the browser, complete in itself, without any script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import accumulate
+
+from kdump.stats.partition import SegmentTimes, Stats
+from kdump.stats.series import Moment
+
+from ..shell.options import duration
+from ..shell.output import counted, iso_time, safe, safe_path, size_text
+from .run import Partition, Topic
+from .svg import Plot, Point, number_ticks, size_ticks, time_ticks
+from .text import lines, percent, records_text, time_text
+
+MOST_PLOTTED = 40
+MOST_LINES = 12
+_OUTLIERS = 0.005
+_FAR = 10
+
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1c2733;--dim:#66737f;--rule:#d9dfe5;--back:#fff;--bar:#3572b0;--fill:#3572b033}
+@media(prefers-color-scheme:dark){:root{--ink:#dce4ec;--dim:#93a1ae;--rule:#35414d;--back:#141a20;--bar:#6aa7e4;
+--fill:#6aa7e433}}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--back);max-width:62rem;margin:2rem auto;
+padding:0 1rem}
+h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.5rem;border-top:1px solid var(--rule);padding-top:1.2rem}
+h3{font-size:1rem;margin:1.4rem 0 .2rem}p.note{color:var(--dim);margin:.2rem 0}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+th,td{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--rule)}
+th{color:var(--dim);font-weight:500;white-space:nowrap}td.n,th.n{text-align:right;white-space:nowrap}td{overflow-wrap:anywhere}
+svg{width:100%;height:auto;display:block}.tick{font-size:11px;fill:var(--dim)}.grid{stroke:var(--rule)}
+.axis{stroke:var(--dim)}.bar{fill:var(--bar)}.bar:hover{opacity:.7}.area{fill:var(--fill)}
+.key{color:var(--bar)}.line{fill:none;stroke-width:1.6;stroke:var(--bar)}.mark{stroke:var(--dim);stroke-dasharray:4 3}
+.s1{stroke:#c8553d;color:#c8553d}.s2{stroke:#3b9a6d;color:#3b9a6d}
+.s3{stroke:#a06cc4;color:#a06cc4}.s4{stroke:#b98a1d;color:#b98a1d}
+.s5{stroke:#4aa3b5;color:#4aa3b5}
+"""
+
+
+def page(topics: Sequence[Topic], *, now: int, retention_ms: int) -> str:
+    """The whole page. `now` and `retention_ms` (ms) are what the outlook on retention goes by."""
+    size = sum(topic.stats.size for topic in topics)
+    partitions = sum(len(topic.partitions) for topic in topics)
+    largest = sorted(topics, key=lambda topic: -topic.stats.size)
+    body = [
+        "<h1>Kafka logs</h1>",
+        f"<p>{counted(len(topics), 'topic')}, {counted(partitions, 'partition')}, {size_text(size)}; as of"
+        f" {iso_time(now)}.</p>",
+        _table(largest),
+    ]
+    if len(largest) > MOST_PLOTTED:
+        body.append(f'<p class="note">The {MOST_PLOTTED} largest topics follow.</p>')
+    for topic in largest[:MOST_PLOTTED]:
+        body += _topic(topic, now, retention_ms)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        '<meta name="viewport" content="width=device-width"><title>Kafka logs</title>'
+        f"<style>{_STYLE}</style></head>\n<body>\n" + "\n".join(body) + "\n</body></html>\n"
+    )
+
+
+def _text(text: str) -> str:
+    return escape(safe(text), quote=True)
+
+
+def _table(topics: Sequence[Topic]) -> str:
+    heads = ("Topic", "Partitions", "Size", "Records", "Batches", "Earliest", "Latest")
+    head = "".join(f'<th class="n">{each}</th>' if 0 < at < 5 else f"<th>{each}</th>" for at, each in enumerate(heads))
+    rows = []
+    for topic in topics:
+        batches = topic.stats.batches
+        numbers = (len(topic.partitions), size_text(topic.stats.size), records_text(batches), batches.batches)
+        cells = "".join(f'<td class="n">{each}</td>' for each in numbers)
+        times = "".join(f"<td>{_text(time_text(each))}</td>" for each in (batches.earliest, batches.latest))
+        rows.append(f"<tr><td>{_text(topic.name)}</td>{cells}{times}</tr>")
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+
+
+def _topic(topic: Topic, now: int, retention_ms: int) -> Iterator[str]:
+    yield f"<h2>{_text(topic.name)}</h2>"
+    only = topic.partitions[0] if len(topic.partitions) == 1 else None
+    if only:
+        yield f'<p class="note">{escape(safe_path(only.path))}</p>'
+    rows = "".join(
+        f"<tr><th>{escape(label)}</th><td>{escape(text)}</td></tr>"
+        for label, text in lines(topic.stats, only.dirt if only else None)
+    )
+    yield f"<table>{rows}</table>"
+    if topic.stats.batches.batches:
+        yield from _over_time(topic.stats)
+        yield from _batch_sizes(topic.stats)
+        yield from _times_over_offsets(topic.partitions)
+    yield from _outlook(topic.partitions, now, retention_ms)
+
+
+def _over_time(stats: Stats) -> Iterator[str]:
+    yield "<h3>Bytes over time</h3>"
+    moments = list(stats.batches.series.moments())
+    width = stats.batches.series.width
+    if not moments:
+        yield '<p class="note">No batch has a timestamp.</p>'
+        return
+    shown = _central(moments)
+    left_out = sum(moment.bytes for moment in moments) - sum(moment.bytes for moment in shown)
+    low, high = shown[0].start, shown[-1].start + width
+    most = max(moment.bytes for moment in shown)
+    plot = Plot((low, high), (0, most))
+    for moment in shown:
+        tip = f"{iso_time(moment.start)}: {size_text(moment.bytes)}, {counted(moment.batches, 'batch', 'batches')}"
+        plot.bar(moment.start, moment.start + width, moment.bytes, tip)
+    label = f"by the batches' max timestamp, in steps of {duration(width)}; UTC"
+    yield plot.svg("Bytes over time", time_ticks(low, high), size_ticks(most, _size), label)
+    if left_out:
+        yield f'<p class="note">{size_text(left_out)} lie far outside of what is shown.</p>'
+
+
+def _central(moments: list[Moment]) -> list[Moment]:
+    """Those that most bytes belong to, where the few others are so far off that nothing could be seen of them."""
+    total = sum(moment.bytes for moment in moments)
+    sums = list(accumulate(moment.bytes for moment in moments))
+    inner = [
+        moment
+        for moment, seen in zip(moments, sums, strict=True)
+        if seen > _OUTLIERS * total and seen - moment.bytes < (1 - _OUTLIERS) * total
+    ]
+    span, whole = inner[-1].start - inner[0].start, moments[-1].start - moments[0].start
+    return inner if whole > _FAR * max(span, 1) else moments
+
+
+def _batch_sizes(stats: Stats) -> Iterator[str]:
+    yield "<h3>Batch sizes</h3>"
+    buckets = list(stats.batches.sizes.buckets())
+    most = max(bucket.members for bucket in buckets)
+    plot = Plot((0, len(buckets)), (0, most))
+    ticks = []
+    for at, bucket in enumerate(buckets):
+        share = percent(bucket.members / stats.batches.batches)
+        tip = f"{size_text(bucket.low)} to below {size_text(bucket.high)}: {bucket.members} ({share})"
+        plot.bar(at, at + 1, bucket.members, tip)
+        ticks.append((float(at), size_text(bucket.low)))
+    every = -(-len(ticks) // 10)
+    y_ticks = [tick for tick in number_ticks(0, most, lambda number: f"{number:.0f}") if tick[0] == int(tick[0])]
+    yield plot.svg("Histogram of batch sizes", ticks[::every], y_ticks, "bytes of a batch; number of batches")
+
+
+def _times_over_offsets(partitions: Sequence[Partition]) -> Iterator[str]:
+    yield "<h3>Timestamps over offsets</h3>"
+    drawn = sorted(partitions, key=lambda each: -each.stats.size)[:MOST_LINES]
+    drawn = [each for each in drawn if each.stats.batches.latest is not None]
+    if not drawn:
+        yield '<p class="note">No batch has a timestamp.</p>'
+        return
+    stretches = [stretch for each in drawn for stretch in each.stats.batches.envelope.stretches]
+    times = [time for each in stretches for time in (each.earliest, each.latest) if time != -1]
+    first, last = min(each.first_offset for each in stretches), max(each.last_offset for each in stretches)
+    low, high = _central_range(times)
+    plot = Plot((first, last), (low, high))
+    for series, each in enumerate(drawn):
+        points: list[Point] = []
+        for stretch in each.stats.batches.envelope.stretches:
+            if stretch.latest != -1:
+                least = stretch.latest if stretch.earliest == -1 else stretch.earliest
+                points += ((stretch.first_offset, least), (stretch.last_offset, stretch.latest))
+        plot.line(points, series, f"{each.topic}-{each.number}")
+    ticks = number_ticks(first, last, lambda number: f"{number:.0f}")
+    yield plot.svg("Timestamps over offsets", ticks, time_ticks(low, high), "offset; max timestamp of batches, UTC")
+    if len(drawn) > 1:
+        keys = (
+            f'<span class="key s{series % 6}">\u25a0</span>&nbsp;{each.number}' for series, each in enumerate(drawn)
+        )
+        yield f'<p class="note">Partitions: {", ".join(keys)}</p>'
+    if len(partitions) > len(drawn):
+        yield f'<p class="note">Of {len(partitions)} partitions the {len(drawn)} largest ones are drawn.</p>'
+    outside = sum(not low <= time <= high for time in times)
+    if outside:
+        yield '<p class="note">Timestamps far off are drawn at the edge: the earliest and latest are in the table.</p>'
+
+
+def _central_range(times: list[int]) -> tuple[int, int]:
+    """What most of the times are in, where a few are so far off that nothing could be seen of the others."""
+    ordered = sorted(times)
+    cut = int(len(ordered) * 4 * _OUTLIERS)
+    low, high = ordered[cut], ordered[-1 - cut]
+    if ordered[-1] - ordered[0] > _FAR * max(1, high - low):
+        margin = max(1, (high - low) // 20)
+        return low - margin, high + margin
+    return ordered[0], ordered[-1]
+
+
+def _outlook(partitions: Sequence[Partition], now: int, retention_ms: int) -> Iterator[str]:
+    yield f"<h3>Outlook on retention of {escape(duration(retention_ms))}</h3>"
+    ends = sorted(end for each in partitions for end in leaving(each.stats.segments, retention_ms))
+    total = sum(size for _, size in ends)
+    if not total:
+        yield '<p class="note">There is nothing to be deleted.</p>'
+        return
+    horizon = now + max(retention_ms, 1) * 5 // 4
+    left = total - sum(size for time, size in ends if time < now)
+    points: list[Point] = [(now, left)]
+    for time, size in ends:
+        if now <= time <= horizon:
+            points += ((time, left), (time, left - size))
+            left -= size
+    points.append((horizon, left))
+    overdue = total - points[0][1]
+    plot = Plot((now, horizon), (0, total))
+    plot.area(points)
+    plot.line(points)
+    yield plot.svg(
+        "Bytes that retention leaves",
+        time_ticks(now, horizon),
+        size_ticks(total, _size),
+        "bytes left, from now on; UTC",
+    )
+    if overdue:
+        yield f'<p class="note">{size_text(round(overdue))} are past their time already.</p>'
+    if left:
+        yield (
+            f'<p class="note">{size_text(left)} stay longer than is shown, behind timestamps of the future: kdump'
+            " retain names the records.</p>"
+        )
+    yield (
+        '<p class="note">By time alone, as a broker reckons without time indexes; kdump retain knows topics\' settings,'
+        " sizes and offsets too.</p>"
+    )
+
+
+def leaving(segments: Sequence[SegmentTimes], retention_ms: int) -> Iterator[tuple[int, int]]:
+    """When (ms) each segment of a partition goes, and its size: never before the ones that are older."""
+    latest = None
+    for segment in segments:
+        latest = segment.time if latest is None else max(latest, segment.time)
+        yield latest + retention_ms, segment.size
+
+
+def _size(number: float) -> str:
+    return size_text(round(number)).replace(".0 ", " ")

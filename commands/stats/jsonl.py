@@ -1,0 +1,120 @@
+"""`kdump stats --format jsonl`: an object for each partition and topic. docs/stats.md has the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kdump.formats.codecs import NAMES
+from kdump.stats.partition import Dirtiness, Stats
+from kdump.stats.records import RecordStats
+from kdump.stats.sizes import Sizes
+
+from ..shell.options import json_line
+from ..shell.output import safe_path
+from .run import Topic
+from .text import codec_name, other_codec
+
+
+class JsonLines:
+    """Prints objects."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+
+    def all(self, topics: list[Topic], *, details: bool) -> None:
+        """Partitions, each topic after its own; everything is in them, whatever `details` says."""
+        for topic in topics:
+            for each in topic.partitions:
+                place = {"path": safe_path(each.path), "topic": each.topic, "partition": each.number}
+                offsets = {
+                    "firstOffset": each.stats.batches.first_offset,
+                    "lastOffset": each.stats.batches.last_offset,
+                    "cleaner": _dirt(each.dirt),
+                }
+                self._write(json_line("partition", place | offsets | figures(each.stats)))
+            partitions = {"topic": topic.name, "partitions": len(topic.partitions)}
+            self._write(json_line("topic", partitions | figures(topic.stats)))
+
+
+def figures(stats: Stats) -> dict[str, Any]:
+    """What partitions and topics have in common. Sizes are bytes, timestamps ms, offsets absolute."""
+    batches, sample = stats.batches, stats.sample
+    return {
+        "size": stats.size,
+        "segments": len(stats.segments),
+        "preallocated": stats.preallocated,
+        "damagedPlaces": stats.damage_count,
+        "damagedBytes": stats.damaged,
+        "bytes": batches.bytes,
+        "batches": batches.batches,
+        "records": None if batches.wrappers else batches.records,
+        "batchSizes": _sizes(batches.sizes),
+        "recordsPerBatch": _sizes(batches.records_per_batch),
+        "magics": {str(magic): count for magic, count in sorted(batches.magics.items())},
+        "codecs": {
+            codec_name(codec): {"batches": share.batches, "records": share.records, "bytes": share.bytes}
+            for codec, share in sorted(batches.codecs.items())
+        },
+        "sampledBatches": sample.batches,
+        "estimatedBytes": {
+            codec_name(codec): other_codec(stats, codec) for codec in range(len(NAMES)) if sample.batches
+        },
+        "earliestTimestamp": batches.earliest,
+        "latestTimestamp": batches.latest,
+        "appendTimeBatches": batches.append_time,
+        "batchesWithoutTimestamp": batches.no_timestamp,
+        "lateBatches": batches.late,
+        "producers": len(batches.producers),
+        "hasMoreProducers": batches.more_producers,
+        "idempotentBatches": batches.idempotent,
+        "transactionalBatches": batches.transactional,
+        "controlBatches": batches.control,
+        "gaps": batches.gaps,
+        "missingOffsets": batches.missing,
+        "bytesOverTime": [
+            {"start": moment.start, "bytes": moment.bytes, "batches": moment.batches}
+            for moment in batches.series.moments()
+        ],
+        "timeStep": batches.series.width,
+        "contents": None if stats.records is None else _contents(stats.records),
+    }
+
+
+def _contents(found: RecordStats) -> dict[str, Any]:
+    return {
+        "records": found.records,
+        "sizes": _sizes(found.sizes),
+        "keySizes": _sizes(found.keys),
+        "valueSizes": _sizes(found.values),
+        "headers": found.headers,
+        "recordsWithHeaders": found.with_headers,
+        "nullKeys": found.null_keys,
+        "nullValues": found.null_values,
+        "tombstones": found.tombstones,
+        "recordsWithoutTimestamp": found.no_timestamp,
+        "earliestTimestamp": found.earliest,
+        "latestTimestamp": found.latest,
+        "distinctKeys": found.distinct_keys,
+        "supersededRatio": found.superseded_ratio,
+        "keptRecords": found.kept,
+        "keptBytes": found.kept_bytes,
+        "keptTombstones": found.kept_tombstones,
+    }
+
+
+def _sizes(sizes: Sizes) -> dict[str, Any]:
+    buckets = [[bucket.low, bucket.high, bucket.members] for bucket in sizes.buckets()]
+    return {
+        "count": sizes.count,
+        "total": sizes.total,
+        "least": sizes.least,
+        "most": sizes.most,
+        "buckets": buckets,
+    }
+
+
+def _dirt(dirt: Dirtiness | None) -> dict[str, Any] | None:
+    if dirt is None:
+        return None
+    return {"checkpoint": dirt.checkpoint, "clean": dirt.clean, "dirty": dirt.dirty, "dirtyRatio": dirt.ratio}

@@ -1,0 +1,216 @@
+"""`kdump stats` for people: a table of partitions, then the figures of each topic in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kdump.formats.codecs import NAMES
+from kdump.stats.batches import MOST_PRODUCERS, BatchStats
+from kdump.stats.partition import Dirtiness, Stats
+from kdump.stats.records import RecordStats
+from kdump.stats.sizes import Sizes
+
+from ..shell.output import counted, iso_time, safe, safe_path, size_text
+from ..shell.tables import aligned
+from .run import Partition, Topic
+
+_HEAD = ("PARTITION", "SIZE", "SEGMENTS", "RECORDS", "BATCHES", "A BATCH", "CODECS", "EARLIEST", "LATEST", "DIRTY")
+_RIGHT = ("SIZE", "SEGMENTS", "RECORDS", "BATCHES", "A BATCH", "DIRTY")
+_LABEL = 14
+
+
+class Text:
+    """Prints figures for people."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+
+    def all(self, topics: list[Topic], *, details: bool) -> None:
+        """The table of all partitions; then each topic, and with `details` each partition, in words."""
+        rows = [_row(each) for topic in topics for each in topic.partitions]
+        for line in aligned(_HEAD, rows, right=_RIGHT):
+            self._write(line)
+        for topic in topics:
+            if details or len(topic.partitions) == 1:
+                for each in topic.partitions:
+                    self._section(safe_path(each.path), each.stats, each.dirt)
+            if len(topic.partitions) > 1:
+                count = len(topic.partitions)
+                self._section(f"{safe(topic.name)}: {count} partitions together", topic.stats, None)
+
+    def _section(self, title: str, stats: Stats, dirt: Dirtiness | None) -> None:
+        self._write(f"\n{title}\n")
+        for label, text in lines(stats, dirt):
+            self._write(f"  {label:<{_LABEL}}{text}\n")
+
+
+def _row(each: Partition) -> tuple[str, ...]:
+    batches = each.stats.batches
+    mean = batches.sizes.mean
+    return (
+        safe(f"{each.topic}-{each.number}" if each.number >= 0 else each.topic),
+        size_text(each.stats.size),
+        str(len(each.stats.segments)),
+        records_text(batches),
+        str(batches.batches),
+        "" if mean is None else size_text(round(mean)),
+        ",".join(codec_name(codec) for codec in sorted(batches.codecs)),
+        time_text(batches.earliest),
+        time_text(batches.latest),
+        "" if each.dirt is None else percent(each.dirt.ratio),
+    )
+
+
+def lines(stats: Stats, dirt: Dirtiness | None) -> Iterator[tuple[str, str]]:
+    """The figures in words, as label and text. All of it is safe to print."""
+    batches = stats.batches
+    used = f"{counted(len(stats.segments), 'segment')}, {size_text(stats.size)}"
+    if stats.preallocated:
+        used += f", {size_text(stats.preallocated)} of it zeros at the end"
+    yield "size", used
+    if stats.damage_count:
+        yield "damage", f"{counted(stats.damage_count, 'place')}, {size_text(stats.damaged)}: see kdump verify"
+    if not batches.batches:
+        yield "batches", "none"
+        return
+    yield from _batch_lines(batches)
+    yield from _codec_lines(stats)
+    yield "times", _times(batches)
+    yield "producers", _producers(batches)
+    yield "gaps", _gaps(batches)
+    if dirt is not None:
+        yield (
+            "cleaner",
+            f"clean up to offset {dirt.checkpoint}: {size_text(dirt.clean)} clean, {size_text(dirt.dirty)} dirty, dirty"
+            f" ratio {dirt.ratio:.2f}",
+        )
+    if stats.records is not None:
+        yield from _record_lines(stats.records)
+
+
+def _batch_lines(batches: BatchStats) -> Iterator[tuple[str, str]]:
+    each = batches.records_per_batch
+    text = f"{records_text(batches)} in {counted(batches.batches, 'batch', 'batches')}"
+    if each.mean is not None:
+        text += f", {each.mean:.1f} a batch ({each.least} to {each.most})"
+    if batches.records and not batches.wrappers:
+        text += f", {batches.bytes / batches.records:.1f} B each on disk"
+    yield "records", text
+    yield "batch size", sizes_text(batches.sizes)
+    formats = [f"v{magic}" for magic in sorted(batches.magics)]
+    if formats != ["v2"]:
+        yield "format", ", ".join(f"v{magic} in {batches.magics[magic]}" for magic in sorted(batches.magics))
+
+
+def _codec_lines(stats: Stats) -> Iterator[tuple[str, str]]:
+    batches, sample = stats.batches, stats.sample
+    yield (
+        "codecs",
+        ", ".join(
+            f"{codec_name(codec)} {percent(share.bytes / batches.bytes)} ({size_text(share.bytes)})"
+            for codec, share in sorted(batches.codecs.items(), key=lambda item: -item[1].bytes)
+        ),
+    )
+    if sample.batches:
+        found = [(codec, other_codec(stats, codec)) for codec in range(len(NAMES))]
+        yield (
+            "with another",
+            ", ".join(
+                f"{codec_name(codec)} {size_text(size)} ({round(100 * (size / batches.bytes - 1)):+d} %)"
+                for codec, size in found
+                if size is not None
+            )
+            + f"; by {counted(sample.batches, 'batch', 'batches')}",
+        )
+
+
+def other_codec(stats: Stats, codec: int) -> int | None:
+    """About how many bytes the batches would take if all were written with a codec; None without a sample."""
+    batches = stats.batches
+    payload = batches.payload or batches.bytes
+    found = stats.sample.estimate(codec, payload)
+    return None if found is None else batches.bytes - payload + found
+
+
+def _times(batches: BatchStats) -> str:
+    if batches.earliest is None or batches.latest is None:
+        return "no batch has a timestamp"
+    text = f"{iso_time(batches.earliest)} to {iso_time(batches.latest)}"
+    notes = [
+        (batches.append_time, "of append time"),
+        (batches.no_timestamp, "without a timestamp"),
+        (batches.late, "older than one before"),
+    ]
+    return text + "".join(f", {counted(number, 'batch', 'batches')} {what}" for number, what in notes if number)
+
+
+def _producers(batches: BatchStats) -> str:
+    if not batches.idempotent:
+        return "none with an id"
+    more = f"more than {MOST_PRODUCERS}" if batches.more_producers else str(len(batches.producers))
+    text = f"{more} with an id, in {percent(batches.idempotent / batches.batches)} of the batches"
+    if batches.transactional:
+        text += f"; {counted(batches.transactional, 'transactional batch', 'transactional batches')}"
+    if batches.control:
+        text += f", {batches.control} of {'it' if batches.transactional == 1 else 'them'} markers"
+    return text
+
+
+def _gaps(batches: BatchStats) -> str:
+    if batches.missing is None:
+        return f"{batches.gaps} between batches; v0/v1 wrappers do not say how many records are in them"
+    if not batches.missing and not batches.gaps:
+        return "none"
+    missing = f"{batches.missing} of {batches.spanned} offsets have no record"
+    return f"{missing}; {counted(batches.gaps, 'gap')} between batches"
+
+
+def _record_lines(found: RecordStats) -> Iterator[tuple[str, str]]:
+    yield "contents", f"{counted(found.records, 'record')}: {sizes_text(found.sizes)}"
+    yield "keys", f"{sizes_text(found.keys)}; {found.null_keys} null"
+    tombstones = f"{found.null_values} null, {counted(found.tombstones, 'tombstone')} among them"
+    yield "values", f"{sizes_text(found.values)}; {tombstones}"
+    yield "headers", f"{found.headers} in {counted(found.with_headers, 'record')}"
+    if found.earliest is not None and found.latest is not None:
+        yield "timestamps", f"{iso_time(found.earliest)} to {iso_time(found.latest)}"
+    if found.distinct_keys is None:
+        yield "compaction", "more different keys than --key-memory has room for"
+    elif found.keyed:
+        yield (
+            "compaction",
+            f"{found.distinct_keys} different keys: would keep {found.kept} records"
+            f" ({percent((found.kept or 0) / found.records)}), {size_text(found.kept_bytes or 0)} of"
+            f" {size_text(found.sizes.total)} of keys and values; {found.kept_tombstones} are tombstones",
+        )
+
+
+def sizes_text(sizes: Sizes) -> str:
+    """A histogram of bytes in a few words."""
+    if sizes.mean is None or sizes.least is None or sizes.most is None:
+        return "none"
+    half = sizes.quantile(0.5) or 0
+    return (
+        f"mean {size_text(round(sizes.mean))}, {size_text(sizes.least)} to {size_text(sizes.most)}, half up to"
+        f" {size_text(half)}"
+    )
+
+
+def records_text(batches: BatchStats) -> str:
+    """The number of records, as far as headers tell."""
+    return f"{batches.records}+" if batches.wrappers else str(batches.records)
+
+
+def codec_name(codec: int) -> str:
+    """The name of a codec's id."""
+    return NAMES[codec] if codec < len(NAMES) else f"codec {codec}"
+
+
+def time_text(ms: int | None) -> str:
+    """A timestamp to the second; nothing for None."""
+    return "" if ms is None else f"{iso_time(ms)[:-5]}Z"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage."""
+    return f"{100 * share:.1f} %"

@@ -1,0 +1,79 @@
+"""Findings in SARIF 2.1.0, the format of static analysis results that code hosts and dashboards read."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+from urllib.parse import quote
+
+from kdump import __version__
+from kdump.findings.catalogue import CATALOGUE, INFO, Finding, Kind
+
+from ..shell.output import Output
+from .text import Summary
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def level(severity: str) -> str:
+    """SARIF's word for a severity."""
+    return "note" if severity == INFO else severity
+
+
+def rule(kind: Kind) -> dict[str, Any]:
+    """An entry of the catalogue."""
+    return {
+        "id": kind.code,
+        "shortDescription": {"text": kind.meaning},
+        "help": {"text": f"A broker: {kind.broker}. Repair: {kind.repair}."},
+        "defaultConfiguration": {"level": level(kind.severity)},
+    }
+
+
+def result(finding: Finding) -> dict[str, Any]:
+    """A finding."""
+    place: dict[str, Any] = {"artifactLocation": {"uri": quote(os.fsencode(finding.path))}}
+    if finding.position is not None:
+        place["region"] = {"byteOffset": finding.position}
+    found: dict[str, Any] = {
+        "ruleId": finding.code,
+        "level": level(finding.severity),
+        "message": {"text": finding.message},
+        "locations": [{"physicalLocation": place}],
+        "properties": {"broker": finding.broker, "repair": finding.repair},
+    }
+    if finding.offset is not None:
+        found["properties"]["offset"] = finding.offset
+    return found
+
+
+class SarifReport:
+    """One document, its results written as they come."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._before = "\n"
+
+    def start(self) -> None:
+        """Open the document; the rules are the whole catalogue."""
+        driver = {"name": "kdump", "version": __version__, "rules": [rule(kind) for kind in CATALOGUE.values()]}
+        self._out.write(
+            f'{{"$schema": "{SCHEMA}", "version": "2.1.0", "runs": [{{"tool": {json.dumps({"driver": driver})},\n'
+            '"results": ['
+        )
+
+    def partition(self, path: str) -> None:
+        """Said by its findings alone."""
+
+    def finding(self, finding: Finding) -> None:
+        """A result."""
+        self._out.write(self._before + json.dumps(result(finding)))
+        self._before = ",\n"
+
+    def finish(self, summary: Summary) -> None:
+        """Close the document."""
+        whole = summary.is_complete and not summary.unread
+        invocation = {"executionSuccessful": whole, "properties": summary.row()}
+        self._out.write(f'\n], "invocations": [{json.dumps(invocation)}]}}]}}\n')
+

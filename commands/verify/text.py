@@ -1,0 +1,225 @@
+"""What `kdump verify` prints: text grouped by partition, JSON, or JSON lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
+from kdump.formats.names import is_partition_dir
+from kdump.verify.resume import Mark
+
+from ..shell.output import Output, Style, counted, safe, safe_path, size_text
+
+
+class Verified(Protocol):
+    """A verification that is over, wherever it was done; `mark` is where it ended early, else None."""
+
+    mark: Mark | None
+    partitions: int
+    segments: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run came to."""
+
+    counts: dict[str, int] = field(default_factory=lambda: {ERROR: 0, WARNING: 0, INFO: 0})
+    unread: int = 0
+    partitions: int = 0
+    segments: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    is_complete: bool = True
+    _start: float = field(default_factory=time.monotonic)
+
+    def add(self, finding: Finding, *, is_unread: bool) -> None:
+        """Count a finding."""
+        self.counts[finding.severity] += 1
+        self.unread += is_unread
+
+    def finish(self, verification: Verified) -> None:
+        """The run is over."""
+        self.partitions, self.segments = verification.partitions, verification.segments
+        self.bytes = verification.bytes
+        self.is_complete = verification.mark is None
+        self.seconds = time.monotonic() - self._start
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all that was asked for was looked at, and no error was found."""
+        return self.is_complete and not self.unread and not self.counts[ERROR]
+
+    def row(self) -> dict[str, Any]:
+        """The object that ends the machine formats."""
+        return {
+            "type": "summary",
+            "sound": self.is_sound,
+            "complete": self.is_complete,
+            "errors": self.counts[ERROR],
+            "warnings": self.counts[WARNING],
+            "infos": self.counts[INFO],
+            "unread": self.unread,
+            "partitions": self.partitions,
+            "segments": self.segments,
+            "bytes": self.bytes,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+class Report(Protocol):
+    """Prints findings as they come."""
+
+    def start(self) -> None:
+        """The run begins."""
+
+    def partition(self, path: str) -> None:
+        """The check of a partition directory begins."""
+
+    def finding(self, finding: Finding) -> None:
+        """A finding, in the order of the files."""
+
+    def finish(self, summary: Summary) -> None:
+        """The run is over."""
+
+
+def row(finding: Finding) -> dict[str, Any]:
+    """A finding as an object of the machine formats."""
+    return {
+        "type": "finding",
+        "code": finding.code,
+        "severity": finding.severity,
+        "path": finding.path,
+        "position": finding.position,
+        "offset": finding.offset,
+        "message": finding.message,
+        "broker": finding.broker,
+        "repair": finding.repair,
+    }
+
+
+def group_of(path: str) -> str:
+    """The partition directory that a path belongs to, or the log directory where it belongs to none."""
+    if is_partition_dir(os.path.basename(path)):
+        return path
+    return os.path.dirname(path) or "."
+
+
+class JsonLinesReport:
+    """One object a line, the summary last."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+
+    def start(self) -> None:
+        """Nothing comes first."""
+
+    def partition(self, path: str) -> None:
+        """Said by its findings alone."""
+
+    def finding(self, finding: Finding) -> None:
+        """A line."""
+        self._out.write(json.dumps(row(finding)) + "\n")
+
+    def finish(self, summary: Summary) -> None:
+        """The last line."""
+        self._out.write(json.dumps(summary.row()) + "\n")
+
+
+class JsonReport:
+    """One document: the findings, and the summary."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._before = "\n    "
+
+    def start(self) -> None:
+        """Open the document."""
+        self._out.write('{\n  "findings": [')
+
+    def partition(self, path: str) -> None:
+        """Said by its findings alone."""
+
+    def finding(self, finding: Finding) -> None:
+        """An element."""
+        self._out.write(self._before + json.dumps(row(finding)))
+        self._before = ",\n    "
+
+    def finish(self, summary: Summary) -> None:
+        """Close the document."""
+        self._out.write(f'\n  ],\n  "summary": {json.dumps(summary.row())}\n}}\n')
+
+
+class TextReport:
+    """For people: what is wrong, partition by partition, and a verdict in the last line."""
+
+    def __init__(self, out: Output, *, verbose: bool, color: bool) -> None:
+        self._out = out
+        self._verbose = verbose
+        self._group: str | None = None
+        self._advised: set[str] = set()
+        self._bold = Style(color, bold=True)
+        self._dim = Style(color, dim=True)
+        self._good = Style(color, "green", bold=True)
+        self._styles = {
+            ERROR: Style(color, "red", bold=True),
+            WARNING: Style(color, "yellow"),
+            INFO: Style(color, "cyan"),
+        }
+
+    def start(self) -> None:
+        """Nothing comes first."""
+
+    def partition(self, path: str) -> None:
+        """A sound partition is not mentioned."""
+
+    def finding(self, finding: Finding) -> None:
+        """What and where and, for the first of its code in a partition, what follows from it."""
+        if finding.severity == INFO and not self._verbose:
+            return
+        group = group_of(finding.path)
+        if group != self._group:
+            self._out.write(("" if self._group is None else "\n") + self._bold(safe_path(group)) + "\n")
+            self._group = group
+            self._advised.clear()
+        name = os.path.relpath(finding.path, group)
+        place = "" if name == "." else f" {safe_path(name)}"
+        if finding.position is not None:
+            place += f", byte {finding.position}"
+        if finding.offset is not None:
+            place += f", offset {finding.offset}"
+        severity = self._styles[finding.severity](f"{finding.severity:7}")
+        self._out.write(f"  {severity} {finding.code}{place}: {safe(finding.message)}\n")
+        if finding.severity != INFO and finding.code not in self._advised:
+            self._advised.add(finding.code)
+            self._out.write(self._dim(f"          a broker {_verb(finding.broker)}; repair: {finding.repair}") + "\n")
+
+    def finish(self, summary: Summary) -> None:
+        """The verdict."""
+        counts = summary.counts
+        said = [counted(counts[ERROR], "error"), counted(counts[WARNING], "warning")]
+        if counts[INFO]:
+            said.append(counted(counts[INFO], "note") + ("" if self._verbose else " (-v shows them)"))
+        if summary.unread:
+            said.append(f"{summary.unread} not readable")
+        where = f"{counted(summary.partitions, 'partition')}, {counted(summary.segments, 'segment')}"
+        where += f", {size_text(summary.bytes)} in {summary.seconds:.1f} s"
+        if summary.is_sound:
+            verdict = self._good("sound")
+        elif counts[ERROR]:
+            verdict = self._styles[ERROR]("not sound")
+        else:
+            verdict = self._styles[WARNING]("not all checked")
+        if not summary.is_complete:
+            said.append("ended by --max-duration")
+        gap = "" if self._group is None else "\n"
+        self._out.write(f"{gap}{verdict}: {', '.join(said)}; {where}\n")
+
+
+def _verb(broker: str) -> str:
+    """The broker's phrase after `a broker`."""
+    return f"{broker} it" if broker in ("ignores", "rebuilds at start") else broker
