@@ -74,7 +74,7 @@ class CleaningError(KdumpError):
     """The cleaner cannot get on: damage, or what makes Kafka's own cleaner give the partition up."""
 
 
-class Trouble(NamedTuple):
+class Problem(NamedTuple):
     """What cannot be read or does not fit: the file, the byte position of the batch (None: all of it), what is wrong.
 
     `is_unreadable` where the system would not give the bytes, in contrast to bytes that are damaged.
@@ -85,8 +85,13 @@ class Trouble(NamedTuple):
     text: str
     is_unreadable: bool = False
 
+    @classmethod
+    def unreadable(cls, path: str, error: OSError) -> Problem:
+        """Return the problem of a file that the system does not give."""
+        return cls(error.filename or path, None, error.strerror or str(error), is_unreadable=True)
 
-Report = Callable[[Trouble], object]
+
+Report = Callable[[Problem], object]
 
 
 # Exceptions in which Kafka's log loading ends, or which it handles on its way.

@@ -11,8 +11,8 @@ from kdump.errors import KdumpError
 from kdump.formats.codecs import LEVELS, NAMES
 from kdump.formats.java_text import INT_MAX
 from kdump.formats.uuids import parse_uuid
+from kdump.operations.append import NewLog, opened
 from kdump.write.errors import UnsupportedForMessageFormatError
-from kdump.write.existing import NewLog, opened
 from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing
 from kdump.write.sessions import Producer

@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from kdump.errors import ConfigError, NameFormatError, RefusedError
+from kdump.operations.append import NewLog, Opening
+from kdump.operations.open_log import NotAppendableError
 from kdump.settings.writing import PROPERTIES, LogConfig
 from kdump.write.clocks import wall_clock
-from kdump.write.existing import NewLog, Opening
 from kdump.write.log_writer import LogWriter
-from kdump.write.opening import NotAppendableError
 
 from ..shell import exit_codes
 from ..shell.output import complain, safe, safe_path

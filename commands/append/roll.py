@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kdump.formats.names import segment_file_name
-from kdump.write.existing import opened
+from kdump.operations.append import opened
 
 from ..shell import exit_codes
 from ..shell.output import Output, safe

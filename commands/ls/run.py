@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
@@ -34,9 +32,7 @@ from kdump.topics.clusters import Clusters
 from ..shell import exit_codes
 from ..shell.output import Output, complain, escape_json, os_error_text, safe, wants_color
 from ..shell.paths import KafkaFile, expand
-
-PROGRESS_AFTER_S = 1.0
-PROGRESS_EVERY_S = 0.1
+from ..shell.progress import PathCounter
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +129,7 @@ class _Run:
         self._out = out
         self._printer = printer
         self._options = options
-        self._progress = Progress()
+        self._progress = PathCounter()
         self._clusters = Clusters(paths) if options.metadata else None
         self._listed: list[tuple[Owner, PartitionInfo]] = []
         self._matched = not options.topics
@@ -237,27 +233,3 @@ class _Run:
         self._out.flush()
         complain(text)
         self.code = exit_codes.INCOMPLETE
-
-
-class Progress:
-    """A line on stderr once a listing lasts; only where stderr is a terminal, and wiped when the work is done."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-        self._next = self._start + PROGRESS_AFTER_S
-        self._shows = sys.stderr.isatty()
-
-    def over(self, paths: list[str]) -> Iterator[str]:
-        """The paths, one after the other."""
-        written = False
-        for number, path in enumerate(paths):
-            now = time.monotonic()
-            if self._shows and now >= self._next:
-                self._next = now + PROGRESS_EVERY_S
-                sys.stderr.write(f"\r\x1b[K{number} of {len(paths)} partitions")
-                sys.stderr.flush()
-                written = True
-            yield path
-        if written:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()

@@ -13,7 +13,7 @@ from kdump.recovery.outcome import RECOVER, Loss
 from kdump.repair.proposal import Task
 
 from ..shell.output import Style, number_words, safe, safe_path
-from ..startup.text import loss_words
+from ..shell.words import loss_words
 from .run import Done
 
 if TYPE_CHECKING:

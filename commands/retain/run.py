@@ -24,12 +24,12 @@ from kdump.settings.sources import PropertyFile
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
-from ..ls.run import Progress
 from ..shell import exit_codes
 from ..shell.config_option import settings_in
 from ..shell.options import note, output_for
 from ..shell.output import complain, os_error_text, safe, safe_path
 from ..shell.paths import KafkaFile, expand
+from ..shell.progress import PathCounter
 
 ONLY_START = "nothing but --log-start-offset, so only that counts"
 
@@ -137,7 +137,7 @@ class _Run:
         self._options = options
         self._printer = printer
         self._flush = flush
-        self._progress = Progress()
+        self._progress = PathCounter()
 
     def wants(self, name: str) -> bool:
         """Whether the partition directory of this name is asked for."""

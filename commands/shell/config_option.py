@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from kdump.errors import KdumpError, Trouble
+from kdump.errors import KdumpError, Problem
 from kdump.formats import names
-from kdump.query.contents import unreadable
 from kdump.query.inventory import owner_of
 from kdump.settings.sources import PropertyFile, Settings
 from kdump.storage.directory import LogDirectory
@@ -59,13 +58,13 @@ def _cluster(directory: LogDirectory) -> Mapping[tuple[int, str], Mapping[str, s
     if names.CLUSTER_METADATA_DIR not in directory.directories:
         return {}
     path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     try:
         state = state_of_directory(PartitionLog(path), troubles.append)
     except OSError as error:
-        troubles.append(unreadable(path, error))
+        troubles.append(Problem.unreadable(path, error))
     except KdumpError as error:
-        troubles.append(Trouble(path, None, str(error)))
+        troubles.append(Problem(path, None, str(error)))
     if not troubles:
         return state.image.configs
     more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kdump.query.contents import unreadable
+from kdump.errors import Problem
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, replicas
@@ -60,7 +60,7 @@ def newest(found: Iterable[Replica], troubles: Troubles) -> list[Replica]:
         try:
             end = replica.end_offset()
         except OSError as error:
-            troubles(unreadable(replica.log.path, error))
+            troubles(Problem.unreadable(replica.log.path, error))
             continue
         if key in chosen:
             before = chosen[key]

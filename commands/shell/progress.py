@@ -1,25 +1,27 @@
-"""A progress bar by bytes read, for runs that last."""
+"""Progress on a terminal, for runs that last: a bar by bytes read, or a count of partitions."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from .output import safe_path
+
+PATIENCE = 1.0
+"""Seconds before anything is shown."""
+INTERVAL = 0.1
+"""Seconds between two updates."""
 
 
 class ProgressBar:
     """A bar on stderr, once a run has lasted a second and if stderr is a terminal; rich is loaded only then."""
 
-    PATIENCE = 1.0
-    INTERVAL = 0.1
-
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = paths
         self._done = 0
-        self._next = time.monotonic() + self.PATIENCE
+        self._next = time.monotonic() + PATIENCE
         self._is_shown = sys.stderr.isatty()
         self._bar: _Bar | None = None
         self._total: int | None = None
@@ -41,7 +43,7 @@ class ProgressBar:
         self._done += size
         if not self._is_shown or (now := time.monotonic()) < self._next:
             return
-        self._next = now + self.INTERVAL
+        self._next = now + INTERVAL
         if self._bar is None:
             if self._total is None:
                 self._total = total_size(self._paths)
@@ -89,3 +91,26 @@ def total_size(paths: Iterable[str]) -> int:
             total += os.path.getsize(path)
     return total
 
+
+class PathCounter:
+    """A line on stderr once a listing lasts; only where stderr is a terminal, and wiped when the work is done."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._next = self._start + PATIENCE
+        self._shows = sys.stderr.isatty()
+
+    def over(self, paths: list[str]) -> Iterator[str]:
+        """The paths, one after the other."""
+        written = False
+        for number, path in enumerate(paths):
+            now = time.monotonic()
+            if self._shows and now >= self._next:
+                self._next = now + INTERVAL
+                sys.stderr.write(f"\r\x1b[K{number} of {len(paths)} partitions")
+                sys.stderr.flush()
+                written = True
+            yield path
+        if written:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.errors import Trouble
+from kdump.errors import Problem
 
 from . import exit_codes
 from .output import complain, safe, safe_path
@@ -14,7 +14,7 @@ class Troubles:
     def __init__(self) -> None:
         self.code = exit_codes.OK
 
-    def __call__(self, trouble: Trouble) -> None:
+    def __call__(self, trouble: Problem) -> None:
         """Tell of one."""
         place = "" if trouble.position is None else f"byte {trouble.position}: "
         complain(f"{safe_path(trouble.path)}: {place}{safe(trouble.text)}")

@@ -21,11 +21,11 @@ from kdump.recovery.outcome import (
     WARN,
     WRITE,
     Failure,
-    Loss,
     Step,
 )
 
 from ..shell.output import Style, number_words, safe, safe_path, size_text
+from ..shell.words import loss_words
 from .report import Loaded, Totals
 
 _VERBS = {
@@ -196,17 +196,6 @@ def _step_words(step: Step) -> str:
     read = f" ({size_text(step.size)})" if step.action == RECOVER and step.size else ""
     lost = f" (lost: {loss_words(step.loss)})" if step.loss and step.loss.bytes else ""
     return safe(f"{step.file}{at}{read}: {step.why}{lost}")
-
-
-def loss_words(loss: Loss, *, offsets: bool = True) -> str:
-    """A loss in words; without `offsets` only how much it is."""
-    if loss.zeros and not loss.has_data:
-        return number_words(loss.zeros, "zero byte")
-    if not loss.batches:
-        return f"{number_words(loss.bytes, 'byte')} without a whole batch"
-    batches = number_words(loss.batches, "good batch", "good batches")
-    where = f", offsets {loss.first_offset} to {loss.last_offset}" if offsets else ""
-    return f"{number_words(loss.bytes, 'byte')} with {batches} of {number_words(loss.records, 'record')}{where}"
 
 
 def _result(offline: bool) -> str:

@@ -8,8 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kdump.errors import KdumpError, Trouble
-from kdump.query.contents import unreadable
+from kdump.errors import KdumpError, Problem
 from kdump.query.inventory import DirectoryCheckpoints
 from kdump.stats.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
 from kdump.storage.directory import LogDirectory
@@ -111,9 +110,9 @@ def _gathered(
         if not isinstance(stats, Stats):
             bar.hide()
             if isinstance(stats, OSError):
-                troubles(unreadable(log.path, stats))
+                troubles(Problem.unreadable(log.path, stats))
             else:
-                troubles(Trouble(log.path, None, str(stats), is_unreadable=True))
+                troubles(Problem(log.path, None, str(stats), is_unreadable=True))
             continue
         if stats.damage_count:
             bar.hide()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
-from kdump.errors import InvalidRecordError, Report, Trouble
+from kdump.errors import InvalidRecordError, Problem, Report
 from kdump.formats.batch import CODEC_MASK
 from kdump.formats.control import control_type_of, decode_marker
 from kdump.formats.faults import DamageError, fault_error
@@ -42,16 +42,11 @@ def runs(segments: Iterable[Segment], report: Report, *, whole: bool = True) -> 
             with segment.open_log() as log:
                 for part in scan(log, segment.base_offset, whole=whole):
                     if isinstance(part, Damage):
-                        report(Trouble(segment.log_path, part.position, part.text))
+                        report(Problem(segment.log_path, part.position, part.text))
                     else:
                         yield segment, part
         except OSError as error:
-            report(unreadable(segment.log_path, error))
-
-
-def unreadable(path: str, error: OSError) -> Trouble:
-    """The trouble of a file that the system does not give."""
-    return Trouble(error.filename or path, None, error.strerror or str(error), is_unreadable=True)
+            report(Problem.unreadable(segment.log_path, error))
 
 
 class Content(NamedTuple):
@@ -74,7 +69,7 @@ def contents_in(segment: Segment, run: Run, report: Report) -> Iterator[Content]
         stop = stretch.stop - 1 if failed else stretch.stop
         yield from _decoded(segment, block, data, row, stop, stretch.payloads, report)
         if failed:
-            report(Trouble(segment.log_path, block.position[stop], str(failed)))
+            report(Problem(segment.log_path, block.position[stop], str(failed)))
         row = stretch.stop
 
 
@@ -104,7 +99,7 @@ def _decoded(
             )
         if records.fault:
             row = records.next_row
-            report(Trouble(segment.log_path, block.position[row], str(fault_error(records.fault))))
+            report(Problem(segment.log_path, block.position[row], str(fault_error(records.fault))))
             records.seek(row + 1)
 
 

@@ -15,6 +15,7 @@ from kdump.disk.locks import check_not_growing, holding
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import partition_dir_name
+from kdump.operations.open_log import open_log
 from kdump.recovery.broker_start import DirectoryState, directory_state
 from kdump.spark.staging import Counts, Staged
 from kdump.spark.swap import copy_log, put_in_place
@@ -31,7 +32,6 @@ from kdump.write.log_dir import (
     write_offsets,
 )
 from kdump.write.log_writer import LogWriter
-from kdump.write.opening import open_log
 
 Key = tuple[str, int]
 

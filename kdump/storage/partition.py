@@ -6,7 +6,6 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from kdump.disk.reading import list_directory, read_small
 from kdump.errors import NameFormatError
@@ -17,9 +16,6 @@ from kdump.formats.names import FileName, PartitionDirName, parse_file_name, par
 from kdump.storage.records import BadBatch, Batch, Record
 from kdump.storage.scan import Damage
 from kdump.storage.segment import Segment
-
-if TYPE_CHECKING:
-    from kdump.query.lookup import OffsetPosition, TimestampOffset
 
 
 class PartitionLog:
@@ -80,20 +76,6 @@ class PartitionLog:
         """The segments from the one on that absolute `offset` belongs to."""
         at = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset)
         return self.segments[max(0, at - 1) :]
-
-    def find_offset(self, offset: int, log_start_offset: int = 0) -> OffsetPosition:
-        """Where a broker's fetch from absolute `offset` starts reading (kdump.query.lookup). Raises KdumpError."""
-        from kdump.query.lookup import LogLookup
-
-        with LogLookup(self, log_start_offset, clean=self.closed_cleanly) as lookup:
-            return lookup.find_offset(offset)
-
-    def find_timestamp(self, timestamp: int, log_start_offset: int = 0) -> TimestampOffset | None:
-        """What a broker answers to a search for `timestamp` (ms) (kdump.query.lookup). Raises KdumpError."""
-        from kdump.query.lookup import LogLookup
-
-        with LogLookup(self, log_start_offset, clean=self.closed_cleanly) as lookup:
-            return lookup.find_timestamp(timestamp)
 
     @property
     def closed_cleanly(self) -> bool:

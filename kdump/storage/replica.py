@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kdump.errors import CheckpointError, Report, Trouble
+from kdump.errors import CheckpointError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
-from kdump.query.contents import unreadable
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import MAX_OFFSET, Damage, scan
@@ -69,7 +68,7 @@ def replicas(places: Iterable[PartitionLog | LogDirectory], report: Report) -> I
                 try:
                     log = PartitionLog(path)
                 except OSError as error:
-                    report(unreadable(path, error))
+                    report(Problem.unreadable(path, error))
                     continue
                 if log.name and not log.name.state:
                     yield checkpoints.replica(log)
@@ -103,9 +102,9 @@ class _Checkpoints:
         try:
             return self._directory.checkpoint(name)
         except CheckpointError as error:
-            self._report(Trouble(os.path.join(self._directory.path, name), None, str(error)))
+            self._report(Problem(os.path.join(self._directory.path, name), None, str(error)))
         except OSError as error:
-            self._report(unreadable(os.path.join(self._directory.path, name), error))
+            self._report(Problem.unreadable(os.path.join(self._directory.path, name), error))
         return {}
 
 

@@ -11,7 +11,7 @@ from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 
 if TYPE_CHECKING:
-    from kdump.errors import Trouble
+    from kdump.errors import Problem
     from kdump.query.inventory import Placing
 
 
@@ -19,7 +19,7 @@ class ClusterMetadata(NamedTuple):
     """What tells of a log directory's partitions; None where nothing does, as where there are `troubles`."""
 
     placing: Placing | None = None
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[Problem, ...] = ()
 
 
 _NOTHING = ClusterMetadata()
@@ -66,7 +66,7 @@ class Clusters:
         if path not in self._read_already:
             from kdump.topics.placement import cluster_beside  # with all schemas of the metadata's records
 
-            troubles: list[Trouble] = []
+            troubles: list[Problem] = []
             cluster = cluster_beside(directory, troubles.append)
             self._read_already[path] = ClusterMetadata(cluster.placement if cluster else None, tuple(troubles))
         return self._read_already[path]

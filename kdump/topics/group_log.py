@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from kdump.errors import InvalidRecordError, KdumpError, Report, Trouble
+from kdump.errors import InvalidRecordError, KdumpError, Problem, Report
 from kdump.formats.batch import COMMIT, CONTROL, TRANSACTIONAL
 from kdump.formats.schemas.consumer_offsets import OFFSET_COMMIT, decode_key, decode_value
 from kdump.formats.schemas.framing import Decoded
@@ -144,7 +144,7 @@ class GroupLog:
                 else:
                     slot.put(value)
             except KdumpError as error:
-                self._report(Trouble(segment.log_path, block.position[row], f"offset {offset}: {error}"))
+                self._report(Problem(segment.log_path, block.position[row], f"offset {offset}: {error}"))
 
     def _end(self, producer_id: int, record: Content) -> None:
         is_commit = end_of_transaction(record).control_type == COMMIT

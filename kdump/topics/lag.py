@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kdump.errors import Report
-from kdump.query.contents import unreadable
+from kdump.errors import Problem, Report
 from kdump.storage.replica import Replica
 from kdump.topics.groups import Commit
 
@@ -58,5 +57,5 @@ class Ranges:
         try:
             return Range(replica.log_start_offset, replica.end_offset())
         except OSError as error:
-            self._report(unreadable(replica.log.path, error))
+            self._report(Problem.unreadable(replica.log.path, error))
             return None

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kdump.errors import KdumpError, Report, Trouble
+from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.batch import CONTROL
 from kdump.formats.control import (
@@ -73,7 +73,7 @@ def state_of_directory(log: PartitionLog, report: Report, at: int | None = None)
     if first is not None:
         if first > state.end_offset:
             reader.report(
-                Trouble(log.path, None, f"the records from offset {state.end_offset} up to {first} are missing")
+                Problem(log.path, None, f"the records from offset {state.end_offset} up to {first} are missing")
             )
         reader.read(log.segments_from(state.end_offset), most)
     reader.finish()
@@ -86,8 +86,8 @@ def state_of_snapshot(path: str, report: Report) -> MetadataState | None:
     """The state in a .checkpoint or bootstrap.checkpoint; None, and a report, where the file is not complete."""
     says = names.parse_file_name(os.path.basename(path))
     state = MetadataState(snapshot=path)
-    faults: list[Trouble] = []
-    misfits: list[Trouble] = []
+    faults: list[Problem] = []
+    misfits: list[Problem] = []
     reader = _Reader(state, misfits.append, on_damage=faults.append)
     reader.read([Segment(path)], None)
     if says.offset is not None:
@@ -95,7 +95,7 @@ def state_of_snapshot(path: str, report: Report) -> MetadataState | None:
         state.epoch = says.epoch or 0
     if says.kind == names.KRAFT_SNAPSHOT and not (reader.has_header and reader.has_footer):
         end = "footer" if reader.has_header else "header"
-        faults.append(Trouble(path, None, f"the snapshot has no {end} record: it is not complete"))
+        faults.append(Problem(path, None, f"the snapshot has no {end} record: it is not complete"))
     for trouble in faults or misfits:
         report(trouble)
     return None if faults else state
@@ -141,7 +141,7 @@ class _Reader:
         self.has_footer = False
         self._state = state
         self._on_damage = on_damage or report
-        self._held: list[tuple[Decoded, Trouble]] | None = None
+        self._held: list[tuple[Decoded, Problem]] | None = None
 
     def read(self, segments: Iterable[Segment], most: int | None) -> None:
         """Take the records from the state's end offset on, up to offset `most`, without that."""
@@ -158,7 +158,7 @@ class _Reader:
                 state.timestamp = content.timestamp
                 state.records += 1
                 # where the record is, should it turn out to be wrong
-                place = Trouble(segment.log_path, block.position[content.row], f"offset {content.offset}: ")
+                place = Problem(segment.log_path, block.position[content.row], f"offset {content.offset}: ")
                 try:
                     if block.attributes[content.row] & CONTROL:
                         self._control(content)
@@ -171,7 +171,7 @@ class _Reader:
         """Say what a transaction that never ended has held back."""
         self._state.held_back = len(self._held or ())
 
-    def _take(self, content: Content, place: Trouble) -> None:
+    def _take(self, content: Content, place: Problem) -> None:
         if content.value is None:
             raise KdumpError("the record has no value")
         record = decode_value(content.value)
@@ -193,7 +193,7 @@ class _Reader:
         else:
             self._apply(record, place)
 
-    def _apply(self, record: Decoded, place: Trouble) -> None:
+    def _apply(self, record: Decoded, place: Problem) -> None:
         try:
             self._state.image.apply(record)
         except KdumpError as error:

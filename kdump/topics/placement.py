@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 
-from kdump.errors import KdumpError, Report, Trouble
+from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.formats.uuids import format_uuid
-from kdump.query.contents import unreadable
 from kdump.query.inventory import Placement
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -67,13 +66,13 @@ def cluster_beside(directory: LogDirectory, report: Report) -> Cluster | None:
     if names.CLUSTER_METADATA_DIR not in directory.directories:
         return None
     path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     try:
         state = state_of_directory(PartitionLog(path), troubles.append)
     except KdumpError as error:
-        troubles.append(Trouble(path, None, str(error)))
+        troubles.append(Problem(path, None, str(error)))
     except OSError as error:
-        troubles.append(unreadable(path, error))
+        troubles.append(Problem.unreadable(path, error))
     if troubles:
         for trouble in troubles:
             report(trouble)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kdump.errors import InvalidRecordError, KdumpError, Report, Trouble
+from kdump.errors import InvalidRecordError, KdumpError, Problem, Report
 from kdump.formats.batch import CONTROL
 from kdump.formats.schemas.transaction_state import STATES, decode_key, decode_value
 from kdump.query.contents import contents_in, runs
@@ -86,7 +86,7 @@ def transactional_ids(replica: Replica, report: Report) -> Iterator[Transactiona
                     found[transactional_id] = _state(transactional_id, replica.partition, content.value)
             except KdumpError as error:
                 position = run.block.position[content.row]
-                report(Trouble(segment.log_path, position, f"offset {content.offset}: {error}"))
+                report(Problem(segment.log_path, position, f"offset {content.offset}: {error}"))
     yield from (found[name] for name in sorted(found))
 
 

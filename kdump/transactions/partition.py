@@ -10,12 +10,12 @@ from typing import Literal
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import read_small
-from kdump.errors import CorruptSnapshotError, KdumpError, Report, Trouble
+from kdump.errors import CorruptSnapshotError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.index_entries import AbortedTxn, check_aborted_txn_version
 from kdump.formats.producer_snapshot import decode_producer_snapshot
-from kdump.query.contents import marker_in, runs, unreadable
+from kdump.query.contents import marker_in, runs
 from kdump.storage.replica import Replica
 from kdump.storage.scan import Run
 from kdump.storage.segment import Segment
@@ -169,7 +169,7 @@ class _Walk:
         found.open = sorted(self._open.values(), key=lambda txn: txn.first_offset)
         return found
 
-    def _damaged(self, trouble: Trouble) -> None:
+    def _damaged(self, trouble: Problem) -> None:
         self._is_damaged = True
         self._report(trouble)
 
@@ -187,10 +187,10 @@ class _Walk:
             try:
                 entries = decode_producer_snapshot(read_small(path, _SNAPSHOT_LIMIT))
             except CorruptSnapshotError as error:
-                self._report(Trouble(path, None, str(error)))
+                self._report(Problem(path, None, str(error)))
                 continue
             except OSError as error:
-                self._report(unreadable(path, error))
+                self._report(Problem.unreadable(path, error))
                 continue
             for entry in entries:
                 if says.offset == base:
@@ -242,7 +242,7 @@ class _Walk:
         try:
             marker = marker_in(block, row)
         except KdumpError as error:
-            self._damaged(Trouble(segment.log_path, block.position[row], str(error)))
+            self._damaged(Problem(segment.log_path, block.position[row], str(error)))
             return
         if marker is None:
             return
@@ -293,9 +293,9 @@ class _Walk:
                         check_aborted_txn_version(entry, path)
                         entries[entry.producer_id, entry.last_offset] = entry
         except KdumpError as error:
-            self._report(Trouble(path, None, str(error)))
+            self._report(Problem(path, None, str(error)))
         except OSError as error:
-            self._report(unreadable(path, error))
+            self._report(Problem.unreadable(path, error))
         mismatches = self._found.mismatches
         for txn in self._aborted:
             found = entries.pop((txn.producer_id, txn.last_offset), None)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kdump.commands.shell import progress
 from kdump.commands.shell.progress import ProgressBar, total_size
 from kdump.commands.verify.command import Asked, Showing, run
 from kdump.verify.options import Options
@@ -50,8 +51,8 @@ class Terminal:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ProgressBar, "PATIENCE", 0.0)
-    monkeypatch.setattr(ProgressBar, "INTERVAL", 0.0)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
     monkeypatch.setattr(Showing, "INTERVAL", 0.0)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kdump.errors import Trouble
+from kdump.errors import Problem
 from kdump.formats import control
 from kdump.formats.batch import ABORT, COMMIT, CONTROL, SNAPSHOT_FOOTER, SNAPSHOT_HEADER, TRANSACTIONAL
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
@@ -81,7 +81,7 @@ class Log:
 
 def replica(log: Log) -> Replica:
     """The replica that was written."""
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     found = next(replicas([PartitionLog(str(log.folder))], troubles.append))
     assert troubles == []
     return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kdump.errors import Trouble
+from kdump.errors import Problem
 from kdump.formats.schemas import consumer_offsets
 from kdump.formats.schemas.schema import encode
 from kdump.topics.group_log import GroupLog
@@ -24,9 +24,9 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "__consumer_offsets-7")
 
 
-def groups(log: Log, troubles: list[Trouble] | None = None, names: dict[bytes, str] | None = None) -> list[Group]:
+def groups(log: Log, troubles: list[Problem] | None = None, names: dict[bytes, str] | None = None) -> list[Group]:
     """The groups of a log; no trouble is expected unless there is a list for it."""
-    met: list[Trouble] = [] if troubles is None else troubles
+    met: list[Problem] = [] if troubles is None else troubles
     found = list(groups_of(GroupLog(replica(log.write()), met.append), names or {}))
     if troubles is None:
         assert met == []
@@ -260,7 +260,7 @@ def test_every_truncation_of_a_value_is_told_and_the_rest_stays(log: Log, pair: 
         starts.append(len(log.data))
         log.add((key, value[:size]))
     log.add(commit_pair("good", "t", 0, 5))
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     assert [group.name for group in groups(log, troubles) if group.state != DEAD] == ["good"]
     assert [trouble.position for trouble in troubles] == starts
     assert all(trouble.path.endswith("00000000000000000000.log") for trouble in troubles)
@@ -273,7 +273,7 @@ def test_every_truncation_of_a_key(log: Log) -> None:
     for size in range(len(key)):
         log.add((key[:size], value))
     log.add((None, value)).add(commit_pair("good", "t", 0, 5))
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     assert [group.name for group in groups(log, troubles)] == ["good"]
     assert len(troubles) == len(key) + 1
 
@@ -281,7 +281,7 @@ def test_every_truncation_of_a_key(log: Log) -> None:
 def test_a_damaged_value_leaves_the_one_before(log: Log) -> None:
     key, _ = commit_pair("g", "t", 0, 5)
     log.add(commit_pair("g", "t", 0, 5)).add((key, b"\0\3\0"))
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     assert offsets(groups(log, troubles)[0]) == {("t", 0): 5}
     assert len(troubles) == 1
 
@@ -291,7 +291,7 @@ def test_a_damaged_batch(log: Log) -> None:
     damaged = len(log.data)
     log.add(commit_pair("g", "t", 0, 6)).add(commit_pair("g", "t", 1, 7))
     log.data[damaged + 80] ^= 1
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     assert offsets(groups(log, troubles)[0]) == {("t", 0): 5, ("t", 1): 7}
     assert [trouble.position for trouble in troubles] == [damaged]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kdump.errors import KdumpError, Trouble
+from kdump.errors import KdumpError, Problem
 from kdump.formats import control
 from kdump.formats.batch import CONTROL
 from kdump.formats.control import KRAFT_VOTERS, LEADER_CHANGE
@@ -39,9 +39,9 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "__cluster_metadata-0")
 
 
-def state(log: Log, troubles: list[Trouble] | None = None, at: int | None = None) -> MetadataState:
+def state(log: Log, troubles: list[Problem] | None = None, at: int | None = None) -> MetadataState:
     """The state of a log; no trouble is expected unless there is a list for it."""
-    met: list[Trouble] = [] if troubles is None else troubles
+    met: list[Problem] = [] if troubles is None else troubles
     found = state_of_directory(PartitionLog(str(log.write().folder)), met.append, at)
     if troubles is None:
         assert met == []
@@ -52,7 +52,7 @@ def image(log: Log, *records: tuple[str, dict[str, Any]]) -> ClusterImage:
     return state(log.add(*metadata_pairs(*records))).image
 
 
-def texts(troubles: list[Trouble]) -> list[str]:
+def texts(troubles: list[Problem]) -> list[str]:
     return [trouble.text for trouble in troubles]
 
 
@@ -174,7 +174,7 @@ def test_a_record_that_does_not_fit(log: Log, record: tuple[str, dict[str, Any]]
     log.add(*metadata_pairs(TOPIC, PARTITION, broker(1)))
     position = len(log.data)
     log.add(*metadata_pairs(record, ("FeatureLevel", {"name": "f", "featureLevel": 1})))
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     found = state(log, troubles).image
     assert len(troubles) == 1
     assert troubles[0].position == position
@@ -252,7 +252,7 @@ def test_an_incomplete_snapshot_is_passed_over(log: Log) -> None:
     log.add(*metadata_pairs(TOPIC, PARTITION, ("NoOp", {})))
     snapshot_file(log.folder, 1, 1, metadata_pairs(TOPIC))
     bad = snapshot_file(log.folder, 3, 1, metadata_pairs(), footer=False)
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     found = state(log, troubles)
     assert texts(troubles) == ["the snapshot has no footer record: it is not complete"]
     assert troubles[0].path == str(bad)
@@ -263,12 +263,12 @@ def test_an_incomplete_snapshot_is_passed_over(log: Log) -> None:
 def test_every_truncation_of_a_snapshot_is_told(tmp_path: Path) -> None:
     path = snapshot_file(tmp_path, 9, 1, metadata_pairs(TOPIC, PARTITION))
     whole = path.read_bytes()
-    good: list[Trouble] = []
+    good: list[Problem] = []
     assert state_of_snapshot(str(path), good.append) is not None
     assert good == []
     for size in range(0, len(whole), 7):
         path.write_bytes(whole[:size])
-        troubles: list[Trouble] = []
+        troubles: list[Problem] = []
         assert state_of_snapshot(str(path), troubles.append) is None
         assert troubles
 
@@ -293,7 +293,7 @@ def test_a_log_without_its_beginning(tmp_path: Path) -> None:
     with pytest.raises(KdumpError, match="the log starts at offset 5 and there is no sound snapshot to start from"):
         state(log)
     snapshot_file(log.folder, 3, 1, metadata_pairs())
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     assert list(state(log, troubles).image.topics) == [ORDERS_ID]
     assert texts(troubles) == ["the records from offset 3 up to 5 are missing"]
 
@@ -318,7 +318,7 @@ def test_damage_in_the_log(log: Log) -> None:
     position = len(log.data)
     log.add(*metadata_pairs(PARTITION)).add(*metadata_pairs(("FeatureLevel", {"name": "f", "featureLevel": 1})))
     log.data[position + 70] ^= 1
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     found = state(log, troubles)
     assert [trouble.position for trouble in troubles] == [position]
     assert (found.image.topics[ORDERS_ID].partitions, found.image.features) == ({}, {"f": 1})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.errors import Trouble
+from kdump.errors import Problem
 from kdump.formats.names import parse_partition_dir
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -89,7 +89,7 @@ def test_metadata_that_is_damaged_accuses_nobody(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[80] ^= 1
     path.write_bytes(data)
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     assert cluster_beside(LogDirectory(str(tmp_path)), troubles.append) is None
     assert [(trouble.path, trouble.position) for trouble in troubles] == [(str(path), 0)]
 
@@ -98,7 +98,7 @@ def test_metadata_that_is_not_there(tmp_path: Path) -> None:
     Log(tmp_path / "orders-0").add((b"k", b"v")).write()
     assert cluster_beside(LogDirectory(str(tmp_path)), pytest.fail) is None
     (tmp_path / "__cluster_metadata-0").mkdir()
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     assert cluster_beside(LogDirectory(str(tmp_path)), troubles.append) is None
     assert len(troubles) == 1
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.errors import Trouble
+from kdump.errors import Problem
 from kdump.formats.batch import COMMIT, CONTROL, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, encode_batch
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
@@ -26,8 +26,8 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "t-0")
 
 
-def walked(log: Log, troubles: list[Trouble] | None = None) -> PartitionTxns:
-    met: list[Trouble] = [] if troubles is None else troubles
+def walked(log: Log, troubles: list[Problem] | None = None) -> PartitionTxns:
+    met: list[Problem] = [] if troubles is None else troubles
     found = transactions_of(replica(log.write()), met.append, keep_ended=True)
     if troubles is None:
         assert met == []
@@ -102,7 +102,7 @@ def test_a_transaction_whose_beginning_was_deleted(tmp_path: Path) -> None:
 def test_a_damaged_snapshot_is_told(tmp_path: Path) -> None:
     log = Log(tmp_path / "t-0", 100).add(PAIR)
     (log.folder / f"{100:020d}.snapshot").write_bytes(b"\0\1")
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     assert walked(log, troubles).open == []
     assert len(troubles) == 1
 
@@ -166,7 +166,7 @@ def test_damage_may_have_held_the_marker(log: Log) -> None:
     at = len(log.data)
     log.abort(7, 0, first=0).add(PAIR)
     log.data[at + 70] ^= 1
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     assert walked(log, troubles).mismatches == []
     assert [trouble.position for trouble in troubles] == [at]
 
@@ -174,7 +174,7 @@ def test_damage_may_have_held_the_marker(log: Log) -> None:
 def test_an_index_of_a_later_version(log: Log) -> None:
     log.add(PAIR).write()
     index(log).write_bytes(encode_aborted_txns([AbortedTxn(256, 7, 0, 1, 2)]))
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     walked(log, troubles)
     assert [trouble.path for trouble in troubles] == [str(index(log))]
 
@@ -183,7 +183,7 @@ def test_an_index_of_a_later_version(log: Log) -> None:
 def test_a_cut_marker_value(log: Log, size: int) -> None:
     log.add(PAIR, producer=(7, 0))
     log.add((b"\0\0\0\1", bytes(size)), producer=(7, 0), attributes=CONTROL)
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     assert len(walked(log, troubles).open) == 1
     assert "marker" in troubles[0].text
 
@@ -204,8 +204,8 @@ def test_without_a_timestamp_kafka_calls_nothing_late() -> None:
     assert not OpenTxn(7, 0, 5, 5, -1, -1).is_late(NOW)
 
 
-def ids(log: Log, troubles: list[Trouble] | None = None) -> list[TransactionalId]:
-    met: list[Trouble] = [] if troubles is None else troubles
+def ids(log: Log, troubles: list[Problem] | None = None) -> list[TransactionalId]:
+    met: list[Problem] = [] if troubles is None else troubles
     found = list(transactional_ids(replica(log.write()), met.append))
     if troubles is None:
         assert met == []
@@ -272,7 +272,7 @@ def test_every_truncation_of_a_state(states: Log) -> None:
     for size in range(len(key)):
         states.add((key[:size], value))
     states.add((None, value)).add(transaction_pair("good"))
-    troubles: list[Trouble] = []
+    troubles: list[Problem] = []
     assert [found.transactional_id for found in ids(states, troubles)] == ["good"]
     assert len(troubles) == len(value) + len(key) + 1
 

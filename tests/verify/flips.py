@@ -20,6 +20,7 @@ from kdump.errors import KdumpError
 from kdump.formats.codecs import NAMES
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
+from kdump.query.lookup import LogLookup
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch, Record
 from tests.verify.building import TIME, Log, batch, build, entry, file, marker, produced
@@ -151,9 +152,10 @@ def reader_view(log: Log) -> dict[str, object]:
 
 def _looked_up(log: PartitionLog, wanted: int, *, by_time: bool = False) -> object:
     try:
-        if by_time:
-            return log.find_timestamp(wanted)
-        place = log.find_offset(wanted)
+        with LogLookup(log, clean=log.closed_cleanly) as lookup:
+            if by_time:
+                return lookup.find_timestamp(wanted)
+            place = lookup.find_offset(wanted)
         return place.segment, place.found, place.batch_last_offset, place.position
     except KdumpError as error:
         return type(error)

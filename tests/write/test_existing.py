@@ -15,16 +15,16 @@ from kdump.change import journal
 from kdump.change.apply import apply_plan
 from kdump.errors import KdumpError, NameFormatError, RefusedError
 from kdump.formats import names
+from kdump.operations.append import NewLog, Opening, opened
+from kdump.operations.open_log import NotAppendableError, open_log
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.outcome import LoadOutcome
 from kdump.repair.as_broker import plan_recovery
 from kdump.settings.writing import LogConfig
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_log as read_log
-from kdump.write.existing import NewLog, Opening, opened
 from kdump.write.log_dir import LogDirWriter, read_offsets
 from kdump.write.log_writer import LogWriter
-from kdump.write.opening import NotAppendableError, open_log
 from kdump.write.sessions import Producer
 from tests.write.building import NOW, Clock, files, messages, records, startup
 

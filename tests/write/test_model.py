@@ -18,13 +18,13 @@ from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.codecs import GZIP, NONE, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+from kdump.operations.open_log import open_log
 from kdump.repair.as_broker import plan_recovery
 from kdump.settings.writing import LogConfig
 from kdump.storage.indexes import TxnIndex
 from kdump.storage.open import open_log as read_log
 from kdump.write.incoming import AppendInfo
 from kdump.write.log_writer import LogWriter
-from kdump.write.opening import open_log
 from kdump.write.packing import Packing
 from kdump.write.record_source import Message, RecordSource
 from kdump.write.sessions import Producer

@@ -37,7 +37,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from tests.storage.building import batch, flipped, segment_file
 
-CORPUS = Path(__file__).resolve().parent.parent / "fixtures" / "corpus"
+CORPUS = Path(__file__).resolve().parents[2] / "fixtures" / "corpus"
 UNIQUE = "0123456789abcdef" * 2
 
 

@@ -20,6 +20,7 @@ from kdump.change.journal import unfinished
 from kdump.disk.locks import check_not_growing, holding, is_log_directory
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
+from kdump.operations.open_log import NotAppendableError, check_files, open_log
 from kdump.recovery.broker_start import directory_state
 from kdump.settings.writing import LogConfig
 from kdump.storage.directory import LogDirectory
@@ -27,7 +28,6 @@ from kdump.storage.partition import PartitionLog
 from kdump.write.clocks import Clock, wall_clock
 from kdump.write.log_dir import note_offsets, put_clean_mark, take_clean_mark
 from kdump.write.log_writer import LogWriter
-from kdump.write.opening import NotAppendableError, check_files, open_log
 
 
 class NewLog(NamedTuple):
