@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, BinaryIO
 
 import click
@@ -11,6 +12,10 @@ from kdump.errors import KdumpError
 from kdump.formats.codecs import LEVELS, NAMES
 from kdump.formats.java_text import INT_MAX
 from kdump.formats.uuids import parse_uuid
+from kdump.interchange.csv import read_csv
+from kdump.interchange.dumped import Item
+from kdump.interchange.jsonl import read_jsonl
+from kdump.interchange.lines import Lines, Reading, read_lines
 from kdump.operations.append import NewLog, opened
 from kdump.write.errors import UnsupportedForMessageFormatError
 from kdump.write.log_writer import LogWriter
@@ -20,7 +25,6 @@ from kdump.write.sessions import Producer
 from ..shell import exit_codes
 from ..shell.output import Output, complain, counted, safe, safe_path
 from ..shell.values import read_by, time_ms
-from .input import READERS, Item, Lines, Reading, begun
 from .options import (
     REFUSALS,
     check_partition,
@@ -34,6 +38,7 @@ from .options import (
 from .run import ABORT, COMMIT, OPEN, Appender, Interrupts, Tally, Wish
 
 _FORMAT_VERSIONS = {"0": "0.9.0", "1": "0.10.2", "2": "3.0"}
+READERS = {"jsonl": read_jsonl, "csv": read_csv, "lines": read_lines}
 _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactional")
 """Options that only mean something where batches are made anew."""
 
@@ -140,14 +145,14 @@ def command(
     given = tuple(_option(name) for name in _PACKINGS if options[name] is not None)
     reading = Reading(
         how.clock if timestamp is None else lambda: timestamp,
-        retells=not repack,
+        keeps_batches=not repack,
         key_separator=None if key_separator is None else key_separator.encode(),
         null_marker=None if null_marker is None else null_marker.encode(),
     )
     try:
         with Interrupts() as interrupts:
             lines = Lines(source, safe_path(getattr(source, "name", "<stdin>")), interrupts.waiting)
-            items = begun(READERS[format_](lines, reading))
+            items = _begun(READERS[format_](lines, reading))
             with naming(path), opened(path, config, how) as log:
                 appender = Appender(log, lines, _wish(options, log, packing, () if repack else given))
                 _run(appender, items, interrupts)
@@ -160,6 +165,12 @@ def command(
         complain("interrupted: what was appended stays, and the log is closed in order")
         return exit_codes.INTERRUPTED
     return exit_codes.OK
+
+
+def _begun(items: Iterator[Item]) -> Iterator[Item]:
+    """Read the first item now: what is wrong from the start is found before anything is done. Raises KdumpError."""
+    first = next(items, None)
+    return iter(()) if first is None else chain((first,), items)
 
 
 def _run(appender: Appender, items: Iterator[Item], interrupts: Interrupts) -> None:
