@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats.codecs import LEVELS, NAMES
 from kdump.formats.java_text import INT_MAX
 from kdump.formats.uuids import parse_uuid
@@ -30,6 +30,7 @@ from .options import (
     check_partition,
     chosen_config,
     chosen_opening,
+    known_rules,
     naming,
     refused,
     tell_backup,
@@ -91,6 +92,10 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
     help="The leader epoch of what is appended. By default the batch's as told, else the log's last.",
 )
 @click.option("--create", is_flag=True, help="Make the partition directory if it is not there, or holds no log.")
+@click.option(
+    "--any-producer-id", is_flag=True,
+    help="Take producer ids that the cluster has still to give out. Its producers with these ids will fail.",
+)
 @click.option("--start-offset", type=click.IntRange(min=0), default=0, metavar="N", help="Where a new log starts.")
 @click.option("--topic-id", metavar="UUID", help="The topic's id, for a new log's partition.metadata.")
 @write_options
@@ -123,6 +128,10 @@ def command(
     that a broker would write, and what a broker would refuse is refused with Kafka's reason: what was appended before
     stays, nothing of the rest is there.
 
+    The topic's settings are those that the cluster's metadata in the same log directory names, where --config and
+    --topic-config are silent. A record without a key is refused in a compacted topic, and so is a producer id that the
+    cluster has still to give out, with exit code 4.
+
     No broker may be running on the log directory; it is locked meanwhile. A log that is not sound at its end is
     refused, with exit code 4: kdump repair mends it. Whatever ends the program, a broker that starts then finds what
     it would find after a crash of its own.
@@ -136,12 +145,13 @@ def command(
     """
     check_partition(path)
     _check(options, format_, key_separator, repack)
+    rules = known_rules(path)
     version = {} if magic is None else {"message.format.version": _FORMAT_VERSIONS[magic]}
-    config = chosen_config(config_file, settings, index_entries, version)
+    config = chosen_config(config_file, settings, index_entries, {**rules.properties, **version})
     packing = _packing(options, config.record_version)
     new_log = NewLog(start_offset, _topic_id(topic_id)) if create else None
-    names = ("clean", "recovery_point", "log_start_offset", "now", "no_backup", "force")
-    how = chosen_opening(path, **{name: options[name] for name in names}, create=new_log)
+    names = ("clean", "recovery_point", "log_start_offset", "now", "no_backup", "force", "any_producer_id")
+    how = chosen_opening(path, **{name: options[name] for name in names}, create=new_log, rules=rules)
     given = tuple(_option(name) for name in _PACKINGS if options[name] is not None)
     reading = Reading(
         how.clock if timestamp is None else lambda: timestamp,
@@ -181,7 +191,8 @@ def _run(appender: Appender, items: Iterator[Item], interrupts: Interrupts) -> N
         if not interrupts.came:
             raise
     except KdumpError as error:
-        raise KdumpError(f"{error}\nAppended before: {_text(appender.tally)}.") from None
+        kind = RefusedError if isinstance(error, RefusedError) else KdumpError
+        raise kind(f"{error}\nAppended before: {_text(appender.tally)}.") from None
 
 
 def _check(options: dict[str, Any], format_: str, key_separator: str | None, repack: bool) -> None:

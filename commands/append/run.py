@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Self
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats.encode import NewRecord
 from kdump.interchange.dumped import DumpedBatch, Item
 from kdump.interchange.lines import InterchangeError, Lines
 from kdump.write.dumped_batch import as_sent, as_stored
-from kdump.write.errors import AppendError
+from kdump.write.errors import AppendError, MissingKeyError
 from kdump.write.incoming import CLIENT, COORDINATOR, UNKNOWN_OFFSET, AppendInfo
 from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing, pack
@@ -84,6 +84,16 @@ class Appender:
             self._end()
         except InterchangeError:
             raise
+        except MissingKeyError as error:
+            raise RefusedError(
+                f"{self._lines.name}, up to line {self._lines.number}: {error} The cleaner would drop it. Give every"
+                " record a key; if the topic is not compacted, add --topic-config cleanup.policy=delete"
+            ) from None
+        except RefusedError as error:
+            raise RefusedError(
+                f"{self._lines.name}, up to line {self._lines.number}: {error}. Use an id below that; in a copy that no"
+                " cluster will serve, add --any-producer-id"
+            ) from None
         except KdumpError as error:
             kind = f"{error.exception}: " if isinstance(error, AppendError) else ""
             raise KdumpError(f"{self._lines.name}, up to line {self._lines.number}: {kind}{error}") from None
