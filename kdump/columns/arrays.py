@@ -67,7 +67,9 @@ def header_lists(buffers: HeaderBuffers, length: int) -> pa.Array:
         [texts(strings_of_bytes(names, count)), strings_of_bytes(values, count)], fields=list(HEADERS.value_type)
     )
     bitmap = pa.py_buffer(validity) if nulls else None
-    return pa.Array.from_buffers(HEADERS, length, [bitmap, pa.py_buffer(offsets)], null_count=nulls, children=[pairs])
+    return pa.Array.from_buffers(
+        HEADERS, length, [bitmap, pa.py_buffer(offsets)], null_count=nulls, children=[pairs]
+    )
 
 
 def timestamp_types(attributes: pa.Array, magics: pa.Array) -> pa.Array:

@@ -62,7 +62,9 @@ class CsvRows:
                 key = "," if key_size < 0 else _twins(source[key_at : key_at + key_size])
                 value = "," if value_size < 0 else _twins(source[value_at : value_at + value_size])
             headers = cell(escape_json(headers_json(header_pairs(source, headers_at, count)))) if count else '"[]"'
-            lines.append(f"{place},{offset},{timestamp},{kind},{key},{value},{headers},{producer},{sequence},{tail}\n")
+            lines.append(
+                f"{place},{offset},{timestamp},{kind},{key},{value},{headers},{producer},{sequence},{tail}\n"
+            )
         self._write("".join(lines))
 
     def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:

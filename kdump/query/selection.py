@@ -135,7 +135,9 @@ class Selection:
     def _appended_late(block: BatchBlock, row: int, until: int) -> bool:
         """Whether all records of a row have an append time, and one that is not before `until`."""
         return (
-            block.magic[row] > 0 and bool(block.attributes[row] & LOG_APPEND_TIME) and block.max_timestamp[row] >= until
+            block.magic[row] > 0
+            and bool(block.attributes[row] & LOG_APPEND_TIME)
+            and block.max_timestamp[row] >= until
         )
 
     def pick(self, records: RecordBlock, sources: Callable[[int], Source]) -> Picks:

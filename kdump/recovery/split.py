@@ -75,7 +75,9 @@ class _Builder:
         """The new segment, closed."""
         self._append()
         self._times.maybe_append(*self._max, last=True)
-        return Part(self.base_offset, self.start, self.end - self.start, self._offsets.content(), self._times.content())
+        return Part(
+            self.base_offset, self.start, self.end - self.start, self._offsets.content(), self._times.content()
+        )
 
     def _append(self) -> None:
         """Write the chunk."""

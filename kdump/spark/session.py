@@ -1,7 +1,7 @@
 """A Spark session for the command line: found Java, quiet logs, this Python in the workers, the data source registered.
 
-with spark_session("local[*]", {"spark.driver.memory": "4g"}) as spark:
-    spark.read.format("kafka-log").load("/data/kafka-logs")
+    with spark_session("local[*]", {"spark.driver.memory": "4g"}) as spark:
+        spark.read.format("kafka-log").load("/data/kafka-logs")
 """
 
 from __future__ import annotations

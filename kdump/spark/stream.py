@@ -168,4 +168,6 @@ def _json(offsets: dict[Key, int]) -> Offsets:
 
 
 def _keys(offsets: dict[str, Any]) -> dict[Key, int]:
-    return {(topic, int(number)): offset for topic, numbers in offsets.items() for number, offset in numbers.items()}
+    return {
+        (topic, int(number)): offset for topic, numbers in offsets.items() for number, offset in numbers.items()
+    }

@@ -65,12 +65,16 @@ class _Tables:
             damage = Damage(each.start, each.start if each.stop is None else each.stop, error.strerror or str(error))
             yield from self._damage(damage, labels)
 
-    def _parts(self, segment: Segment, log: LogFile, each: Range, labels: Labels) -> Iterator[pa.RecordBatch | Damage]:
+    def _parts(
+        self, segment: Segment, log: LogFile, each: Range, labels: Labels
+    ) -> Iterator[pa.RecordBatch | Damage]:
         selection = Selection(start_offset=each.interval.start, stop_offset=each.interval.stop)
         fields = [self._known[name].field for name in self._names if name != DAMAGE]
         if self._options.kind == RECORDS:
             records = RecordTables(fields, labels, control=self._options.control)
-            yield from read_records(segment, log, records, selection, each.start, each.stop, limit=self._options.limit)
+            yield from read_records(
+                segment, log, records, selection, each.start, each.stop, limit=self._options.limit
+            )
             yield from records.rest()
         else:
             batches = BatchTables(fields, labels)

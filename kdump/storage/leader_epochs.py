@@ -32,7 +32,8 @@ class EpochCache:
         """
         if epoch < 0 or start_offset < 0:
             text = (
-                f"Received invalid partition leader epoch entry EpochEntry(epoch={epoch}, startOffset={start_offset})"
+                "Received invalid partition leader epoch entry"
+                f" EpochEntry(epoch={epoch}, startOffset={start_offset})"
             )
             raise LoadError(ILLEGAL_ARGUMENT, text, file)
         entries = self.entries

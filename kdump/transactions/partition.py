@@ -302,7 +302,9 @@ class _Walk:
             if txn.first_offset < 0:  # nothing of it is left, which compaction and retention may have done
                 continue
             if found is None:
-                mismatches.append(IndexMismatch("missing", path, txn.producer_id, txn.first_offset, txn.last_offset))
+                mismatches.append(
+                    IndexMismatch("missing", path, txn.producer_id, txn.first_offset, txn.last_offset)
+                )
             elif found.first_offset > txn.first_offset:
                 mismatches.append(
                     IndexMismatch("starts late", path, txn.producer_id, found.first_offset, txn.last_offset)

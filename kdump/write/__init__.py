@@ -1,12 +1,12 @@
 """Write logs as a broker does: validate, assign offsets, index, roll, keep the state of producers and leader epochs.
 
-log_dir         LogDirWriter: a new log directory with its partitions; checkpoints, mark of a clean shutdown
-log_writer      LogWriter: one log; append as leader or follower, markers, roll, epochs, log start, high watermark
-sessions        Producer: an idempotent or transactional producer over several logs
-record_source   Message and RecordSource: what is appended, as values or as columns
-packing         Packing: how records become batches; pack() makes them
-dumped_batch    batches made again from what a dump says of them
-config, errors  LogConfig: a topic's configuration; what a broker refuses, one exception for each of Kafka's
-existing        opened(): a partition of a log directory that is there, locked and left consistent
-opening         open_log(): a partition directory that is there, by itself
+    log_dir         LogDirWriter: a new log directory with its partitions; checkpoints, mark of a clean shutdown
+    log_writer      LogWriter: one log; append as leader or follower, markers, roll, epochs, log start, high watermark
+    sessions        Producer: an idempotent or transactional producer over several logs
+    record_source   Message and RecordSource: what is appended, as values or as columns
+    packing         Packing: how records become batches; pack() makes them
+    dumped_batch    batches made again from what a dump says of them
+    config, errors  LogConfig: a topic's configuration; what a broker refuses, one exception for each of Kafka's
+    existing        opened(): a partition of a log directory that is there, locked and left consistent
+    opening         open_log(): a partition directory that is there, by itself
 """
