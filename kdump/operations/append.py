@@ -27,6 +27,7 @@ from kdump.settings.sources import built_in
 from kdump.settings.writing import LogConfig
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import segment_info
+from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 from kdump.write.clocks import Clock, wall_clock
 from kdump.write.log_dir import note_offsets, put_clean_mark, take_clean_mark
@@ -134,6 +135,8 @@ class _Site:
 
     def startup(self, how: Opening) -> Callable[[LogConfig | None], LogWriter]:
         """What opens or makes the log, by what the log directory says now. Raises NotAppendableError, OSError."""
+        if self.log and os.listdir(self.path):
+            check_has_kafka_files(self.log)
         if how.create and not (self.log and self.log.segments):
             self._take_mark()
             return partial(
