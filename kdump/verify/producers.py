@@ -1,6 +1,7 @@
 """Producers and transactions along the log: sequences, epochs, open transactions.
 
 State begins where the log does: of what retention has deleted, a producer's first batch in the log is believed.
+A batch that the cleaner has emptied but kept for its sequence opens no transaction: it may have dropped the marker.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kdump.findings.catalogue import Finding, found
+from kdump.formats import names
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.sequences import MAX_SEQUENCE, last_sequence
 from kdump.verify.column import is_uniform
@@ -50,9 +52,10 @@ class AbortedHere(NamedTuple):
 class ProducerCheck:
     """Follows the producers of a partition's log."""
 
-    def __init__(self, now: int) -> None:
-        """`now` is the clock, in ms."""
+    def __init__(self, now: int, topic: str = "") -> None:
+        """`now` is the clock, in ms. In a coordinator's `topic` sequences are not counted (Kafka: AppendOrigin)."""
         self._now = now
+        self._has_sequences = topic not in names.INTERNAL_TOPICS
         self._producers: dict[int, Producer] = {}
         self._path = ""
         self._missing = 0  # offsets that the log lacks: a compacted log lacks sequences with them
@@ -81,10 +84,12 @@ class ProducerCheck:
             sheet.last_offset,
             sheet.attributes,
             sheet.max_timestamp,
+            sheet.count,
         )
         if self._next_offset is None:
             self.gaps.begin(sheet.base_offset[0])
-        for row, (number, epoch, sequence, base, last, attributes, timestamp) in enumerate(zip(*columns, strict=True)):
+        for row, each in enumerate(zip(*columns, strict=True)):
+            number, epoch, sequence, base, last, attributes, timestamp, count = each
             producer = self._producers.get(number)
             if (
                 producer is not None
@@ -120,7 +125,10 @@ class ProducerCheck:
             producer.last_offset = last
             producer.timestamp = timestamp
             producer.missing = self._missing
-            yield from self._transaction(sheet, row, number, producer)
+            if count:
+                yield from self._transaction(sheet, row, number, producer)
+            else:
+                self.gaps.add(base, last + 1)
 
     def _transaction(self, sheet: Sheet, row: int, number: int, producer: Producer) -> Iterator[Finding]:
         """Begin the producer's transaction with a batch, or say that a batch is not part of the one that is open."""
@@ -139,6 +147,8 @@ class ProducerCheck:
         if epoch < producer.epoch:
             return "KD-PRODUCER-EPOCH", f"producer {number} goes back from epoch {producer.epoch} to epoch {epoch}"
         if producer.last_sequence < 0:
+            return None
+        if not self._has_sequences:
             return None
         if epoch > producer.epoch:
             if sequence > may_skip:
