@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kdump.findings.catalogue import Finding, found
-from kdump.formats import names
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
+from kdump.formats.producer_fields import has_running_sequences
 from kdump.formats.sequences import MAX_SEQUENCE, last_sequence
 from kdump.verify.column import is_uniform
 from kdump.verify.gaps import Gaps
@@ -53,9 +53,9 @@ class ProducerCheck:
     """Follows the producers of a partition's log."""
 
     def __init__(self, now: int, topic: str = "") -> None:
-        """`now` is the clock, in ms. In a coordinator's `topic` sequences are not counted (Kafka: AppendOrigin)."""
+        """`now` is the clock, in ms; `topic` the partition's, if known: sequences do not run in every topic."""
         self._now = now
-        self._has_sequences = topic not in names.INTERNAL_TOPICS
+        self._checks_sequences = has_running_sequences(topic)
         self._producers: dict[int, Producer] = {}
         self._path = ""
         self._missing = 0  # offsets that the log lacks: a compacted log lacks sequences with them
@@ -146,9 +146,7 @@ class ProducerCheck:
         may_skip = self._missing - producer.missing
         if epoch < producer.epoch:
             return "KD-PRODUCER-EPOCH", f"producer {number} goes back from epoch {producer.epoch} to epoch {epoch}"
-        if producer.last_sequence < 0:
-            return None
-        if not self._has_sequences:
+        if producer.last_sequence < 0 or not self._checks_sequences:
             return None
         if epoch > producer.epoch:
             if sequence > may_skip:
