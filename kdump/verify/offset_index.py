@@ -176,7 +176,7 @@ class OffsetIndexCheck:
         yield self._misnamed(number, offset, position)
 
     def _misnamed(self, number: int, offset: int, position: int) -> Finding:
-        text = f"entry {number} (position {position}) names offset {offset}, which is not the first or last one of a batch there"
+        text = f"entry {number} (position {position}) names offset {offset}, which no batch there begins or ends with"
         return found("KD-IDX-OFFSET", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
 
     def finish(self) -> Iterator[Finding]:

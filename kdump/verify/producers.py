@@ -14,6 +14,7 @@ from kdump.findings.catalogue import Finding, found
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.producer_fields import has_running_sequences
 from kdump.formats.sequences import MAX_SEQUENCE, last_sequence
+from kdump.transactions.partition import opens_transaction
 from kdump.verify.column import is_uniform
 from kdump.verify.gaps import Gaps
 from kdump.verify.sheets import Sheet
@@ -125,7 +126,7 @@ class ProducerCheck:
             producer.last_offset = last
             producer.timestamp = timestamp
             producer.missing = self._missing
-            if count:
+            if opens_transaction(count):
                 yield from self._transaction(sheet, row, number, producer)
             else:
                 self.gaps.add(base, last + 1)

@@ -1,8 +1,8 @@
 """The .timeindex of a segment, held against its log entry by entry while the log is walked.
 
-Two kinds of entries cannot be held against the log, and are legal: one for a v0 message that a broker of 0.10 converted
-has the timestamp that was thrown away then, and Kafka before 2.0 did not count the timestamp of a batch that the cleaner
-had emptied.
+Two things that old brokers did are legal. An entry for a v0 message that 0.10 converted has the timestamp that was
+thrown away then: nothing can be said of it. The cleaner up to 2.0 did not count the timestamp of a batch that it had
+emptied.
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ class TimeIndexCheck:
         self._next += max(count, 1)
 
     def sheet(self, sheet: Sheet, covered: int) -> Iterator[Finding]:
-        """Good batches; those before row `covered` were there when the offset index got its last entry. Raises OSError."""
+        """Good batches; those before row `covered` were there when the offset index got its last entry.
+
+        Raises OSError.
+        """
         if self._index is None:
             return
         before = self._largest
