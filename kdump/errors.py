@@ -66,6 +66,16 @@ class InUseError(RefusedError):
     """Somebody writes what is about to be changed."""
 
 
+class BrokerRunsError(InUseError):
+    """A broker is running on a log directory: `process` holds its lock (None: the system does not say which)."""
+
+    def __init__(self, log_directory: str, process: int | None, lock: str) -> None:
+        holder = "another process" if process is None else f"process {process}"
+        super().__init__(f"a broker is running on {log_directory} ({holder} holds {lock}).")
+        self.log_directory = log_directory
+        self.process = process
+
+
 class ConfigError(KdumpError):
     """A property has a value that Kafka would not take."""
 

@@ -98,7 +98,7 @@ def command(
         try:
             return _undo(backup)
         except RefusedError as error:
-            complain(f"refused: {safe(str(error))}")
+            tell_refused(error)
             return exit_codes.REFUSED
     if not paths:
         raise click.UsageError("Missing argument 'PATH...'.")

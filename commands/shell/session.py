@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kdump.errors import Problem
+import click
+
+from kdump.errors import BrokerRunsError, Problem, RefusedError
 
 from . import exit_codes
 from .output import complain, safe, safe_path
@@ -23,3 +25,10 @@ class Troubles:
     def worsen(self, code: int) -> None:
         """Exit with `code`, unless something worse is known."""
         self.code = max(self.code, code)
+
+
+def tell_refused(error: RefusedError) -> None:
+    """Say on stderr what a safety rail refused, and that nothing was changed where a broker is the reason."""
+    click.echo(f"Refused: {safe(str(error))}", err=True)
+    if isinstance(error, BrokerRunsError):
+        click.echo("  Nothing was changed. Stop the broker, then run this again.", err=True)

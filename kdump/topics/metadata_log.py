@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kdump.disk.reading import is_file, status_of
 from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.batch import CONTROL
@@ -113,14 +114,14 @@ def _snapshots(log: PartitionLog, most: int | None) -> Iterable[str]:
 
 
 def _is_empty(segment: Segment) -> bool:
-    return os.path.getsize(segment.log_path) == 0
+    return status_of(segment.log_path).size == 0
 
 
 def _bootstrap(log: PartitionLog, report: Report, first: int | None, at: int | None) -> MetadataState:
     """The state of a cluster that has never run, which its bootstrap.checkpoint gives."""
     for folder in (log.path, os.path.dirname(os.path.abspath(log.path))):
         path = os.path.join(folder, names.BOOTSTRAP_CHECKPOINT)
-        if not first and at is None and os.path.exists(path):
+        if not first and at is None and is_file(path):
             state = state_of_snapshot(path, report)
             if state is not None:
                 return state
