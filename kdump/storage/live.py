@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from kdump.disk.held import Hold, is_held, room_for_files
 from kdump.disk.locks import LockHolder, lock_holder
 from kdump.disk.reading import list_directory, open_for_reading, status_of
-from kdump.errors import Problem, Report
 from kdump.formats import names
 from kdump.formats.faults import END, PARTIAL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
@@ -36,59 +35,103 @@ _ORDER = {names.TXN_INDEX: 1, names.TIME_INDEX: 2, names.OFFSET_INDEX: 3, names.
 
 
 @dataclass(slots=True)
-class Beside:
-    """What reading beside brokers came to.
+class Tally:
+    """What a run has come to, beside brokers and otherwise.
 
-    `brokers` are the log directories that one was running on, as they were named, with who holds the lock; `growing`
-    counts the logs that were written to meanwhile, `deleted` the partitions that went away before they could be read.
+    `brokers` are the log directories that a broker was running on, as they were named, with who holds the lock;
+    `partitions` those that were looked at and `unreadable` those of them that could not be, or not wholly, by absolute
+    path; `growing` the logs that were written to meanwhile, and `deleted` what went away before it could be read.
     """
 
     brokers: dict[str, LockHolder] = field(default_factory=dict)
-    growing: int = 0
-    deleted: int = 0
+    partitions: set[str] = field(default_factory=set)
+    unreadable: set[str] = field(default_factory=set)
+    growing: set[str] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
 
-    def broker_on(self, log_directory: str) -> LockHolder | None:
-        """The broker that is running on a log directory, if one is."""
-        try:
-            holder = lock_holder(log_directory)
-        except OSError:
+    def cannot_read(self, path: str) -> None:
+        """A file or a directory at this path cannot be read: count the partition that it belongs to."""
+        path = os.path.abspath(path)
+        for folder in (path, os.path.dirname(path)):
+            if names.is_partition_dir(os.path.basename(folder)):
+                self.partitions.add(folder)
+                self.unreadable.add(folder)
+                return
+
+    def clear(self) -> None:
+        """A new run begins."""
+        for each in (self.brokers, self.partitions, self.unreadable, self.growing, self.deleted):
+            each.clear()
+
+
+tally = Tally()
+"""That of this process."""
+
+
+def broker_on(log_directory: str) -> LockHolder | None:
+    """The broker that is running on a log directory, if one is."""
+    try:
+        holder = lock_holder(log_directory)
+    except OSError:
+        return None
+    if holder is not None:
+        tally.brokers[log_directory] = holder
+    return holder
+
+
+@contextmanager
+def held(path: str) -> Iterator[PartitionLog | None]:
+    """The partition in a directory, readable as it is now for as long as the `with` lasts.
+
+    None where a running broker has taken it away. Without a broker it is the partition and nothing else. Raises
+    OSError.
+    """
+    tally.partitions.add(os.path.abspath(path))
+    if is_held(path) or broker_on(_parent(path)) is None:
+        yield PartitionLog(path)
+        return
+    hold = hold_partition(path)
+    if hold is None:
+        tally.deleted.add(os.path.abspath(path))
+        yield None
+        return
+    with hold:
+        log = PartitionLog(path)
+        yield log
+        if _has_grown(hold, log):
+            tally.growing.add(hold.path)
+
+
+def is_live(path: str) -> bool:
+    """Whether a broker is running on the log directory around a partition directory."""
+    return broker_on(_parent(path)) is not None
+
+
+def opened(path: str) -> PartitionLog | None:
+    """The partition in a directory, to be held later; None where a running broker has deleted it. Raises OSError."""
+    try:
+        return PartitionLog(path)
+    except FileNotFoundError as error:
+        if was_deleted(path, error):
             return None
-        if holder is not None:
-            self.brokers[log_directory] = holder
-        return holder
+        raise
 
-    @contextmanager
-    def held(self, path: str) -> Iterator[PartitionLog | None]:
-        """The partition in a directory, readable as it is now for as long as the `with` lasts.
 
-        None where a running broker has taken it away. Without a broker it is the partition and nothing else. Raises
-        OSError.
-        """
-        if is_held(path) or self.broker_on(_parent(path)) is None:
-            yield PartitionLog(path)
-            return
-        hold = hold_partition(path)
-        if hold is None:
-            self.deleted += 1
-            yield None
-            return
-        with hold:
-            log = PartitionLog(path)
-            yield log
-            self.growing += _has_grown(hold, log)
+def was_deleted(path: str, error: BaseException) -> bool:
+    """Whether an error says that a file or directory is missing because a running broker has deleted or replaced it."""
+    return isinstance(error, FileNotFoundError) and is_deleted(path)
 
-    def each(self, paths: Iterable[str], report: Report) -> Iterator[PartitionLog]:
-        """The partitions in directories, one after the other, each held until the next one is asked for.
 
-        One that cannot be listed is reported, and the next one follows.
-        """
-        for path in paths:
-            try:
-                with self.held(path) as log:
-                    if log is not None:
-                        yield log
-            except OSError as error:
-                report(Problem.unreadable(path, error))
+def is_deleted(path: str) -> bool:
+    """Whether it is a running broker that has deleted what is missing at a path; it is counted then.
+
+    The path may be that of a log directory's file, of a partition's, or of the partition's directory.
+    """
+    folder = _parent(path)
+    if broker_on(folder) is None and broker_on(_parent(folder)) is None:
+        return False
+    tally.deleted.add(os.path.abspath(path))
+    return True
 
 
 def hold_partition(path: str, pause: Callable[[float], object] = time.sleep) -> Hold | None:

@@ -23,6 +23,7 @@ from kdump.formats.control import decode_value as decode_control
 from kdump.formats.schemas.cluster_metadata import decode_value
 from kdump.formats.schemas.framing import Decoded
 from kdump.query.contents import Content, contents_in, runs
+from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.topics.cluster_image import ClusterImage
@@ -57,8 +58,15 @@ def state_of_directory(log: PartitionLog, report: Report, at: int | None = None)
     """The state after the newest sound snapshot and the log behind it; with `at`, after the record of that offset.
 
     A snapshot with damaged batches or one that is not complete is reported, and the one before it taken. Raises
-    KdumpError where neither a snapshot nor the log's beginning leads to the offset.
+    KdumpError where neither a snapshot nor the log's beginning leads to the offset, OSError.
     """
+    with held(log.path) as now:
+        if now is None:
+            raise FileNotFoundError(2, "the broker has deleted it", log.path)
+        return _state_of(now, report, at)
+
+
+def _state_of(log: PartitionLog, report: Report, at: int | None) -> MetadataState:
     most = None if at is None else at + 1
     state = None
     for path in _snapshots(log, most):
