@@ -80,7 +80,7 @@ class PartitionCheck:
         is_metadata = log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC
         self._logs = LogCheck(before.last_offset, holds_metadata=is_metadata)
         self._epochs = EpochCheck(log, self._log_start(), before.leader_epoch)
-        self._producers = ProducerCheck(now)
+        self._producers = ProducerCheck(now, log.name.topic if log.name else "")
         self._times = TimestampCheck(now, options.retention_ms)
         self._segment: Segment | None = None
         self._offset_index: OffsetIndexCheck | None = None
@@ -188,7 +188,7 @@ class PartitionCheck:
         self._times.sheet(part)
         yield from self._guarded(self._offset_index.path, self._offset_index.sheet(part))
         covered = self._offset_index.covered(part)
-        yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered, self._times.largest))
+        yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered))
 
     def unread(self, error: OSError) -> Iterator[Finding]:
         """The segment's log could not be read, or not to its end."""
