@@ -13,9 +13,7 @@ from kdump.formats.names import parse_partition_dir
 from kdump.query.inventory import (
     Checkpoints,
     DirectoryCheckpoints,
-    Duplicate,
     LogDirectoryInfo,
-    Owner,
     PartitionInfo,
     Placing,
     duplicates,
@@ -23,6 +21,7 @@ from kdump.query.inventory import (
     owner_of,
     partition_info,
 )
+from kdump.storage.broker import BrokerIdentity, Duplicate
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import SegmentInfo, segment_info
 from kdump.storage.live import held, tally, was_deleted
@@ -132,7 +131,7 @@ class _Run:
         self._options = options
         self._progress = PathCounter()
         self._clusters = Clusters(paths) if options.metadata else None
-        self._listed: list[tuple[Owner, PartitionInfo]] = []
+        self._listed: list[tuple[BrokerIdentity | None, PartitionInfo]] = []
         self._matched = not options.topics
 
     def path(self, path: str) -> None:
@@ -194,7 +193,7 @@ class _Run:
         for error in info.errors:
             self._failed(error, log.path)
 
-    def _beside(self, log: PartitionLog) -> tuple[Checkpoints, Owner, Placing | None]:
+    def _beside(self, log: PartitionLog) -> tuple[Checkpoints, BrokerIdentity | None, Placing | None]:
         """What the log directory around a partition's directory says of it, and whose it is; nothing if it is none."""
         try:
             directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
