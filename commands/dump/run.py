@@ -14,6 +14,7 @@ from kdump.interchange.fields import Format, Origin, Value
 from kdump.query.follow import Follower, Truncated
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held, tally, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch, TxnState, batch_at
 from kdump.storage.scan import Damage
@@ -76,10 +77,18 @@ class _Run:
         """Dump everything as it is now."""
         for job in jobs:
             if isinstance(job, PartitionLog):
-                for segment in self._options.selection.segments(job, use_indexes=self._options.use_indexes):
-                    self._segment(segment)
+                self._partition(job)
             else:
                 self._file(job)
+
+    def _partition(self, job: PartitionLog) -> None:
+        try:
+            with held(job.path) as log:
+                if log is not None:
+                    for segment in self._options.selection.segments(log, use_indexes=self._options.use_indexes):
+                        self._segment(segment)
+        except OSError as error:
+            self._failed(job.path, error)
 
     def _file(self, file: KafkaFile) -> None:
         if file.name.kind in names.SEGMENT_KINDS and file.name.offset is None:
@@ -270,7 +279,10 @@ class _Run:
         self.code = max(self.code, exit_codes.FINDINGS)
 
     def _failed(self, path: str, error: OSError) -> None:
-        """Say that a file cannot be read."""
+        """Say that a file cannot be read, unless a running broker has deleted it."""
+        if was_deleted(path, error):
+            return
+        tally.cannot_read(path)
         self._out.flush()
         complain(f"{safe_path(path)}: {error.strerror or error}")
         self.code = exit_codes.INCOMPLETE
