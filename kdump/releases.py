@@ -102,7 +102,7 @@ def of_metadata_version(level: int) -> KafkaRelease | NewerThanKnown | None:
 
 
 def release_name(level: int) -> str:
-    """Return the release that a level of metadata.version belongs to, for people: `4.3`, also where it is before 3.9."""
+    """Return the release that a level of metadata.version belongs to, for people: `4.3`, and `3.7` as well."""
     name = metadata_version_name(level)
     return f"newer than {_LAST.value}" if name is None else name.partition("-")[0]
 
@@ -137,7 +137,6 @@ CONVERTS_LEGACY = _since(
     "CONVERTS_LEGACY",
     "the cleaner rewrites v0 and v1 batches as v2",
     "KIP-724, LogCleaner",
-    "compact",
 )
 SHARE_STATE_DECODER = _since(
     "4.0",
@@ -151,21 +150,12 @@ INDEX_PER_BATCH = _since(
     "INDEX_PER_BATCH",
     "an append, also a follower's and the cleaner's, makes index entries batch by batch, not one for all its batches",
     "LogSegment.append",
-    "append",
-    "compact",
 )
 LEADER_CHANGE_JSON = _since(
     "4.1",
     "LEADER_CHANGE_JSON",
     "kafka-dump-log prints a leader change's fields as JSON",
     "DumpLogSegments",
-    "dump-log",
-)
-CHECKED_SLICE = _since(
-    "4.1",
-    "CHECKED_SLICE",
-    "a slice of a log is refused that begins behind the end of the file",
-    "FileRecords.slice",
     "dump-log",
 )
 TRANSACTION_LOG_JSON = _since(
@@ -203,8 +193,6 @@ EMPTY_CLEANUP_POLICY = _since(
     "EMPTY_CLEANUP_POLICY",
     "cleanup.policy may be empty: then only records below the log start offset are deleted",
     "LogConfig",
-    "retain",
-    "compact",
 )
 MARKER_EPOCH_ABOVE_DATA = _since(
     "4.2",
@@ -226,7 +214,6 @@ CORDONED_DIRECTORIES = _since(
     "CORDONED_DIRECTORIES",
     "brokers register cordoned log directories: RegisterBrokerRecord v4, BrokerRegistrationChangeRecord v3",
     "KIP-1066",
-    "groups, txns and metadata, by their schemas",
 )
 TRANSACTION_STATUS_NAMES = _since(
     "4.4",
@@ -241,14 +228,12 @@ LAST_BATCH_BELOW_HIGH_WATERMARK = _since(
     "the cleaner keeps an emptied last batch only where its next offset is the high watermark, not where it is the end"
     " of the round",
     "Cleaner",
-    "compact",
 )
 ZERO_CHECKPOINT = _since(
     "4.4",
     "ZERO_CHECKPOINT",
     "kafka-storage format writes 00000000000000000000-0000000000.checkpoint in place of bootstrap.checkpoint",
     "Formatter",
-    "metadata, which reads both",
 )
 CLEANER_SPLITS_OUTPUT = _since(
     "4.5",
@@ -258,7 +243,7 @@ CLEANER_SPLITS_OUTPUT = _since(
 )
 
 BEHAVIOURS: tuple[Behaviour, ...] = tuple(
-    sorted((found for found in globals().copy().values() if isinstance(found, Behaviour)), key=lambda b: _ORDER[b.since])
+    sorted((found for found in list(globals().values()) if isinstance(found, Behaviour)), key=lambda b: _ORDER[b.since])
 )
 
 

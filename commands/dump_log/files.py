@@ -100,8 +100,6 @@ class Dump:
             for block in log.blocks(start, stop, whole=self.options.deep):
                 self._block(text, block)
         finally:
-            if self.is_java and start == 0 and text.first_offset:
-                self.report.gaps(log.path, (-1, text.first_offset))
             self.report.gaps(log.path, text.gaps)
         if block.status == UNDERSIZED:
             raise undersized_error(block.bad_size, log.path)

@@ -24,8 +24,9 @@ def print_regions(
 ) -> tuple[int, int, list[bytes]]:
     """Print the batches before byte `stop` to a file descriptor, each renderer in a process of its own.
 
-    With `from_zero` a first offset above 0 follows a gap. Returned are the byte up to which that led, the last record's offset (-1: none), and the gaps between offsets in
-    pieces, each a sequence of 64-bit numbers. Raises OSError.
+    With `from_zero` a first offset above 0 follows a gap. Returned are the byte up to which that led, the last
+    record's offset (-1: none), and the gaps between offsets in pieces, each a sequence of 64-bit numbers. Raises
+    OSError.
     """
     return walk_regions(log, stop, [Printing(text, target, from_zero=from_zero) for text in texts], REGION_SIZE)
 
@@ -66,7 +67,8 @@ class Printing:
         if text.first_offset is not None:
             if state != wrap64(text.first_offset - 1) and (state != -1 or self._from_zero):
                 gaps.extend((state, text.first_offset))
-            gaps.extend(text.gaps)
+            leads_from_nothing = self._from_zero and text.first_offset != 0  # the region's own start is no gap
+            gaps.extend(text.gaps[2:] if leads_from_nothing else text.gaps)
             state = text.last_offset
         text.restart()
         return state, gaps.tobytes()

@@ -80,8 +80,8 @@ class RecordKind:
 
     @property
     def layouts(self) -> tuple[Schema, ...]:
-        """The layouts of the value, the newest first."""
-        return (self.value,) if self.later is None else (self.later, self.value)
+        """The layouts of the value, the oldest first."""
+        return (self.value,) if self.later is None else (self.value, self.later)
 
     def value_of(self, release: KafkaRelease) -> Schema:
         """Return the layout that a release reads the value by."""
@@ -115,19 +115,20 @@ class CoordinatorTopic:
         """Read the value of a record whose key has that type.
 
         Where releases gave one version several layouts, the one that fits the bytes from start to end counts: one
-        without unknown tagged fields before one with them, a newer before an older. Raises SchemaError (the oldest
+        without unknown tagged fields before one with them, an older before a newer. Raises SchemaError (the oldest
         layout's, if there is a choice) when none fits; NewerError for a version above all known that cannot be read.
         """
         kind = self._kind(record_type)
         version = _leading_int16(data, "value")
         found: list[Decoded] = []
+        failures: list[SchemaError] = []
         for schema in kind.layouts:
             try:
                 found.append(_message(record_type, kind.name, schema, version, data, _INT16.size))
             except SchemaError as error:
-                failure = error
+                failures.append(error)
         if not found:
-            raise failure
+            raise failures[0]
         return next((value for value in found if UNKNOWN_TAGS not in value.fields), found[0])
 
     def encode_key(self, record_type: int, fields: dict[str, Any]) -> bytes:

@@ -343,9 +343,9 @@ def _write_tagged(out: bytearray, layout: Layout, version: int, value: dict[str,
     for tag, column in layout.tagged.items():
         default = column.field.initial()
         if value.get(column.name, default) != default:
-            data = bytearray()
-            _write_named(data, column, version, value)
-            sections.append((tag, bytes(data)))
+            written = bytearray()
+            _write_named(written, column, version, value)
+            sections.append((tag, bytes(written)))
     sections += value.get(UNKNOWN_TAGS, {}).items()
     write_unsigned_varint(out, len(sections))
     for tag, data in sorted(sections):

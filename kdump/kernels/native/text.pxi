@@ -374,7 +374,7 @@ cdef class LogText:
         if not self.has_first:
             self.first = offset
             self.has_first = True
-        if self.last_offset != -1 and self.last_offset != add64(offset, -1):
+        if (self.java or self.last_offset != -1) and self.last_offset != add64(offset, -1):
             with gil:
                 self.gaps.append(self.last_offset)
                 self.gaps.append(offset)

@@ -62,7 +62,7 @@ class LogText:
     skip_metadata  keys and values only
     control        gives the text of a KRaft control record (type, value), such as `SnapshotFooter {"version":0}`
     java           as the tool of Kafka 4.3 and later, written in Java, prints: a bar in front of a payload without a
-                   key, no brace behind a v0/v1 message
+                   key, no brace behind a v0/v1 message, and a gap in front of a first offset above 0
     contents       gives the texts of (offset, key, value); None: as UTF-8
 
     hold           hold all text back until `flush`
@@ -88,8 +88,7 @@ class LogText:
         self._control = control
         self._contents = contents or string_contents
         self._hold = hold
-        self._bar = b"|" if java else b""
-        self._brace = b"" if java else b"}"
+        self._java = java
         self.restart()
 
     @property
@@ -169,7 +168,7 @@ class LogText:
                 self._flush_full(write)
 
     def _follow(self, offset: int) -> None:
-        if self.last_offset not in (-1, wrap64(offset - 1)):
+        if self.last_offset != wrap64(offset - 1) and (self._java or self.last_offset != -1):
             self.gaps.extend((self.last_offset, offset))
         if self.first_offset is None:
             self.first_offset = offset
@@ -207,7 +206,8 @@ class LogText:
                 f"| offset: {message.offset} {_timestamp_type(block, row)}: {message.timestamp} keySize: {key_length}"
                 f" valueSize: {value_length} isValid: {valid} crc: {CRC.unpack_from(source, message.position)[0]}"
             ).encode()
-            self._out += self._brace
+            if not self._java:
+                self._out += b"}"
             prefix = b" "
         if self._print_data:
             key_position, key_length = message_key(source, message)
@@ -224,7 +224,7 @@ class LogText:
             self._out += prefix + b"key: " + key_text
             prefix = b" "
         if value_text is not None:
-            self._out += (b" " if prefix == b" " else self._bar + b" ") + b"payload: " + value_text
+            self._out += (prefix if self._java else b" ") + b"payload: " + value_text
 
     def _control_text(self, key: bytes | None, value: bytes | None) -> bytes:
         number = control_type(key)
