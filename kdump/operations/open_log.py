@@ -3,7 +3,7 @@
     with open_log("/tmp/data/orders-0", LogConfig()) as log:
         log.append(...)
 
-This looks at the partition directory alone; kdump.write.existing opens one as part of its log directory.
+This looks at the partition directory alone; kdump.operations.append opens one as part of its log directory.
 """
 
 from __future__ import annotations
@@ -74,9 +74,10 @@ def open_log(
     if clean:  # else all of it has been checked
         _check_segment(log, base_offset)
     begin()
+    keeps = backup and not clean  # after a clean shutdown there is nothing but what every start removes
     folder = new_folder(path)
     if plan:
-        apply_plan(plan, folder, keep_old=backup)
+        apply_plan(plan, folder, keep_old=keeps)
     like = os.stat(os.path.join(path, segment_file_name(base_offset, ".log")))
     epochs = None
     if config.record_version >= 2:
@@ -100,7 +101,7 @@ def open_log(
         durable=durable,
     )
     writer.recovery_point = outcome.recovery_point
-    writer.backup_folder = folder if plan and backup else None
+    writer.backup_folder = folder if plan and keeps else None
     return writer
 
 

@@ -22,7 +22,6 @@ from click.testing import CliRunner, Result
 import kdump
 from kdump.commands.cli import cli
 from kdump.commands.dump import command as dump_module
-from kdump.commands.dump.formats import BATCH_COLUMNS, RECORD_COLUMNS
 from kdump.commands.dump.tables import TABLES
 from kdump.formats.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
@@ -30,6 +29,7 @@ from kdump.formats.codecs import GZIP, ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
+from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.records import Record
 from kdump.storage.scan import Damage
@@ -148,6 +148,7 @@ def test_a_record_and_its_batch(tmp_path: Path) -> None:
         "partitionLeaderEpoch": 6,
         "isTransactional": True,
         "isControl": False,
+        "transaction": "open",
     }
     assert first == {
         "type": "record",
@@ -171,6 +172,7 @@ def test_a_record_and_its_batch(tmp_path: Path) -> None:
         "sequence": 2**31 - 2,
         "isTransactional": True,
         "isControl": False,
+        "transaction": "open",
         "leaderEpoch": 6,
         "position": 0,
     }
@@ -290,7 +292,7 @@ def test_text(tmp_path: Path) -> None:
         f"  12  no time                                     0x00000001 (4 B)  0x{'ff' * 64}… (100 B)",
         "  13  +10000-01-01T00:00:00.000Z 253402300800000  k                 two\\nlines\\t\\x1b[31m \\n",
         f"batch 14..14        1 record     at {at[1]:<8}  {sizes[1]}  v2 none    CreateTime"
-        " 2023-11-14T22:13:20.000Z 1700000000000  epoch -1  producer 77 epoch 1  transactional  control",
+        " 2023-11-14T22:13:20.000Z 1700000000000  epoch -1  producer 77 epoch 1  transaction committed  control",
         "  14  2023-11-14T22:13:20.000Z 1700000000000  COMMIT  coordinator epoch 7",
         f"batch 15..15        1 record     at {at[2]:<8}  {sizes[2]}  v0 none    no time",
         "  15    old  null",
