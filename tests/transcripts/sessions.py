@@ -35,6 +35,7 @@ _VARYING = (
     (re.compile(r'("(?:seconds|elapsed|kdump)": ?)[^,}]+'), r"\1N"),
     (re.compile(r'("allocatedSize": ?)\d+'), r"\1N"),
     (re.compile(r"\b\d{8}T\d{6}-\d{9}\b"), "BACKUP"),
+    (re.compile(r"\S+Z(?=  file time)"), "TIME"),
     (re.compile(r"^kdump \d\S*$", re.MULTILINE), "kdump N"),
     (re.compile(r"^(kernels|CRC-32C): .*$", re.MULTILINE), r"\1: N"),
 )

@@ -1,0 +1,51 @@
+"""No two commands contradict each other: each rule of rules.py, about each directory of directories.py."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from .answers import Answers
+from .directories import Maker, names
+from .known import KNOWN
+from .rules import RULES, Rule
+
+NAMES = names()
+REASONS = {(known.rule, directory): known.why for known in KNOWN for directory in known.directories}
+
+
+@pytest.fixture(scope="module")
+def maker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maker]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)  # what a power cut leaves is tested elsewhere
+        yield Maker(tmp_path_factory.mktemp("agreement"))
+
+
+@pytest.fixture(scope="module")
+def answers(maker: Maker, request: pytest.FixtureRequest) -> list[Answers]:
+    """What is said about the directories of a name; the tests of one name follow each other."""
+    return [Answers(directory) for directory in maker.make(request.param)]
+
+
+def cases() -> Iterator[object]:
+    """Every directory with every rule; what is known to fail has to fail."""
+    for name in NAMES:
+        for rule in RULES:
+            reason = REASONS.get((rule.__name__, name))
+            marks = [pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)] if reason else []
+            yield pytest.param(name, rule, marks=marks, id=f"{name}-{rule.__name__}")
+
+
+@pytest.mark.parametrize(("answers", "rule"), cases(), indirect=["answers"])
+def test_commands_agree(answers: list[Answers], rule: Rule) -> None:
+    contradictions = [each for broker in answers for each in rule(broker)]
+    assert not contradictions, "\n".join([(rule.__doc__ or "").splitlines()[0], *contradictions])
+
+
+def test_what_is_known_is_about_rules_and_directories_that_exist() -> None:
+    assert {known.rule for known in KNOWN} <= {rule.__name__ for rule in RULES}
+    assert {directory for known in KNOWN for directory in known.directories} <= set(NAMES)
+    assert len(REASONS) == sum(len(known.directories) for known in KNOWN)
+    assert len(set(RULES)) == len(RULES)
