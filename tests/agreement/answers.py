@@ -6,8 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path, PurePosixPath
-from typing import Any
+from pathlib import PurePosixPath
 
 from .directories import NOW, Directory
 from .running import Row, Said, kdump

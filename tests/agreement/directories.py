@@ -1,6 +1,7 @@
 """The directories that all commands are asked about: sound ones, each named fault in two states, and Kafka's own.
 
-A directory with a fault keeps what the fault changed, one topic and the cluster's metadata: the rest is in the sound directory.
+A directory with a fault keeps the partitions that the fault changed, or one, and the cluster's metadata: the rest is in
+the sound directory.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ SEVERAL = {"replicas"}
 OTHER_BROKERS = {"follower", "behind", "leader"}
 """Log directories that belong to a broker of their own; all others of a directory belong to one together."""
 METADATA = "__cluster_metadata-0"
-KEPT = {"orders-0", "orders-1", METADATA}
+ONE = Path("disk-1", "orders-0")
+FOLLOWER = "follower"
 NOT_HERE = {"log-too-large"}
 """Reading 2 GiB takes long; tests/fixture/test_faults.py verifies a smaller one."""
 MANY = {"many"}
@@ -74,7 +76,7 @@ class Maker:
         build(EVERYTHING, self._sound)
 
     def make(self, name: str) -> list[Directory]:
-        """Make the directories of this name, one for each broker that it concerns, in the place of those made before."""
+        """Make the directories of this name, one for each broker that it concerns; those made before are gone."""
         root = self._folder / "made"
         fault = name.removesuffix(KILLED)
         if fault != self._last:
@@ -101,24 +103,26 @@ class Maker:
             self._narrow(root)
 
     def _narrow(self, root: Path) -> None:
-        """Remove what is as in the sound directory, unless the cluster's metadata are about it."""
+        """Leave the partitions that a fault changed, or else one, and the cluster's metadata."""
         changed = set(_changed(self._sound, root))
         if any(METADATA in path.parts for path in changed):
-            return
-        for log_dir in list(root.iterdir()):
-            for partition in [each for each in log_dir.iterdir() if each.is_dir() and each.name not in KEPT]:
-                place = partition.relative_to(root)
-                if not any(place == path or place in path.parents for path in changed):
-                    shutil.rmtree(partition)
-        follower = root / "follower"
-        if follower.is_dir() and not any(path.parts[0] == "follower" for path in changed):
-            shutil.rmtree(follower)
+            return  # they are about all partitions
+        partitions = {path.relative_to(root) for path in root.glob("*/*/")}
+        kept = {path for path in partitions if any(is_at(each, path) for each in changed)} or {ONE}
+        if any(path.name == "partition.metadata" for path in changed):
+            kept |= {path for path in partitions if path.name.startswith("orders-")}  # the ids of a topic are compared
+        for path in partitions - kept:
+            if path.name != METADATA:
+                shutil.rmtree(root / path)
+        if not any(path.parts[0] == FOLLOWER for path in changed):
+            shutil.rmtree(root / FOLLOWER)
 
 
 def build(spec: Path, folder: Path, *faults: str) -> None:
     """Build a specification, with faults."""
     folder.parent.mkdir(exist_ok=True)
-    said = kdump(folder.parent, "fixture", "build", spec, folder, *(word for each in faults for word in ("--fault", each)))
+    options = [word for fault in faults for word in ("--fault", fault)]
+    said = kdump(folder.parent, "fixture", "build", spec, folder, *options)
     assert said.code == 0, said.err
 
 
@@ -129,12 +133,18 @@ def kill(root: Path) -> None:
             file.unlink()
 
 
+def is_at(path: Path, folder: Path) -> bool:
+    """Whether a path is a folder or below it."""
+    return path == folder or folder in path.parents
+
+
 def _changed(sound: Path, root: Path) -> Iterator[Path]:
     """What one of two trees has and the other has not, or not so; paths below the roots."""
     paths = {path.relative_to(tree) for tree in (sound, root) for path in tree.rglob("*")}
     for path in paths:
         one, other = sound / path, root / path
-        if one.is_symlink() or other.is_symlink() or one.is_dir() != other.is_dir() or not (one.exists() and other.exists()):
-            yield path
-        elif one.is_file() and not filecmp.cmp(one, other, shallow=False):
+        is_like = one.is_dir() and other.is_dir()
+        if one.is_file() and other.is_file():
+            is_like = filecmp.cmp(one, other, shallow=False)
+        if not is_like:
             yield path

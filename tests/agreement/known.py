@@ -101,10 +101,10 @@ KNOWN = (
     ),
     Known(
         "retain_warns_where_a_start_comes_first",
-        tuple(
-            f"corpus/i-{case}-active"
-            for case in ("crc-payload", "garbage-append5", "trunc-mid-batch", "zero-batch-mid")
-        ) + ("corpus/i-zstd-trunc",),
+        (
+            *(f"corpus/i-{case}-active" for case in ("crc-payload", "garbage-append5", "trunc-mid-batch")),
+            "corpus/i-zero-batch-mid-active", "corpus/i-zstd-trunc",
+        ),
         "startup: the last segment is cut first; retain: names no problem",
     ),
     Known(
@@ -132,7 +132,7 @@ KNOWN = (
     ),
     Known(
         "advice_helps", ("offset-overflow",),
-        "verify: start the broker, kdump rebuild-index; startup: no split after a clean shutdown; rebuild-index: exit 3",
+        "verify: start the broker, or kdump rebuild-index; startup: no split if it was closed; rebuild-index: exit 3",
     ),
     Known(
         "advice_helps", ("wrong-control-record",),

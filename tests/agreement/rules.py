@@ -22,7 +22,7 @@ from .answers import (
     parent,
     relative,
 )
-from .running import Row, Said
+from .running import Said
 
 Rule = Callable[[Answers], Iterator[str]]
 METADATA = "__cluster_metadata-0"
@@ -147,7 +147,8 @@ def a_start_that_cuts_nothing_keeps_the_offsets(answers: Answers) -> Iterator[st
             continue
         for field in OFFSETS:
             if answers.listed[path][field] != row[field]:
-                yield f"{path}: {field} of ls is {answers.listed[path][field]}, startup cuts nothing and has {row[field]}"
+                listed = answers.listed[path][field]
+                yield f"{path}: {field} of ls is {listed}, startup cuts nothing and has {row[field]}"
 
 
 def lookup_answers_lie_in_the_log(answers: Answers) -> Iterator[str]:
@@ -308,9 +309,8 @@ def damage_is_at_the_same_place(answers: Answers) -> Iterator[str]:
         segments = answers.segments(answers.ls, path)
         for field, codes in (("damage", LOG_DAMAGE), ("zeroTail", LOG_ZEROS)):
             listed = {name for name, row in segments.items() if row[field]}
-            found = {
-                file_name(row["path"]) for row in answers.findings if row["code"] in codes and parent(row["path"]) == path
-            }
+            named = [row["path"] for row in answers.findings if row["code"] in codes]
+            found = {file_name(each) for each in named if parent(each) == path}
             if listed != found:
                 yield f"{path}: {field} of ls in {listed}, {sorted(codes)} of verify in {found}"
         counted = by_path(answers.stats, "partition").get(path)
@@ -363,8 +363,9 @@ def segments_are_the_same(answers: Answers) -> Iterator[str]:
         if listed.keys() != retained.keys():
             yield f"{path}: only one of ls and retain has {listed.keys() ^ retained.keys()}"
         for name in listed.keys() & retained.keys():
-            if listed[name]["usedSize"] != retained[name]["size"]:
-                yield f"{path}/{name}: usedSize of ls {listed[name]['usedSize']}, size of retain {retained[name]['size']}"
+            used, size = listed[name]["usedSize"], retained[name]["size"]
+            if used != size:
+                yield f"{path}/{name}: usedSize of ls is {used}, size of retain {size}"
 
 
 def retain_warns_where_a_start_comes_first(answers: Answers) -> Iterator[str]:
@@ -382,9 +383,9 @@ def retain_warns_where_a_start_comes_first(answers: Answers) -> Iterator[str]:
 def retention_stays_inside_the_log(answers: Answers) -> Iterator[str]:
     """Retention moves the log start offset forward, and not beyond the high watermark."""
     for path, row in answers.retained.items():
-        start, new = row["logStartOffset"], row["newLogStartOffset"]
-        if not start <= new <= max(row["highWatermark"], start):
-            yield f"{path}: retain moves the log start from {start} to {new}, the high watermark is {row['highWatermark']}"
+        start, new, mark = row["logStartOffset"], row["newLogStartOffset"], row["highWatermark"]
+        if not start <= new <= max(mark, start):
+            yield f"{path}: retain moves the log start from {start} to {new}, the high watermark is {mark}"
 
 
 def open_transactions_are_the_same(answers: Answers) -> Iterator[str]:

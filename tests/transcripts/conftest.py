@@ -8,7 +8,7 @@ FLAG = "--rewrite-transcripts"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(FLAG, action="store_true", help="Write what the commands print now into tests/transcripts/sessions.")
+    parser.addoption(FLAG, action="store_true", help="Write what commands print now into tests/transcripts.")
 
 
 @pytest.fixture

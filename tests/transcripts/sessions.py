@@ -1,4 +1,4 @@
-"""Sessions: text files with commands and exactly what they print.
+r"""Sessions: text files with commands and exactly what they print.
 
     # a comment
     $ kdump ls data
@@ -8,7 +8,7 @@
 
 A session begins in an empty folder with the specifications of `specs/` in it, and its commands run there one after the
 other: with 80 columns, without a terminal. `$ COLUMNS=100 kdump …` has a terminal of that width, and
-`$ printf 'a\nb\n' | kdump …` standard input.
+`$ printf 'a\nb\n' | kdump …` standard input; `/*` in a path is what is there.
 """
 
 from __future__ import annotations
@@ -77,7 +77,13 @@ class Step:
     def run(self, folder: Path, patch: pytest.MonkeyPatch) -> Said:
         """Run the command as it stands there."""
         patch.setenv("COLUMNS", self.columns or WIDTH)
-        return kdump(folder, *self.words, stdin=self.stdin, terminal=self.columns is not None)
+        words = [found for word in self.words for found in (_matches(folder, word) if "/*" in word else [word])]
+        return kdump(folder, *words, stdin=self.stdin, terminal=self.columns is not None)
+
+
+def _matches(folder: Path, pattern: str) -> list[str]:
+    """The paths that a shell puts in the place of a pattern."""
+    return sorted(str(path.relative_to(folder)) for path in folder.glob(pattern))
 
 
 def steps(text: str) -> Iterator[Step]:
@@ -108,7 +114,7 @@ def _lines(text: str) -> list[str]:
 
 def normal(text: str, folder: Path) -> str:
     """The text without what differs from run to run."""
-    text = text.replace(str(folder), "/work")
+    text = text.replace(str(folder), "/kafka")
     for pattern, stands_for in _VARYING:
         text = pattern.sub(stands_for, text)
     return text
