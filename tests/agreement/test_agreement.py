@@ -17,18 +17,27 @@ NAMES = names()
 REASONS = {(known.rule, directory): known.why for known in KNOWN for directory in known.directories}
 
 
+class Asked:
+    """What is said about the directories that were last asked for: the tests of a name follow each other."""
+
+    def __init__(self, maker: Maker) -> None:
+        self._maker = maker
+        self._name = ""
+        self._answers: list[Answers] = []
+
+    def about(self, name: str) -> list[Answers]:
+        if name != self._name:
+            self._answers = [Answers(directory) for directory in self._maker.make(name)]
+            self._name = name
+        return self._answers
+
+
 @pytest.fixture(scope="module")
-def maker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maker]:
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)  # what a power cut leaves is tested elsewhere
         patch.setattr(time, "sleep", lambda _: None)  # nothing grows here that a command would have to watch
-        yield Maker(tmp_path_factory.mktemp("agreement"))
-
-
-@pytest.fixture(scope="module")
-def answers(maker: Maker, request: pytest.FixtureRequest) -> list[Answers]:
-    """What is said about the directories of a name; the tests of one name follow each other."""
-    return [Answers(directory) for directory in maker.make(request.param)]
+        yield Asked(Maker(tmp_path_factory.mktemp("agreement")))
 
 
 def cases() -> list[object]:
@@ -42,9 +51,9 @@ def cases() -> list[object]:
     return found
 
 
-@pytest.mark.parametrize(("answers", "rule"), cases(), indirect=["answers"])
-def test_commands_agree(answers: list[Answers], rule: Rule) -> None:
-    contradictions = [each for broker in answers for each in rule(broker)]
+@pytest.mark.parametrize(("name", "rule"), cases())
+def test_commands_agree(name: str, rule: Rule, asked: Asked) -> None:
+    contradictions = [each for answers in asked.about(name) for each in rule(answers)]
     assert not contradictions, "\n".join([(rule.__doc__ or "").splitlines()[0], *contradictions])
 
 
