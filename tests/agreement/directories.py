@@ -1,7 +1,7 @@
 """The directories that all commands are asked about: sound ones, each named fault in two states, and Kafka's own.
 
-A directory with a fault keeps the partitions that the fault changed, or one, and the cluster's metadata: the rest is in
-the sound directory.
+A directory with a fault keeps the partitions that the fault changed, at least one, and the cluster's metadata: the rest
+is in the sound directory.
 """
 
 from __future__ import annotations
@@ -108,7 +108,9 @@ class Maker:
         if any(METADATA in path.parts for path in changed):
             return  # they are about all partitions
         partitions = {path.relative_to(root) for path in root.glob("*/*/")}
-        kept = {path for path in partitions if any(is_at(each, path) for each in changed)} or {ONE}
+        kept = {path for path in partitions if any(is_at(each, path) for each in changed)}
+        if not any(is_at(path, ONE.parent) and path.name[-1].isdigit() for path in kept):
+            kept.add(ONE)
         if any(path.name == "partition.metadata" for path in changed):
             kept |= {path for path in partitions if path.name.startswith("orders-")}  # the ids of a topic are compared
         for path in partitions - kept:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from .answers import Answers
-from .directories import Maker, names
+from .directories import EVERYTHING, METADATA, Maker, build, names
 from .known import KNOWN
 from .rules import RULES, Rule
+from .running import kdump
 
 NAMES = names()
 REASONS = {(known.rule, directory): known.why for known in KNOWN for directory in known.directories}
@@ -55,6 +58,16 @@ def cases() -> list[object]:
 def test_commands_agree(name: str, rule: Rule, asked: Asked) -> None:
     contradictions = [each for answers in asked.about(name) for each in rule(answers)]
     assert not contradictions, "\n".join([(rule.__doc__ or "").splitlines()[0], *contradictions])
+
+
+@pytest.mark.xfail(strict=True, reason="all commands: disk-2 is partition 2 of a topic disk; its meta.properties: a log directory")
+def test_a_log_directory_without_partitions_is_no_partition(tmp_path: Path) -> None:
+    """Its name says nothing, where it has the meta.properties of a log directory."""
+    build(EVERYTHING, tmp_path / "data")
+    log_dir = tmp_path / "data" / "disk-2"
+    shutil.rmtree(log_dir / METADATA)
+    (row,) = kdump(log_dir.parent, "ls", "--format", "jsonl", log_dir.name).rows
+    assert row["type"] == "logDirectory"
 
 
 def test_what_is_known_is_about_rules_and_directories_that_exist() -> None:
