@@ -60,7 +60,7 @@ def test_commands_agree(name: str, rule: Rule, asked: Asked) -> None:
     assert not contradictions, "\n".join([(rule.__doc__ or "").splitlines()[0], *contradictions])
 
 
-@pytest.mark.xfail(strict=True, reason="ls, startup, lookup: disk-2 is partition 2 of a topic disk; its files: it is not")
+@pytest.mark.xfail(strict=True, reason="ls, startup, lookup: disk-2 is a partition; meta.properties: it is not")
 def test_a_log_directory_without_partitions_is_no_partition(tmp_path: Path) -> None:
     """Its name says nothing, where it has the meta.properties of a log directory."""
     build(EVERYTHING, tmp_path / "data")

@@ -36,6 +36,7 @@ _VARYING = (
     (re.compile(r'("allocatedSize": ?)\d+'), r"\1N"),
     (re.compile(r"\b\d{8}T\d{6}-\d{9}\b"), "BACKUP"),
     (re.compile(r"\S+Z(?=  file time)"), "TIME"),
+    (re.compile(r"(there is something in it) \(.*?\)"), r"\1 (NAME)"),
     (re.compile(r"^kdump \d\S*$", re.MULTILINE), "kdump N"),
     (re.compile(r"^(kernels|CRC-32C): .*$", re.MULTILINE), r"\1: N"),
 )
