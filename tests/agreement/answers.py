@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from .directories import NOW, Directory
-from .running import Row, Said, kdump
+from tests.agreement.directories import NOW, Directory
+from tests.agreement.running import Row, Said, kdump
 
 CLOCK = ("--now", str(NOW))
 ONE_JOB = ("--jobs", "1")

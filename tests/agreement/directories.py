@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .running import kdump
+from tests.agreement.running import kdump
 
 FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"
 EVERYTHING = FIXTURES / "specs" / "everything.yaml"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .directories import KILLED
+from tests.agreement.directories import KILLED
 
 
 class Known(NamedTuple):

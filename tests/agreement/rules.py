@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .answers import (
+from tests.agreement.answers import (
     CLOCK,
     LOG_DAMAGE,
     LOG_ZEROS,
@@ -22,7 +22,7 @@ from .answers import (
     parent,
     relative,
 )
-from .running import Said
+from tests.agreement.running import Said
 
 Rule = Callable[[Answers], Iterator[str]]
 METADATA = "__cluster_metadata-0"
@@ -477,7 +477,9 @@ def a_second_repair_has_nothing_to_do(answers: Answers) -> Iterator[str]:
     """
     for repair in answers.repairs:
         mended = answers.mended(repair)
-        for row in mended.again.of_type("partition") if mended else ():
+        if mended is None:
+            continue
+        for row in mended.again.of_type("partition"):
             is_empty = repair == "repair" and row["ok"] and row["logStartOffset"] == row["logEndOffset"]
             if row["operations"] and not is_empty:
                 yield f"{repair} again: {relative(row['path'])}: {operations(mended.again, relative(row['path']))}"

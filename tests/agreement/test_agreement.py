@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from .answers import Answers
-from .directories import EVERYTHING, METADATA, Maker, build, names
-from .known import KNOWN
-from .rules import RULES, Rule
-from .running import kdump
+from tests.agreement.answers import Answers
+from tests.agreement.directories import EVERYTHING, METADATA, Maker, build, names
+from tests.agreement.known import KNOWN
+from tests.agreement.rules import RULES, Rule
+from tests.agreement.running import kdump
 
 NAMES = names()
 REASONS = {(known.rule, directory): known.why for known in KNOWN for directory in known.directories}

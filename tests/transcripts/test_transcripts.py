@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.agreement.running import kdump
-
-from .sessions import SESSIONS, SPECS, Step, session_text, steps, written
+from tests.transcripts.sessions import SESSIONS, SPECS, Step, session_text, steps, written
 
 NAMES = sorted(path.stem for path in SESSIONS.glob("*.txt"))
 
