@@ -1,0 +1,541 @@
+"""What no two commands may say differently about the same log directories.
+
+Each rule is a function that yields the contradictions that it finds, as sentences that name both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tests.agreement.answers import (
+    CLOCK,
+    LOG_DAMAGE,
+    LOG_ZEROS,
+    REFUSES,
+    TRUNCATES,
+    Answers,
+    advised,
+    by_path,
+    file_name,
+    is_in,
+    operations,
+    parent,
+    relative,
+)
+from tests.agreement.running import Said
+
+Rule = Callable[[Answers], Iterator[str]]
+METADATA = "__cluster_metadata-0"
+OFFSETS = ("logStartOffset", "logEndOffset")
+NOTHING = "none needed"
+CUTS = {"truncate", "drop", "empty", "split"}
+REMOVES = {"delete", "rename"}
+CHECKPOINT_CODES = ("KD-CKPT-HIGH-WATERMARK", "KD-CKPT-RECOVERY", "KD-CKPT-LOG-START", "KD-CKPT-BEHIND")
+LEFTOVER_CODES = {"KD-FILE-DELETED", "KD-FILE-CLEANED", "KD-FILE-SWAP", "KD-FILE-TMP", "KD-IDX-ORPHAN"}
+STRAY_CODES = {"KD-DIR-UNASSIGNED", "KD-META-TOPIC-CLUSTER"}
+
+
+def no_command_dies(answers: Answers) -> Iterator[str]:
+    """Every command ends with a code that docs name, prints JSON lines and no traceback, and takes its own options."""
+    asked = [
+        answers.verify, answers.startup, answers.worst_startup, answers.ls, answers.retain, answers.dump,
+        answers.stats, answers.txns, *map(answers.plan, answers.repairs),
+        answers.ask("compact", *CLOCK), answers.ask("groups", *CLOCK),
+    ]  # fmt: skip
+    for said in asked:
+        if said.code not in (0, 1, 3, 4):
+            yield f"{said} exits with {said.code}: {said.err}"
+        if "Traceback" in said.err:
+            yield f"{said} prints a traceback: {said.err}"
+        if not all(isinstance(row, dict) for row in said.rows):
+            yield f"{said} prints a line that is no object"
+
+
+def exit_codes_are_those_of_the_output(answers: Answers) -> Iterator[str]:
+    """1 where there are findings, losses or work, 3 where something could not be read or mended, else 0."""
+    errors = any(row["severity"] == "error" for row in answers.findings)
+    unread = answers.verify.rows[-1]["unread"]
+    yield from _expected(answers.verify, 3 if unread else int(errors), f"{unread} unread, errors: {errors}")
+    bad = [path for path, row in answers.outcomes.items() if row["losesData"] or not row["ok"]]
+    bad += [row["path"] for row in answers.startup.of_type("logDirectory") if not row["ok"]]
+    bad += [row["message"] for row in answers.startup.of_type("failure")]
+    if answers.startup.code != 3:
+        yield from _expected(answers.startup, int(bool(bad)), f"losses and failures: {bad}")
+    for repair in answers.repairs:
+        plan = answers.plan(repair)
+        failed = [path for path, row in by_path(plan, "partition").items() if not row["ok"] or row["problems"]]
+        work = plan.of_type("operation")
+        yield from _expected(plan, 3 if failed else int(bool(work)), f"failed: {failed}, {len(work)} operations")
+    deletes = [row["path"] for row in answers.retain.of_type("partition") if row["deletes"] or row["checkpoints"]]
+    if answers.retain.code != 3:
+        yield from _expected(answers.retain, int(bool(deletes)), f"deletes in {deletes}")
+
+
+def _expected(said: Said, code: int, why: str) -> Iterator[str]:
+    if said.code != code:
+        yield f"{said} exits with {said.code}, its output says {code} ({why})"
+
+
+def a_repair_that_fails_counts_what_failed(answers: Answers) -> Iterator[str]:
+    """The summary of a repair counts failed partitions exactly where it exits with 3."""
+    for repair in answers.repairs:
+        plan = answers.plan(repair)
+        summary = plan.rows[-1]
+        if summary["type"] == "summary" and (plan.code == 3) != bool(summary["partitionsFailed"]):
+            yield f"{plan} exits with {plan.code}, its summary has {summary['partitionsFailed']} failed partitions"
+        worked = sum(bool(row["operations"]) for row in plan.of_type("partition"))
+        if summary["type"] == "summary" and summary["partitionsWithWork"] != worked:
+            yield f"{plan}: {worked} partitions have operations, its summary says {summary['partitionsWithWork']}"
+
+
+def all_commands_see_the_same_partitions(answers: Answers) -> Iterator[str]:
+    """What ls lists, startup loads; and the others leave none of those out that are served, without saying so."""
+    known, loaded = set(answers.listed), set(answers.outcomes)
+    if known != loaded and not answers.startup.of_type("failure"):
+        yield f"only one of ls and startup has {known ^ loaded}"
+    served = {path for path in answers.served if not path.endswith(METADATA)}
+    for said in (answers.retain, answers.stats, *map(answers.plan, answers.repairs)):
+        seen = set(by_path(said, "partition"))
+        if seen - known:
+            yield f"{said} has {seen - known}, ls has not"
+        if served - seen and said.code != 3:
+            yield f"{said} leaves out {served - seen}, which ls has"
+
+
+def the_log_end_offset_is_the_same(answers: Answers) -> Iterator[str]:
+    """ls, lookup, retain and txns name the same log end offset: the one before a broker starts."""
+    yield from _same_offset(answers, "logEndOffset", "latest")
+
+
+def the_log_start_offset_is_the_same(answers: Answers) -> Iterator[str]:
+    """ls, lookup, retain and txns name the same log start offset: the one before a broker starts."""
+    yield from _same_offset(answers, "logStartOffset", "earliest")
+
+
+def _same_offset(answers: Answers, field: str, time: str) -> Iterator[str]:
+    looked_up = answers.lookup(time)
+    for path, row in answers.served.items():
+        others = {
+            f"lookup {time}": looked_up.get(path, row[field]),
+            "retain": answers.retained.get(path, row)[field],
+            "txns": answers.transactions.get(path, row)[field],
+        }
+        for command, offset in others.items():
+            if offset != row[field]:
+                yield f"{path}: {field} of ls is {row[field]}, of {command} {offset}"
+
+
+def no_log_starts_behind_its_end(answers: Answers) -> Iterator[str]:
+    """Each command that names both offsets has the start at or before the end."""
+    rows = {"ls": answers.served, "startup": answers.outcomes, "retain": answers.retained, "txns": answers.transactions}
+    for command, partitions in rows.items():
+        for path, row in partitions.items():
+            start, end = row["logStartOffset"], row["logEndOffset"]
+            if start is not None and end is not None and start > end:
+                yield f"{command}: {path} starts at {start} and ends at {end}"
+    earliest, latest = answers.lookup("earliest"), answers.lookup("latest")
+    for path in earliest.keys() & latest.keys():
+        if (earliest[path] or 0) > (latest[path] or 0):
+            yield f"lookup: {path} starts at {earliest[path]} and ends at {latest[path]}"
+
+
+def a_start_that_cuts_nothing_keeps_the_offsets(answers: Answers) -> Iterator[str]:
+    """Where startup cuts and removes no segment, the log starts and ends where ls says."""
+    for path, row in answers.outcomes.items():
+        is_cut = row["losesData"] or any(step["action"] in CUTS for step in answers.steps(answers.startup, path))
+        if not row["ok"] or is_cut or path not in answers.served:
+            continue
+        for field in OFFSETS:
+            if answers.listed[path][field] != row[field]:
+                listed = answers.listed[path][field]
+                yield f"{path}: {field} of ls is {listed}, startup cuts nothing and has {row[field]}"
+
+
+def lookup_answers_lie_in_the_log(answers: Answers) -> Iterator[str]:
+    """An offset is found exactly between log start and log end; no time is answered with an offset outside."""
+    for path, pairs in answers.offsets.items():
+        start, end = answers.listed[path]["logStartOffset"], answers.listed[path]["logEndOffset"]
+        for request, answer in pairs:
+            if "error" in answer:
+                continue
+            if "offset" in request and answer["found"] and answer["batchLastOffset"] < request["offset"]:
+                yield f"{path}: lookup of {request} ends in a batch before it: {answer}"
+            if "offset" in request and answer["found"] and request["offset"] >= end:
+                yield f"{path}: lookup finds {request}, the log ends at {end}: {answer}"
+            result = answer.get("result")
+            if result and not start <= result["offset"] <= end:
+                yield f"{path}: lookup of {request} gives {result['offset']}, the log has {start} to {end}"
+
+
+def checkpoints_are_the_same(answers: Answers) -> Iterator[str]:
+    """ls, startup and retain read the same recovery point and high watermark."""
+    for path, row in answers.listed.items():
+        point, mark = row["checkpoints"]["recoveryPoint"], row["checkpoints"]["highWatermark"]
+        outcome = answers.outcomes.get(path)
+        is_trusted = not path.endswith(METADATA)  # a controller always recovers its log from the beginning
+        if outcome and is_trusted and point is not None and outcome["recoveryPoint"] != point:
+            yield f"{path}: the recovery point of ls is {point}, of startup {outcome['recoveryPoint']}"
+        if outcome and outcome["highWatermark"] != mark:
+            yield f"{path}: the high watermark of ls is {mark}, of startup {outcome['highWatermark']}"
+        retained = answers.retained.get(path)
+        if retained and mark is not None:
+            within = min(max(mark, retained["logStartOffset"]), retained["logEndOffset"])
+            if retained["highWatermark"] != within:
+                yield f"{path}: the high watermark of ls is {mark}, retain makes {retained['highWatermark']} of it"
+
+
+def verify_compares_checkpoints_with_the_same_end(answers: Answers) -> Iterator[str]:
+    """verify finds a checkpoint beyond the log's end exactly where it lies beyond the end that ls names."""
+    closed = {row["path"]: row["cleanShutdown"] for row in answers.ls.of_type("logDirectory")}
+    for path, row in answers.served.items():
+        end, checkpoints = row["logEndOffset"], row["checkpoints"]
+        if end is None:
+            continue
+        point, mark, start = (checkpoints[name] for name in ("recoveryPoint", "highWatermark", "logStart"))
+        beyond = (
+            mark is not None and mark > end,
+            point is not None and point > end,
+            start is not None and start > end,
+            closed[row["logDirectory"]] and point is not None and point < end,
+        )
+        for code, expected in zip(CHECKPOINT_CODES, beyond, strict=True):
+            if (code in answers.codes_of(path)) != expected:
+                yield f"{path}: {code} of verify is {not expected}; ls: {checkpoints} with log end offset {end}"
+
+
+def _failures(said: Said) -> dict[str, str]:
+    """Where startup says that something does not load, by its path, with Kafka's exception."""
+    found = {
+        row["path"]: row["failure"]["exception"] for row in said.of_type("outcome") if not row["ok"] and row["failure"]
+    }
+    for row in said.of_type("logDirectory"):
+        if not row["ok"]:
+            found[row["path"]] = ", ".join(failure["exception"] for failure in row["failures"])
+    for row in said.of_type("failure"):
+        found[row["file"]] = row["exception"]
+    return found
+
+
+def a_start_that_fails_is_an_error_of_verify(answers: Answers) -> Iterator[str]:
+    """What startup says does not load, verify calls an error at that place, and exits with 1."""
+    for place, exception in _failures(answers.startup).items():
+        if answers.verify.code == 0:
+            yield f"startup: {place} fails with {exception}; verify exits with 0"
+        elif not any(row["severity"] == "error" for row in answers.findings_of(place)):
+            yield f"startup: {place} fails with {exception}; verify has no error there"
+
+
+def verify_says_that_a_broker_refuses(answers: Answers) -> Iterator[str]:
+    """Where startup says that something does not load, verify says that a broker refuses it."""
+    for place, exception in _failures(answers.startup).items():
+        errors = [row for row in answers.findings_of(place) if row["severity"] == "error"]
+        if errors and not any(row["broker"] == REFUSES for row in errors):
+            said = {row["code"]: row["broker"] for row in errors}
+            yield f"startup: {place} fails with {exception}; verify: {said}"
+
+
+def startup_foretells_what_verify_says_a_broker_refuses(answers: Answers) -> Iterator[str]:
+    """What verify says a broker refuses fails at the next start, or in the worst one."""
+    failures = _failures(answers.startup) | _failures(answers.worst_startup)
+    for finding in answers.findings:
+        path = finding["path"]
+        if finding["broker"] == REFUSES and not any(is_in(path, each) or is_in(each, path) for each in failures):
+            yield f"verify: {finding['code']} at {path}: a broker {REFUSES}; startup loads it"
+
+
+def what_a_start_loses_is_an_error_of_verify(answers: Answers) -> Iterator[str]:
+    """Where startup loses data, verify has an error in that partition and says that a broker truncates."""
+    for path, row in answers.outcomes.items():
+        if row["losesData"] and not any(
+            finding["severity"] == "error" and finding["broker"] in (TRUNCATES, REFUSES)
+            for finding in answers.findings_of(path)
+        ):
+            yield f"startup: {path} loses {row['lost']['bytes']} bytes; verify: {sorted(answers.codes_of(path))}"
+
+
+def startup_cuts_where_verify_says_so(answers: Answers) -> Iterator[str]:
+    """What verify says a broker truncates after an unclean shutdown is cut, emptied or removed in the worst start."""
+    for finding in answers.findings:
+        path = finding["path"]
+        if finding["broker"] != TRUNCATES or finding["severity"] != "error" or not path.endswith(".log"):
+            continue
+        outcome = by_path(answers.worst_startup, "outcome").get(parent(path))
+        steps = answers.steps(answers.worst_startup, parent(path))
+        if outcome and outcome["ok"] and not any(
+            step["action"] in CUTS | REMOVES and step["file"] == file_name(path) for step in steps
+        ):
+            yield f"verify: {finding['code']} at {path}: a broker truncates; startup leaves the file"
+
+
+def directories_out_of_place_are_the_same(answers: Answers) -> Iterator[str]:
+    """ls, verify and startup agree on directories that are no partition's and on partitions that are there twice."""
+    names = {f"{row['path']}/{name}" for row in answers.ls.of_type("logDirectory") for name in row["notPartitions"]}
+    found = {row["path"] for row in answers.findings if row["code"] == "KD-DIR-NAME"}
+    if names != found:
+        yield f"directories that are no partition's: {names} in ls, {found} in verify"
+    if names and not _failures(answers.startup):
+        yield f"ls: {names} keep a broker from starting; startup does not say so"
+    twice = bool(answers.ls.of_type("duplicate"))
+    for command, says in {
+        "verify": any(row["code"] == "KD-DIR-DUPLICATE" for row in answers.findings),
+        "startup": bool(answers.startup.of_type("failure")),
+    }.items():
+        if says != twice:
+            yield f"a partition is there twice: {twice} in ls, {says} in {command}"
+
+
+def checkpoint_lines_without_a_partition_are_the_same(answers: Answers) -> Iterator[str]:
+    """ls and verify agree on whether checkpoints have lines for partitions that are not there."""
+    missing = [row for each in answers.ls.of_type("logDirectory") for row in each["checkpointedButMissing"]]
+    stale = any(row["code"] == "KD-CKPT-STALE" for row in answers.findings)
+    if bool(missing) != stale:
+        yield f"ls: {missing} are in checkpoints only; KD-CKPT-STALE of verify: {stale}"
+
+
+def stray_partitions_are_the_same(answers: Answers) -> Iterator[str]:
+    """ls and verify name the same partitions that a broker sets aside, and startup sets them aside."""
+    listed = {path for path, row in answers.listed.items() if row["placement"] and row["placement"]["stray"]}
+    found = {path for path in answers.listed if answers.codes_of(path) & STRAY_CODES}
+    if listed != found:
+        yield f"stray at start: {listed} in ls, {found} in verify"
+    for path in listed:
+        if not any("stray" in str(step) for step in answers.steps(answers.startup, path)):
+            yield f"ls: a broker renames {path} to -stray at start; startup does not say so"
+
+
+def damage_is_at_the_same_place(answers: Answers) -> Iterator[str]:
+    """ls, stats and verify see damage, and zeros after the last batch, in the same files."""
+    for path in answers.served:
+        segments = answers.segments(answers.ls, path)
+        for field, codes in (("damage", LOG_DAMAGE), ("zeroTail", LOG_ZEROS)):
+            listed = {name for name, row in segments.items() if row[field]}
+            named = [row["path"] for row in answers.findings if row["code"] in codes]
+            found = {file_name(each) for each in named if parent(each) == path}
+            if listed != found:
+                yield f"{path}: {field} of ls in {listed}, {sorted(codes)} of verify in {found}"
+        counted = by_path(answers.stats, "partition").get(path)
+        if counted and bool(counted["damagedPlaces"]) != bool(LOG_DAMAGE & answers.codes_of(path)):
+            yield f"{path}: stats counts {counted['damagedPlaces']} damaged places; verify: {answers.codes_of(path)}"
+
+
+def dump_meets_damage_where_verify_does(answers: Answers) -> Iterator[str]:
+    """dump and stats exit with 1 only where verify has an error, and always where a log is damaged."""
+    is_damaged = any(row["code"] in LOG_DAMAGE for row in answers.findings)
+    for said in (answers.dump, answers.stats):
+        if said.code == 1 and answers.verify.code == 0:
+            yield f"{said} exits with 1: {said.err.strip()}; verify exits with 0"
+        if said.code == 0 and is_damaged:
+            yield f"{said} exits with 0; verify: the log is damaged"
+
+
+def records_are_counted_alike(answers: Answers) -> Iterator[str]:
+    """ls and stats count the same records in logs that are not damaged."""
+    for path, row in by_path(answers.stats, "partition").items():
+        listed = answers.listed[path]["records"]
+        if None not in (listed, row["records"]) and listed != row["records"]:
+            yield f"{path}: {listed} records in ls, {row['records']} in stats"
+
+
+def leftovers_are_the_same(answers: Answers) -> Iterator[str]:
+    """ls and verify name the same leftover files; startup removes or renames all but those that are being written."""
+    for path, row in answers.listed.items():
+        outcome = answers.outcomes.get(path)
+        if not outcome or not outcome["ok"]:
+            continue
+        leftovers = {each["name"] for each in row["leftovers"] + row["orphans"]}
+        found = {
+            file_name(each["path"])
+            for each in answers.findings
+            if each["code"] in LEFTOVER_CODES and parent(each["path"]) == path
+        }
+        if leftovers != found:
+            yield f"{path}: leftover files: {leftovers} in ls, {found} in verify"
+        handled = {step["file"] for step in answers.steps(answers.startup, path) if step["action"] in REMOVES}
+        kept = {each["name"] for each in row["leftovers"] if each["state"] in ("deleted", "cleaned", "swap")} - handled
+        if kept:
+            yield f"{path}: ls calls {kept} leftover files; startup neither removes nor renames them"
+
+
+def segments_are_the_same(answers: Answers) -> Iterator[str]:
+    """ls and retain have the same segments, of the same used size."""
+    for path in answers.retained:
+        listed, retained = answers.segments(answers.ls, path), answers.segments(answers.retain, path)
+        if listed.keys() != retained.keys():
+            yield f"{path}: only one of ls and retain has {listed.keys() ^ retained.keys()}"
+        for name in listed.keys() & retained.keys():
+            used, size = listed[name]["usedSize"], retained[name]["size"]
+            if used != size:
+                yield f"{path}/{name}: usedSize of ls is {used}, size of retain {size}"
+
+
+def retain_warns_where_a_start_comes_first(answers: Answers) -> Iterator[str]:
+    """Where a start of the broker fails or loses data, retain does not plan to delete without naming the problem."""
+    for path, row in answers.retained.items():
+        outcome = answers.outcomes.get(path)
+        if not outcome or row["problems"]:
+            continue
+        if not outcome["ok"]:
+            yield f"startup: {path} does not load ({outcome['failure']['exception']}); retain names no problem"
+        elif outcome["losesData"]:
+            yield f"startup: {path} loses {outcome['lost']['bytes']} bytes; retain names no problem"
+
+
+def retention_stays_inside_the_log(answers: Answers) -> Iterator[str]:
+    """Retention moves the log start offset forward, and not beyond the high watermark."""
+    for path, row in answers.retained.items():
+        start, new, mark = row["logStartOffset"], row["newLogStartOffset"], row["highWatermark"]
+        if not start <= new <= max(mark, start):
+            yield f"{path}: retain moves the log start from {start} to {new}, the high watermark is {mark}"
+
+
+def open_transactions_are_the_same(answers: Answers) -> Iterator[str]:
+    """txns and verify find open and hanging transactions in the same partitions."""
+    for path, row in answers.transactions.items():
+        codes = answers.codes_of(path)
+        for what, count, expected in (
+            ("open", row["open"], {"KD-TXN-OPEN", "KD-TXN-HANGING"}),
+            ("hanging", row["hanging"], {"KD-TXN-HANGING"}),
+        ):
+            if bool(count) != bool(codes & expected):
+                yield f"{path}: {count} {what} transactions in txns; verify: {sorted(codes)}"
+
+
+def a_sound_partition_needs_only_what_a_broker_does(answers: Answers) -> Iterator[str]:
+    """Where verify finds nothing to repair, trim has nothing to do and salvage does what a broker's start does."""
+    for path in answers.served if answers.directory.was_closed else ():
+        if any(row["severity"] != "info" or row["repair"] != NOTHING for row in answers.findings_of(path)):
+            continue
+        cut = operations(answers.plan("trim"), path)
+        if cut:
+            yield f"verify finds nothing in {path}; trim: {cut}"
+        salvage = operations(answers.plan("repair --strategy salvage"), path)
+        start = operations(answers.plan("repair"), path)
+        if salvage != start:
+            yield f"verify finds nothing in {path}; salvage: {salvage}; a broker at start: {start}"
+
+
+def repair_does_what_startup_foretells(answers: Answers) -> Iterator[str]:
+    """`repair` has the outcome of startup: whether the log loads, its offsets, what is lost."""
+    plan = by_path(answers.plan("repair"), "partition")
+    if answers.startup.of_type("failure"):
+        return
+    for path, row in answers.outcomes.items():
+        planned = plan.get(path)
+        if planned is None:
+            yield f"startup has {path}, repair has not"
+        elif planned["ok"] != row["ok"]:
+            yield f"{path}: loads in startup: {row['ok']}, in repair: {planned['ok']}"
+        elif row["ok"]:
+            for field in OFFSETS:
+                if planned[field] != row[field]:
+                    yield f"{path}: {field} of startup is {row[field]}, of repair {planned[field]}"
+            for field in ("bytes", "batches", "records", "firstOffset", "lastOffset"):
+                if planned["lost"][field] != row["lost"][field]:
+                    yield f"{path}: startup loses {row['lost']}, repair {planned['lost']}"
+                    break
+
+
+def what_is_applied_was_planned(answers: Answers) -> Iterator[str]:
+    """--apply does the operations that the plan has, all of them."""
+    for repair in answers.repairs:
+        mended = answers.mended(repair)
+        if mended:
+            for path in by_path(mended.applied, "partition"):
+                planned, done = operations(answers.plan(repair), path), operations(mended.applied, path)
+                if planned != done:
+                    yield f"{path}: {repair} plans {planned}, --apply does {done}"
+
+
+def advice_helps(answers: Answers) -> Iterator[str]:
+    """An error whose advice names a command is gone after that command."""
+    for finding in answers.findings:
+        if finding["severity"] != "error":
+            continue
+        for repair in advised(finding):
+            if repair not in answers.repairs:
+                continue
+            mended = answers.mended(repair)
+            left = answers.findings if mended is None else mended.findings
+            if any((row["code"], row["path"]) == (finding["code"], finding["path"]) for row in left):
+                yield f"verify: {finding['code']} at {finding['path']}: {finding['repair']}; {repair} leaves it"
+
+
+def a_repair_brings_no_new_error(answers: Answers) -> Iterator[str]:
+    """After a repair verify has no error that was not there before."""
+    before = {(row["code"], row["path"]) for row in answers.findings}
+    for repair in answers.repairs:
+        mended = answers.mended(repair)
+        for row in mended.findings if mended else ():
+            if row["severity"] == "error" and (row["code"], row["path"]) not in before:
+                yield f"after {repair} verify has {row['code']} at {row['path']}: {row['message']}"
+
+
+def a_second_repair_has_nothing_to_do(answers: Answers) -> Iterator[str]:
+    """A repair that was applied plans nothing when it is run again.
+
+    But for logs that start where they end: docs/repair.md says why a broker's own loading is not at rest there.
+    """
+    for repair in answers.repairs:
+        mended = answers.mended(repair)
+        if mended is None:
+            continue
+        for row in mended.again.of_type("partition"):
+            is_empty = repair == "repair" and row["ok"] and row["logStartOffset"] == row["logEndOffset"]
+            if row["operations"] and not is_empty:
+                yield f"{repair} again: {relative(row['path'])}: {operations(mended.again, relative(row['path']))}"
+
+
+def a_broker_loads_what_was_repaired(answers: Answers) -> Iterator[str]:
+    """After `repair`, with each strategy, a start loses nothing, and the log starts and ends where the plan says."""
+    for repair in [each for each in answers.repairs if each.startswith("repair")]:
+        mended = answers.mended(repair)
+        if mended is None:
+            continue
+        for path, row in by_path(mended.applied, "partition").items():
+            outcome = mended.outcomes.get(path)
+            if not row["ok"] or outcome is None:
+                continue
+            if not outcome["ok"] or outcome["losesData"]:
+                yield f"after {repair} startup: {path}: loads: {outcome['ok']}, loses {outcome['lost']}"
+                continue
+            for field in OFFSETS:
+                if outcome[field] != row[field]:
+                    yield f"after {repair} {field} of {path} is {row[field]}, of startup {outcome[field]}"
+
+
+RULES: tuple[Rule, ...] = (
+    no_command_dies,
+    exit_codes_are_those_of_the_output,
+    a_repair_that_fails_counts_what_failed,
+    all_commands_see_the_same_partitions,
+    the_log_end_offset_is_the_same,
+    the_log_start_offset_is_the_same,
+    no_log_starts_behind_its_end,
+    a_start_that_cuts_nothing_keeps_the_offsets,
+    lookup_answers_lie_in_the_log,
+    checkpoints_are_the_same,
+    verify_compares_checkpoints_with_the_same_end,
+    a_start_that_fails_is_an_error_of_verify,
+    verify_says_that_a_broker_refuses,
+    startup_foretells_what_verify_says_a_broker_refuses,
+    what_a_start_loses_is_an_error_of_verify,
+    startup_cuts_where_verify_says_so,
+    directories_out_of_place_are_the_same,
+    checkpoint_lines_without_a_partition_are_the_same,
+    stray_partitions_are_the_same,
+    damage_is_at_the_same_place,
+    dump_meets_damage_where_verify_does,
+    records_are_counted_alike,
+    leftovers_are_the_same,
+    segments_are_the_same,
+    retain_warns_where_a_start_comes_first,
+    retention_stays_inside_the_log,
+    open_transactions_are_the_same,
+    a_sound_partition_needs_only_what_a_broker_does,
+    repair_does_what_startup_foretells,
+    what_is_applied_was_planned,
+    advice_helps,
+    a_repair_brings_no_new_error,
+    a_second_repair_has_nothing_to_do,
+    a_broker_loads_what_was_repaired,
+)

@@ -1,0 +1,77 @@
+"""No two commands contradict each other: each rule of rules.py, about each directory of directories.py."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agreement.answers import Answers
+from tests.agreement.directories import EVERYTHING, METADATA, Maker, build, names
+from tests.agreement.known import KNOWN
+from tests.agreement.rules import RULES, Rule
+from tests.agreement.running import kdump
+
+NAMES = names()
+REASONS = {(known.rule, directory): known.why for known in KNOWN for directory in known.directories}
+
+
+class Asked:
+    """What is said about the directories that were last asked for: the tests of a name follow each other."""
+
+    def __init__(self, maker: Maker) -> None:
+        self._maker = maker
+        self._name = ""
+        self._answers: list[Answers] = []
+
+    def about(self, name: str) -> list[Answers]:
+        if name != self._name:
+            self._answers = [Answers(directory) for directory in self._maker.make(name)]
+            self._name = name
+        return self._answers
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)  # what a power cut leaves is tested elsewhere
+        patch.setattr(time, "sleep", lambda _: None)  # nothing grows here that a command would have to watch
+        yield Asked(Maker(tmp_path_factory.mktemp("agreement")))
+
+
+def cases() -> list[object]:
+    """Every directory with every rule; what is known to fail has to fail."""
+    found: list[object] = []
+    for name in NAMES:
+        for rule in RULES:
+            reason = REASONS.get((rule.__name__, name))
+            marks = [pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)] if reason else []
+            found.append(pytest.param(name, rule, marks=marks, id=f"{name}-{rule.__name__}"))
+    return found
+
+
+@pytest.mark.parametrize(("name", "rule"), cases())
+def test_commands_agree(name: str, rule: Rule, asked: Asked) -> None:
+    contradictions = [each for answers in asked.about(name) for each in rule(answers)]
+    assert not contradictions, "\n".join([(rule.__doc__ or "").splitlines()[0], *contradictions])
+
+
+@pytest.mark.xfail(strict=True, reason="ls, startup, lookup: disk-2 is a partition; meta.properties: it is not")
+def test_a_log_directory_without_partitions_is_no_partition(tmp_path: Path) -> None:
+    """Its name says nothing, where it has the meta.properties of a log directory."""
+    build(EVERYTHING, tmp_path / "data")
+    log_dir = tmp_path / "data" / "disk-2"
+    shutil.rmtree(log_dir / METADATA)
+    (row,) = kdump(log_dir.parent, "ls", "--format", "jsonl", log_dir.name).rows
+    assert row["type"] == "logDirectory"
+
+
+def test_what_is_known_is_about_rules_and_directories_that_exist() -> None:
+    assert {known.rule for known in KNOWN} <= {rule.__name__ for rule in RULES}
+    assert {directory for known in KNOWN for directory in known.directories} <= set(NAMES)
+    assert len(REASONS) == sum(len(known.directories) for known in KNOWN)
+    assert len(set(RULES)) == len(RULES)
