@@ -10,8 +10,8 @@ from kdump.errors import CheckpointError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.storage.directory import LogDirectory
+from kdump.storage.facts import log_end_offset
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import MAX_OFFSET, Damage, scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,8 @@ class Replica:
         return self.log.name.partition if self.log.name else -1
 
     def end_offset(self) -> int:
-        """The log end offset: behind the last batch that can be trusted. Raises OSError."""
-        if not self.log.segments:
-            return self.log_start_offset
-        last = self.log.segments[-1]
-        end = last.base_offset
-        with last.open_log() as log:
-            for part in scan(log, last.base_offset, last.position_of(log, MAX_OFFSET), whole=False):
-                if not isinstance(part, Damage):
-                    end = max(end, part.block.last_offset[part.stop - 1] + 1)
-        return max(end, self.log_start_offset)
+        """The log end offset. Raises OSError."""
+        return log_end_offset(self.log, self.log_start_offset)
 
 
 def replicas(places: Iterable[PartitionLog | LogDirectory], report: Report) -> Iterator[Replica]:
