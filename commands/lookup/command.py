@@ -14,6 +14,7 @@ from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
 from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held, opened, tally, was_deleted
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 
@@ -145,7 +146,9 @@ class _Run:
             raise click.UsageError("--batch asks one partition: choose it with --topic and --partition, or as PATH.")
         for log in logs:
             try:
-                self._look(log, several)
+                with held(log.path) as now:
+                    if now is not None:
+                        self._look(now, several)
             except (OSError, KdumpError) as error:
                 self._failed(error, log.path)
 
@@ -158,11 +161,11 @@ class _Run:
         for name in place.partition_names:
             path = os.path.join(place.path, name)
             try:
-                log = PartitionLog(path)
+                log = opened(path)
             except OSError as error:
                 self._failed(error, path)
                 continue
-            if log.name and not log.name.state and self._options.wants(log):
+            if log and log.name and not log.name.state and self._options.wants(log):
                 yield log
 
     def _look(self, log: PartitionLog, several: bool) -> None:
@@ -244,8 +247,11 @@ class _Run:
     def _failed(self, error: Exception, path: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise error
+        if was_deleted(path, error):
+            return
         self._out.flush()
         if isinstance(error, OSError):
+            tally.cannot_read(path)
             complain(os_error_text(error, path))
         else:
             complain(safe(str(error)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from kdump.disk.reading import status_of
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
@@ -285,7 +286,7 @@ def _log_end(segments: tuple[SegmentInfo, ...], checkpoints: Checkpoints) -> int
 
 def _file_info(folder: str, name: str, says: FileName) -> FileInfo:
     try:
-        size = os.stat(os.path.join(folder, name)).st_size
+        size = status_of(os.path.join(folder, name)).size
     except OSError:  # gone since its directory was listed
         size = 0
     return FileInfo(name, size, says.kind, says.state, says.offset, says.epoch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,6 +10,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from kdump.blocks import BatchBlock
+from kdump.disk.reading import status_of
 from kdump.errors import CorruptRecordError, KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
@@ -145,7 +145,7 @@ class _OpenSegment:
         timestamp = self.last_time_entry().timestamp
         source = "by its batches" if self._recovers else "of its time index's last entry"
         if timestamp < 0:
-            timestamp = os.stat(self.segment.log_path).st_mtime_ns // 1_000_000
+            timestamp = status_of(self.segment.log_path).modified_ns // 1_000_000
             source = "that of the file's last change, for its time index is empty"
         trace(f"segment {self.base_offset}: largest timestamp {timestamp}, {source}")
         return timestamp

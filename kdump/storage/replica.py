@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kdump.errors import CheckpointError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import log_end_offset
+from kdump.storage.live import held, opened
 from kdump.storage.partition import PartitionLog
 
 
@@ -42,8 +43,26 @@ class Replica:
         return self.log.name.partition if self.log.name else -1
 
     def end_offset(self) -> int:
-        """The log end offset. Raises OSError."""
-        return log_end_offset(self.log, self.log_start_offset)
+        """The log end offset. Raises OSError.
+
+        Beside a running broker it is the one that the log has now; where it was deleted, its start.
+        """
+        with held(self.log.path) as log:
+            return self.log_start_offset if log is None else log_end_offset(log, self.log_start_offset)
+
+
+def held_replicas(found: Iterable[Replica], report: Report) -> Iterator[Replica]:
+    """The replicas, one after the other, each readable as it is now until the next one is asked for (live.held).
+
+    Those that a running broker has deleted are left out; what cannot be listed is reported.
+    """
+    for replica in found:
+        try:
+            with held(replica.log.path) as log:
+                if log is not None:
+                    yield replace(replica, log=log)
+        except OSError as error:
+            report(Problem.unreadable(replica.log.path, error))
 
 
 def replicas(places: Iterable[PartitionLog | LogDirectory], report: Report) -> Iterator[Replica]:
@@ -58,11 +77,11 @@ def replicas(places: Iterable[PartitionLog | LogDirectory], report: Report) -> I
             for name in place.partition_names:
                 path = os.path.join(place.path, name)
                 try:
-                    log = PartitionLog(path)
+                    log = opened(path)
                 except OSError as error:
                     report(Problem.unreadable(path, error))
                     continue
-                if log.name and not log.name.state:
+                if log and log.name and not log.name.state:
                     yield checkpoints.replica(log)
         else:
             folder = os.path.dirname(os.path.abspath(place.path))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.disk.reading import read_small
+from kdump.disk.reading import read_small, status_of
 from kdump.errors import CorruptIndexError
 from kdump.findings.catalogue import Finding, found
 from kdump.formats import names
@@ -215,12 +215,12 @@ class PartitionCheck:
         self, segment: Segment, offset_index: OffsetIndexCheck, time_index: TimeIndexCheck
     ) -> Iterator[Finding]:
         try:
-            status = os.stat(segment.log_path)
+            status = status_of(segment.log_path)
         except OSError as error:
             yield unreadable(segment.log_path, error)
             return
-        yield from self._logs.close_segment(status.st_size, len(self._segments) - self._number - 1)
-        yield from self._guarded(segment.log_path, self._held(segment, status.st_mtime_ns // 1_000_000))
+        yield from self._logs.close_segment(status.size, len(self._segments) - self._number - 1)
+        yield from self._guarded(segment.log_path, self._held(segment, status.modified_ns // 1_000_000))
         yield from self._guarded(offset_index.path, offset_index.finish())
         has_batches = not self._logs.is_empty
         is_misled = offset_index.leftovers.are_there
