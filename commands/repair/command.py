@@ -12,7 +12,7 @@ from kdump.change.undo import undo
 from kdump.disk.locks import holding
 from kdump.errors import KdumpError, RefusedError
 from kdump.repair.lost_markers import CHOICES, OPEN
-from kdump.repair.proposal import ALL_KINDS, KAFKA, SALVAGE, STRATEGIES, Request, examine
+from kdump.repair.proposal import ALL_KINDS, SAFE, SALVAGE, STRATEGIES, Request, examine
 
 from ..shell import exit_codes
 from ..shell.output import complain, safe, safe_path
@@ -33,26 +33,37 @@ def _kinds(ctx: click.Context, param: click.Parameter, text: str | None) -> froz
 @click.command("repair")
 @click.argument("paths", nargs=-1, metavar="PATH...")
 @click.option(
-    "--strategy", type=click.Choice(STRATEGIES), default=KAFKA, show_default=True,
+    "--strategy",
+    type=click.Choice(STRATEGIES),
+    default=SAFE,
+    show_default=True,
     help="kafka: what the broker's own recovery would leave. salvage: keep every good batch behind damage, too.",
 )
 @click.option(
-    "--lost-markers", type=click.Choice(CHOICES),
+    "--lost-markers",
+    type=click.Choice(CHOICES),
     help="With salvage: what a transaction becomes whose end may be among what is left out. open (the default): it"
     " stays open, and read_committed consumers stop before it. abort: it is aborted. Where a .txnindex tells that it"
     " was, it is.",
 )
 @click.option(
-    "--only", callback=_kinds, metavar="KINDS",
+    "--only",
+    callback=_kinds,
+    metavar="KINDS",
     help=f"Change nothing but files of these kinds, separated by commas: {', '.join(ALL_KINDS)}.",
 )
 @startup_options
 @click.option(
-    "--output", type=click.Path(), metavar="DIR",
+    "--output",
+    type=click.Path(),
+    metavar="DIR",
     help="Leave the source alone and make DIR, a log directory with the repaired copy.",
 )
 @click.option(
-    "--undo", "backup", type=click.Path(exists=True, file_okay=False), metavar="BACKUP",
+    "--undo",
+    "backup",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="BACKUP",
     help="Take back the repair whose folder this is; of a directory around several, all of them.",
 )
 @repair_options

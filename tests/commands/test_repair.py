@@ -21,7 +21,7 @@ from kdump.change.apply import apply_plan
 from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.repair.proposal import KAFKA, SALVAGE, Request, examine
+from kdump.repair.proposal import TRUNCATE_LOG, SALVAGE, Request, examine
 from tests.commands.running import Run
 from tests.repair.damaged import DAMAGES, STARTUP, edit, flip, marker, name, removed
 from tests.repair.salvaging import content, errors
@@ -89,7 +89,7 @@ def backups(partition: Path) -> list[Path]:
 
 
 class TestPlan:
-    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     @pytest.mark.parametrize("format_", ["text", "jsonl"])
     def test_nothing_is_changed(self, run: Run, data: Path, config: list[str], strategy: str, format_: str) -> None:
         before = tree(data)
@@ -139,7 +139,7 @@ class TestPlan:
 
 
 class TestApply:
-    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     @pytest.mark.parametrize("jobs", ["1", "2"])
     def test_a_whole_log_directory(self, run: Run, data: Path, config: list[str], strategy: str, jobs: str) -> None:
         arguments = ["repair", data, "--strategy", strategy, "--jobs", jobs, *config]
@@ -486,7 +486,7 @@ def run_lines(run: Run, target: Path, arguments: list[Any]) -> str:
 
 
 class TestInterrupted:
-    def interrupt(self, partition: Path, strategy: str = KAFKA) -> Path:
+    def interrupt(self, partition: Path, strategy: str = TRUNCATE_LOG) -> Path:
         """Leave a repair behind that was killed after its first changes."""
         task = examine(kdump.open_log(str(partition)), STARTUP, Request(strategy))
         assert task.plan is not None
@@ -508,7 +508,7 @@ class TestInterrupted:
                 apply_plan(task.plan, folder, cuts=task.cuts)
         return Path(folder)
 
-    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     def test_the_next_run_finishes_it(self, run: Run, data: Path, config: list[str], strategy: str) -> None:
         undisturbed = Path(shutil.copytree(data, data.parent / "undisturbed"))
         assert run("repair", undisturbed, "--strategy", strategy, "--apply", *config) == 0
