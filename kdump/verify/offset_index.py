@@ -2,7 +2,8 @@
 
 Entries are read in stretches and looked up in the sheet that they lead to: nothing grows with the length of a file.
 An entry may name the last offset of a later batch than the one whose position it has, up to the next entry's position:
-followers, and the cleaner, wrote one entry an append of many batches before Kafka 4.1.
+followers, and the cleaner, wrote one entry an append of many batches before Kafka 4.1. Before Kafka 2.0 an entry named
+the first offset of the batch whose position it has; such entries stay as long as their segment does.
 """
 
 from __future__ import annotations
@@ -23,6 +24,14 @@ from kdump.verify.sheets import BadBytes, Sheet
 
 SPARSE_BYTES = (1 << 20) + (1 << 16)
 """Bytes of a log without an index entry from which on it is worth a word: more than a follower fetches at once."""
+
+
+def _begins_at(sheet: Sheet, row: int, offset: int) -> bool:
+    """Whether `offset` is a batch's first one; of a v0/v1 wrapper that was not decompressed, whether it may be."""
+    base = sheet.base_offset[row]
+    if base < 0 and sheet.magic[row] < 2:
+        return (sheet.last_offset[row - 1] if row else -1) < offset <= sheet.last_offset[row]
+    return offset == base
 
 
 def _may_end_at(sheet: Sheet, row: int, offset: int) -> bool:
@@ -148,7 +157,7 @@ class OffsetIndexCheck:
                 yield found("KD-IDX-POSITION", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
             elif offset > sheet.last_offset[row]:
                 self._waiting = number, offset, position
-            elif not _may_end_at(sheet, row, offset):
+            elif not (_may_end_at(sheet, row, offset) or _begins_at(sheet, row, offset)):
                 yield self._misnamed(number, offset, position)
 
     def _settle(self, sheet: Sheet, upto: int | None) -> Iterator[Finding]:
@@ -167,7 +176,7 @@ class OffsetIndexCheck:
         yield self._misnamed(number, offset, position)
 
     def _misnamed(self, number: int, offset: int, position: int) -> Finding:
-        text = f"entry {number} (position {position}) names offset {offset}, which is not the last one of a batch there"
+        text = f"entry {number} (position {position}) names offset {offset}, which no batch there begins or ends with"
         return found("KD-IDX-OFFSET", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
 
     def finish(self) -> Iterator[Finding]:

@@ -188,7 +188,7 @@ class PartitionCheck:
         self._times.sheet(part)
         yield from self._guarded(self._offset_index.path, self._offset_index.sheet(part))
         covered = self._offset_index.covered(part)
-        yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered, self._times.largest))
+        yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered))
 
     def unread(self, error: OSError) -> Iterator[Finding]:
         """The segment's log could not be read, or not to its end."""

@@ -263,7 +263,7 @@ CASES = (
     Case("KD-IDX-LENGTH", INDEX, log(edited(INDEX, added(b"abc")))),
     Case("KD-IDX-ORDER", INDEX, log(edited(INDEX, swapped(8)), segments=LONG)),
     Case("KD-IDX-POSITION", INDEX, log(edited(INDEX, flip(7)))),
-    Case("KD-IDX-OFFSET", INDEX, log(edited(INDEX, flip(3)))),
+    Case("KD-IDX-OFFSET", INDEX, log(edited(INDEX, flip(3, 4)), segments=LONG)),
     Case("KD-IDX-ZEROS", INDEX, log(edited(INDEX, padded(240)))),
     Case(
         "KD-IDX-PREALLOCATED", file(6, "index"),
