@@ -18,38 +18,25 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 _OPTIONS = (
     click.option("--apply", "applies", is_flag=True, help="Carry the plan out; else it is only shown."),
     click.option(
-        "--backup-dir",
-        type=click.Path(exists=True, file_okay=False),
-        metavar="DIR",
+        "--backup-dir", type=click.Path(exists=True, file_okay=False), metavar="DIR",
         help="Keep what is replaced in this directory of the same file system. By default .kdump-backup in the"
         " partition directory.",
     ),
     click.option("--no-backup", is_flag=True, help="Keep nothing of what is replaced once all is done."),
     click.option(
-        "--force",
-        metavar="NAME",
+        "--force", metavar="NAME",
         help="Do not look whether a broker uses the directory. NAME must be that of the directory.",
     ),
     click.option(
-        "--jobs",
-        type=click.IntRange(min=0),
-        default=0,
-        metavar="N",
+        "--jobs", type=click.IntRange(min=0), default=0, metavar="N",
         help="Partitions that are worked on at once. By default one for each core.",
     ),
     click.option(
-        "--format",
-        "format_",
-        type=click.Choice(("text", "jsonl")),
-        default="text",
-        show_default=True,
+        "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True,
         help="For people, or one JSON object a line.",
     ),
     click.option(
-        "--color",
-        type=click.Choice(("auto", "always", "never")),
-        default="auto",
-        show_default=True,
+        "--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
         help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
     ),
 )

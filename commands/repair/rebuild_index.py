@@ -18,17 +18,11 @@ from .run import Bases
 @click.command("rebuild-index")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
-    "--kind",
-    "kinds",
-    type=click.Choice(INDEX_KINDS),
-    multiple=True,
+    "--kind", "kinds", type=click.Choice(INDEX_KINDS), multiple=True,
     help="Only offset indexes, time indexes or transaction indexes; may be repeated.",
 )
 @click.option(
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
+    "--config", "config_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="A server.properties, or a properties file with the topic's settings: index.interval.bytes and"
     " segment.index.bytes count. By default Kafka's defaults.",
 )

@@ -68,7 +68,7 @@ class Printer(Protocol):
     def partition(self, done: Done, *, applies: bool) -> None:
         """One partition."""
 
-    def end(self, work: int, failed: int, *, applies: bool) -> None:
+    def end(self, work: int, failed: int, *, applies: bool, is_told: bool) -> None:
         """The last line: in how many partitions there was work, and how many could not be repaired."""
 
 
@@ -129,7 +129,8 @@ class Run:
                     self._complain(f"refused: {safe(str(error))}", exit_codes.REFUSED)
                 except (OSError, KdumpError) as error:
                     self._trouble(error, group.log_directory)
-        self._printer.end(self._work, self._failed, applies=self._rails.applies)
+        is_told = self.code > exit_codes.FINDINGS  # why this or that was not looked at
+        self._printer.end(self._work, self._failed, applies=self._rails.applies, is_told=is_told)
         return self.code
 
     def _grouped(self, paths: Iterable[str]) -> Iterator[Group]:
@@ -320,6 +321,8 @@ class Run:
         if done.task.plan is None:
             self._failed += 1
             self._worsen(exit_codes.INCOMPLETE)
+        elif done.task.decision is not None:
+            self._worsen(exit_codes.FINDINGS)
         elif done.task.plan or done.interrupted:
             self._work += 1
             if not applies:

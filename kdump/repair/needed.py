@@ -50,7 +50,7 @@ def _mends(operation: Operation, found: Survey, changed: Collection[int]) -> boo
         return says.offset in changed
     if says.kind in _FOLLOWS_FROM_LOGS:
         return bool(changed) or (says.kind == names.PRODUCER_SNAPSHOT and _has_unsound(found, says.kind))
-    return says.kind == names.PARTITION_METADATA or says.kind == names.LOG
+    return says.kind == names.PARTITION_METADATA
 
 
 def _has_unsound(found: Survey, kind: str) -> bool:
@@ -65,4 +65,5 @@ def _is_routine(operation: Operation, last: int | None, found: Survey) -> bool:
         return False
     if says.kind == names.PRODUCER_SNAPSHOT and not says.state:
         return operation.old_size < 0
-    return not (is_rewritten and says.kind in names.INDEX_KINDS) or says.offset == last or operation.name in found.unsound
+    is_sound_index = says.kind in names.INDEX_KINDS and operation.name not in found.unsound and says.offset != last
+    return not (is_rewritten and is_sound_index)

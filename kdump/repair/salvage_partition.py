@@ -252,6 +252,7 @@ class _Attempt:
             faults = self._found.faults(name) if is_as_walked else []  # from a .swap, which nobody verifies
             with LogView(self.directory, name) as view:
                 parts = list(sort_out(view, base, next_base, faults, self._limit))
+            self._note(name, parts, base, next_base)
             self._keep(name, parts)
             kept = [part.last_offset for part in parts if isinstance(part, Stretch)]
             if kept:
@@ -291,7 +292,6 @@ class _Attempt:
     def _keep(self, name: str, parts: Sequence[Stretch | LeftOut]) -> None:
         recipe = self.directory.files[name]
         kept: list[Part] = []
-        self._note(name, parts)
         for part in parts:
             if isinstance(part, LeftOut):
                 self._leave_out(name, recipe, part)
@@ -303,19 +303,21 @@ class _Attempt:
         if joined(kept) != recipe:
             self.directory.put(name, joined(kept))
 
-    def _note(self, name: str, parts: Sequence[Stretch | LeftOut]) -> None:
-        """Note what a .log loses, with the offsets that are free before and after each damaged range."""
-        before: int | None = None
+    def _note(
+        self, name: str, parts: Sequence[Stretch | LeftOut], base_offset: int, next_base: int | None
+    ) -> None:
+        """Note what a .log loses, with the offsets that are free where each damaged range is."""
+        first = base_offset
         for number, part in enumerate(parts):
             if isinstance(part, Stretch):
-                before = part.last_offset
+                first = part.last_offset + 1
                 self._kept_ranges.append((part.first_offset, part.last_offset))
             elif part.valid is not None:
                 self._valid_left_out.append(part.valid)
             else:
                 following = next((each for each in parts[number + 1 :] if isinstance(each, Stretch)), None)
-                first = None if before is None else before + 1
-                last = None if following is None else following.first_offset - 1
+                stop = following.first_offset if following else next_base
+                last = None if stop is None else stop - 1
                 self.given_up.append(GivenUp(name, part.start, part.stop, first, last, part.why))
 
     def dropped(self) -> Loss:

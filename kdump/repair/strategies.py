@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from kdump.change.plan import Plan, make_plan
@@ -131,7 +132,9 @@ def _valid(outcome: LoadOutcome) -> Loss:
 
 
 def _lasts_alone(log: PartitionLog, saved: Rescue, found: Survey) -> bool:
-    """Whether what is given up is nothing but the incomplete end of the last segment."""
+    """Whether nothing is given up but the incomplete end of the last segment."""
+    if not saved.given_up:
+        return True
     last = log.segments[-1].log_path if log.segments else None
     is_tail = all(each.last_offset is None for each in saved.given_up)
     return is_tail and all(finding.path == last and finding.code in TAIL for finding in found.damage)
@@ -139,9 +142,10 @@ def _lasts_alone(log: PartitionLog, saved: Rescue, found: Survey) -> bool:
 
 def _undecided(log: PartitionLog, saved: Rescue) -> Task:
     """The task of a partition that is left alone until somebody decides."""
-    ranges = saved.given_up or tuple(
+    ranges: Sequence[GivenUp] = saved.given_up or tuple(
         GivenUp(cut.file, cut.start, cut.stop, None, None, cut.why) for cut in saved.cuts if _is_log(cut.file)
     )
+    ranges = sorted(ranges, key=lambda each: (parse_file_name(each.file).offset or 0, each.start))
     decision = Decision(tuple(_damaged(log, ranges)), saved.kafka_drops, saved.dropped, saved.rewrites_batches)
     return Task(log.path, Plan(log.path, (), {}), decision=decision)
 
@@ -153,17 +157,16 @@ def _is_log(name: str) -> bool:
 def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
     """The damaged ranges, each with the flipped bit that explains it."""
     directory = VirtualDirectory(log)
-    bases = sorted(segment.base_offset for segment in log.segments)
+    bases = [segment.base_offset for segment in log.segments]
     found = []
     for number, each in enumerate(ranges):
         base = parse_file_name(each.file).offset
         flipped = None
         if number < MAX_SEARCHED and base in bases and directory.exists(each.file):
-            following = next((other for other in bases if other > base), None) if base is not None else None
-            try:
-                flipped = find_flipped_bit(directory, each.file, base or 0, following, each.start, each.stop)
-            except KdumpError:  # CRC-32C cannot be computed here
-                flipped = None
+            following = bases[bases.index(base) + 1 :]
+            next_base = following[0] if following else None
+            with suppress(KdumpError):  # CRC-32C cannot be computed here
+                flipped = find_flipped_bit(directory, each.file, base, next_base, each.start, each.stop)
         found.append(Damaged(each, flipped))
     return found
 

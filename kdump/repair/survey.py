@@ -18,8 +18,8 @@ from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from kdump.verify.tasks import Around
 
-TAIL = frozenset(("KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"))
-"""Bytes without a complete batch: no record is in them that could be read again."""
+TAIL = frozenset(("KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-SIZE", "KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"))
+"""Bytes without a complete batch, at the end of a log: no record is in them that could be read again."""
 
 UNREADABLE = frozenset(
     (
@@ -40,7 +40,6 @@ DAMAGE = (
     | UNREADABLE
     | {
         "KD-LOG-CRC",
-        "KD-LOG-SIZE",
         "KD-LOG-MAGIC",
         "KD-LOG-ORDER",
         "KD-LOG-BASE",
