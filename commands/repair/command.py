@@ -20,7 +20,8 @@ from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
-from ..shell.output import complain, safe, safe_path
+from ..shell.output import safe_path
+from ..shell.session import tell_refused
 from ..shell.startup_options import chosen_startup, startup_options
 from .options import repair_options, run
 
@@ -118,7 +119,7 @@ def command(
         try:
             return _undo(backup)
         except RefusedError as error:
-            complain(f"refused: {safe(str(error))}")
+            tell_refused(error)
             return exit_codes.REFUSED
     if not paths:
         raise click.UsageError("Missing argument 'PATH...'.")

@@ -97,8 +97,8 @@ class TextPrinter:
             would = f"{number_words(work, 'partition')} would be" if work else ""
             whole = ", ".join(part for part in (would, needs) if part)
             self._write(f"{'Nothing was changed' if applies else 'Dry run: nothing was changed'}. {whole}.\n")
-        elif not failed:
-            self._write("Nothing was changed.\n" if is_told else "Nothing to do.\n")
+        elif not failed and not is_told:
+            self._write("Nothing to do.\n")
         if undecided:
             names = ", ".join(self._names[:3]) + (f" and {undecided - 3} more" if undecided > 3 else "")
             then = "; then the same command with --apply" if work and not applies else ""

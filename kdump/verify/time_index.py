@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from operator import add
 
 from kdump import kernels
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.catalogue import INFO, Finding, found
 from kdump.formats import names
 from kdump.formats.index_entries import TIME_ENTRY_SIZE
 from kdump.storage.indexes import TimeIndex
 from kdump.storage.segment import Segment
 from kdump.verify.column import is_sorted
-from kdump.verify.entries import CHUNK_ENTRIES, Entries, absolute, columns_of, widened
+from kdump.verify.entries import CHUNK_ENTRIES, Entries, Leftovers, absolute, columns_of, used_entries, widened
 from kdump.verify.sheets import Sheet
 
 
@@ -27,13 +27,15 @@ class TimeIndexCheck:
     """The .timeindex of one segment."""
 
     def __init__(self, segment: Segment, *, excused: bool, is_open: bool) -> None:
-        """A zero tail is `excused` where preallocation may have left it; of a segment that `is_open`, neither rolled
-        nor closed, the last entry is not written yet.
+        """Zeros at the end and entries of a truncated log are `excused` where preallocation may have left them.
+
+        Of a segment that `is_open`, neither rolled nor closed, the last entry is not written yet.
         """
         self._segment = segment
         self.path = segment.path(names.TIME_INDEX)
         self._excused = excused
         self._is_open = is_open
+        self._leftovers = Leftovers("KD-TIDX-LEFTOVER", self.path, TIME_ENTRY_SIZE, may_be=excused)
         self._index: TimeIndex | None = None
         self._next = 0  # number of the first entry that has not been read
         self._entries = Entries((-1, segment.base_offset - 1))  # timestamps and offsets
@@ -43,13 +45,12 @@ class TimeIndexCheck:
         self._last_time = -1
         self._last_is_v0 = False  # whether the last entry is one for a message without timestamp
         self._end_offset = segment.base_offset
-        self._hole = False
+        self._hole = self._is_beyond = False
 
     def open(self) -> Iterator[Finding]:
         """Look at what the file says without its log. Raises OSError, CorruptIndexError."""
         if not self._segment.has(names.TIME_INDEX):
-            text = "the segment has no .timeindex"
-            yield found("KD-TIDX-MISSING", self.path, text, offset=self._segment.base_offset)
+            yield self._missing()
             return
         self._index = index = self._segment.time_index()
         if index.size % TIME_ENTRY_SIZE:
@@ -63,6 +64,13 @@ class TimeIndexCheck:
             code = "KD-TIDX-PREALLOCATED" if self._excused else "KD-TIDX-ZEROS"
             text = f"{zeros} entries of zeros behind {index.entries} entries"
             yield found(code, self.path, text, index.entries * TIME_ENTRY_SIZE)
+
+    def _missing(self) -> Finding:
+        """A broker makes the file with the first entry: an open segment without any may have none (LazyIndex)."""
+        is_due = not self._is_open or used_entries(self._segment, names.OFFSET_INDEX) > 0
+        text = "the segment has no .timeindex" if is_due else "the active segment has no .timeindex yet"
+        severity = "" if is_due else INFO
+        return found("KD-TIDX-MISSING", self.path, text, offset=self._segment.base_offset, severity=severity)
 
     def close(self) -> None:
         """Close the file."""
@@ -88,6 +96,9 @@ class TimeIndexCheck:
 
         Raises OSError.
         """
+        return self._leftovers.pass_on(self._sheet(sheet, covered))
+
+    def _sheet(self, sheet: Sheet, covered: int) -> Iterator[Finding]:
         if self._index is None:
             return
         before = self._largest
@@ -155,31 +166,39 @@ class TimeIndexCheck:
                 text = f"entry {number} (offset {offset}) has timestamp {timestamp}, {text}"
                 yield found("KD-TIDX-TIMESTAMP", self.path, text, number * TIME_ENTRY_SIZE, offset)
 
-    def finish(self, *, has_batches: bool, is_damaged: bool) -> Iterator[Finding]:
-        """The log is over. Raises OSError."""
+    def finish(self, *, has_batches: bool, is_damaged: bool, is_misled: bool) -> Iterator[Finding]:
+        """The log is over. The offset index `is_misled`, and so what was said to be covered. Raises OSError."""
         if self._index is None:
             return
-        beyond = 0
+        yield from self._leftovers.pass_on(self._beyond(self._index))
+        yield from self._leftovers.settle(self._index.entries)
+        if self._leftovers.are_there or is_misled or self._is_beyond or not has_batches:
+            return
+        wanted = self._covered if self._is_open else self._largest
+        if wanted < 0 or wanted == self._last_time:
+            return
+        if self._last_time > wanted:
+            if self._last_is_v0 or self._emptied >= self._last_time:
+                return
+            if is_damaged or self._is_open:
+                return  # the batch that has it may be among the damaged ones, or have come after the last entry
+        says = f"the last entry has timestamp {self._last_time}" if self._index.entries else "the file is empty"
+        yield found("KD-TIDX-LAST", self.path, f"{says}, the largest in the log up to there is {wanted}")
+
+    def _beyond(self, index: TimeIndex) -> Iterator[Finding]:
+        """The entries for offsets beyond the log."""
         while True:
             for number, timestamp, offset in self._entries:
-                beyond += 1
+                self._is_beyond = True
                 if self._hole:
                     continue
                 text = f"entry {number} (timestamp {timestamp}) names offset {offset}, the log ends before"
                 text += f" {self._end_offset}"
                 yield found("KD-TIDX-OFFSET", self.path, text, number * TIME_ENTRY_SIZE, offset)
             self._entries.drop(len(self._entries))
-            if self._next >= self._index.entries:
+            if self._next >= index.entries:
                 break
-            yield from self._load(self._index)
-        wanted = self._covered if self._is_open else self._largest
-        if has_batches and not beyond and wanted >= 0 and wanted != self._last_time:
-            if self._last_time > wanted and (self._last_is_v0 or self._emptied >= self._last_time):
-                return
-            if (is_damaged or self._is_open) and self._last_time > wanted:
-                return  # the batch that has it may be among the damaged ones, or have come after the last entry
-            says = f"the last entry has timestamp {self._last_time}" if self._index.entries else "the file is empty"
-            yield found("KD-TIDX-LAST", self.path, f"{says}, the largest in the log up to there is {wanted}")
+            yield from self._load(index)
 
 
 def _counted_times(sheet: Sheet) -> array[int]:
