@@ -20,7 +20,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
-from ..shell.output import safe_path
+from ..shell.output import complain, safe_path
 from ..shell.session import tell_refused
 from ..shell.startup_options import chosen_startup, startup_options
 from .options import repair_options, run
