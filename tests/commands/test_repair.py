@@ -171,7 +171,7 @@ class TestApply:
             copy = Path(shutil.copytree(data / partition, data.parent / "copies" / partition))
             plan = examine(kdump.open_log(str(copy)), STARTUP, Request()).plan
             assert plan is not None
-            apply_plan(plan, journal.new_folder(str(copy)))
+            apply_plan(plan, new_change(str(copy)))
             wanted[partition] = content(copy)
         assert run("repair", data, "--apply", *config) == 0
         assert {partition: content(data / partition) for partition in DAMAGED} == wanted
@@ -490,7 +490,7 @@ class TestInterrupted:
         """Leave a repair behind that was killed after its first changes."""
         task = examine(kdump.open_log(str(partition)), STARTUP, Request(strategy))
         assert task.plan is not None
-        folder = journal.new_folder(str(partition))
+        folder = new_change(str(partition))
         left = 2
 
         def kill(*args: object) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import kdump
 from kdump.change.apply import apply_plan
-from kdump.change.journal import new_folder
+from kdump.change.place import new_change
 from kdump.formats import names
 from kdump.formats.index_entries import decode_time_entries
 from kdump.repair.proposal import Task, examine_trim
@@ -24,7 +24,7 @@ def trimmed(partition: Path, *bases: int) -> Task:
     task = examine_trim(kdump.open_log(str(partition)), frozenset(bases) if bases else None)
     assert task.plan is not None
     if task.plan:
-        apply_plan(task.plan, new_folder(str(partition)), keep_old=False)
+        apply_plan(task.plan, new_change(str(partition)), keep_old=False)
     return task
 
 

@@ -1,0 +1,37 @@
+"""Changes that were interrupted: finish them before anything else is done with their partition."""
+
+from __future__ import annotations
+
+import os
+
+from kdump.change import journal
+from kdump.change.apply import clear_leftovers, differences, finish
+from kdump.change.journal import Change
+from kdump.errors import RefusedError
+
+
+def finish_interrupted(partition_directory: str, backup_dir: str | None = None) -> list[Change]:
+    """Finish what was interrupted in a partition, which nobody else may be using; the changes that were.
+
+    Raises OSError, KdumpError, and RefusedError, with nothing changed, where the partition was changed since.
+    """
+    found = journal.unfinished(partition_directory, backup_dir)
+    for change in found:
+        check_finishable(change)
+    for change in found:
+        finish(change)
+    clear_leftovers(partition_directory, backup_dir)
+    return found
+
+
+def check_finishable(change: Change) -> None:
+    """Raise RefusedError where an interrupted change cannot be finished, with the way to go on. Raises OSError."""
+    found = list(differences(change))
+    if not found:
+        return
+    more = f", and {len(found) - 3} more" if len(found) > 3 else ""
+    raise RefusedError(
+        f"{change.path}: change {change.id} ({change.command or 'kdump'}) was interrupted, and the partition was"
+        f" changed since: {'; '.join(found[:3])}{more}. To keep it as it is now, with the originals kept:"
+        f" kdump undo {os.path.join(change.path)} --change {change.id} --close --apply"
+    )
