@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, BinaryIO
 
 import click
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats.codecs import LEVELS, NAMES
 from kdump.formats.java_text import INT_MAX
 from kdump.formats.uuids import parse_uuid
+from kdump.interchange.csv import read_csv
+from kdump.interchange.dumped import Item
+from kdump.interchange.jsonl import read_jsonl
+from kdump.interchange.lines import Lines, Reading, read_lines
 from kdump.operations.append import NewLog, opened
 from kdump.write.errors import UnsupportedForMessageFormatError
 from kdump.write.log_writer import LogWriter
@@ -20,12 +25,12 @@ from kdump.write.sessions import Producer
 from ..shell import exit_codes
 from ..shell.output import Output, complain, counted, safe, safe_path
 from ..shell.values import read_by, time_ms
-from .input import READERS, Item, Lines, Reading, begun
 from .options import (
     REFUSALS,
     check_partition,
     chosen_config,
     chosen_opening,
+    known_rules,
     naming,
     refused,
     tell_backup,
@@ -34,6 +39,7 @@ from .options import (
 from .run import ABORT, COMMIT, OPEN, Appender, Interrupts, Tally, Wish
 
 _FORMAT_VERSIONS = {"0": "0.9.0", "1": "0.10.2", "2": "3.0"}
+READERS = {"jsonl": read_jsonl, "csv": read_csv, "lines": read_lines}
 _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactional")
 """Options that only mean something where batches are made anew."""
 
@@ -86,6 +92,10 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
     help="The leader epoch of what is appended. By default the batch's as told, else the log's last.",
 )
 @click.option("--create", is_flag=True, help="Make the partition directory if it is not there, or holds no log.")
+@click.option(
+    "--any-producer-id", is_flag=True,
+    help="Take producer ids that the cluster has still to give out. Its producers with these ids will fail.",
+)
 @click.option("--start-offset", type=click.IntRange(min=0), default=0, metavar="N", help="Where a new log starts.")
 @click.option("--topic-id", metavar="UUID", help="The topic's id, for a new log's partition.metadata.")
 @write_options
@@ -118,6 +128,10 @@ def command(
     that a broker would write, and what a broker would refuse is refused with Kafka's reason: what was appended before
     stays, nothing of the rest is there.
 
+    The topic's settings are those that the cluster's metadata in the same log directory names, where --config and
+    --topic-config are silent. A record without a key is refused in a compacted topic, and so is a producer id that the
+    cluster has still to give out, with exit code 4.
+
     No broker may be running on the log directory; it is locked meanwhile. A log that is not sound at its end is
     refused, with exit code 4: kdump repair mends it. Whatever ends the program, a broker that starts then finds what
     it would find after a crash of its own.
@@ -131,23 +145,24 @@ def command(
     """
     check_partition(path)
     _check(options, format_, key_separator, repack)
+    rules = known_rules(path)
     version = {} if magic is None else {"message.format.version": _FORMAT_VERSIONS[magic]}
-    config = chosen_config(config_file, settings, index_entries, version)
+    config = chosen_config(config_file, settings, index_entries, {**rules.properties, **version})
     packing = _packing(options, config.record_version)
     new_log = NewLog(start_offset, _topic_id(topic_id)) if create else None
-    names = ("clean", "recovery_point", "log_start_offset", "now", "no_backup", "force")
-    how = chosen_opening(path, **{name: options[name] for name in names}, create=new_log)
+    names = ("clean", "recovery_point", "log_start_offset", "now", "no_backup", "force", "any_producer_id")
+    how = chosen_opening(path, **{name: options[name] for name in names}, create=new_log, rules=rules)
     given = tuple(_option(name) for name in _PACKINGS if options[name] is not None)
     reading = Reading(
         how.clock if timestamp is None else lambda: timestamp,
-        retells=not repack,
+        keeps_batches=not repack,
         key_separator=None if key_separator is None else key_separator.encode(),
         null_marker=None if null_marker is None else null_marker.encode(),
     )
     try:
         with Interrupts() as interrupts:
             lines = Lines(source, safe_path(getattr(source, "name", "<stdin>")), interrupts.waiting)
-            items = begun(READERS[format_](lines, reading))
+            items = _begun(READERS[format_](lines, reading))
             with naming(path), opened(path, config, how) as log:
                 appender = Appender(log, lines, _wish(options, log, packing, () if repack else given))
                 _run(appender, items, interrupts)
@@ -162,6 +177,12 @@ def command(
     return exit_codes.OK
 
 
+def _begun(items: Iterator[Item]) -> Iterator[Item]:
+    """Read the first item now: what is wrong from the start is found before anything is done. Raises KdumpError."""
+    first = next(items, None)
+    return iter(()) if first is None else chain((first,), items)
+
+
 def _run(appender: Appender, items: Iterator[Item], interrupts: Interrupts) -> None:
     """Append until the input ends or Ctrl-C comes. Raises KdumpError, which says how far it came."""
     try:
@@ -170,7 +191,8 @@ def _run(appender: Appender, items: Iterator[Item], interrupts: Interrupts) -> N
         if not interrupts.came:
             raise
     except KdumpError as error:
-        raise KdumpError(f"{error}\nAppended before: {_text(appender.tally)}.") from None
+        kind = RefusedError if isinstance(error, RefusedError) else KdumpError
+        raise kind(f"{error}\nAppended before: {_text(appender.tally)}.") from None
 
 
 def _check(options: dict[str, Any], format_: str, key_separator: str | None, repack: bool) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from kdump.errors import ConfigError, NameFormatError, RefusedError
-from kdump.operations.append import NewLog, Opening
+from kdump.operations.append import NewLog, Opening, rules_beside
+from kdump.operations.cluster_rules import ClusterRules
 from kdump.operations.open_log import NotAppendableError
 from kdump.settings.writing import PROPERTIES, LogConfig
 from kdump.write.clocks import wall_clock
@@ -53,7 +54,7 @@ def write_options(command: Command) -> Command:
 
 
 def chosen_config(
-    config_file: str | None, settings: tuple[str, ...], index_entries: str, defaults: dict[str, str] | None = None
+    config_file: str | None, settings: tuple[str, ...], index_entries: str, defaults: Mapping[str, str] | None = None
 ) -> LogConfig:
     """The configuration that the options name; `defaults` are settings that count where these are silent.
 
@@ -93,6 +94,8 @@ def chosen_opening(
     no_backup: bool,
     force: str | None,
     create: NewLog | None = None,
+    rules: ClusterRules | None = None,
+    any_producer_id: bool = False,
 ) -> Opening:
     """How the options ask a log to be opened. Raises click.BadParameter."""
     name = os.path.basename(os.path.abspath(path))
@@ -107,7 +110,18 @@ def chosen_opening(
         create=create,
         force=force is not None,
         backup=not no_backup,
+        rules=rules,
+        any_producer_id=any_producer_id,
     )
+
+
+def known_rules(path: str) -> ClusterRules:
+    """What the cluster's metadata says of the partition; says why where it is there and of no use. Raises OSError."""
+    rules = rules_beside(path)
+    if rules.problem is not None:
+        problem = f"{safe_path(rules.problem.path)}: {safe(rules.problem.text)}"
+        complain(f"note: the settings of the topic in the cluster's metadata are not used: {problem}")
+    return rules
 
 
 def tell_backup(log: LogWriter) -> None:

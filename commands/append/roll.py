@@ -16,6 +16,7 @@ from .options import (
     check_partition,
     chosen_config,
     chosen_opening,
+    known_rules,
     naming,
     refused,
     tell_backup,
@@ -44,7 +45,7 @@ def command(
       kdump roll /var/lib/kafka/data/orders-3
       kdump roll data/orders-0 data/orders-1 --topic-config preallocate=true --topic-config segment.bytes=1048576
     """
-    config = chosen_config(config_file, settings, index_entries)
+    chosen_config(config_file, settings, index_entries)
     force = how.pop("force")
     for path in paths:
         check_partition(path)
@@ -52,7 +53,9 @@ def command(
     with Output() as out:
         for path in paths:
             try:
-                opening = chosen_opening(path, force=force, **how)
+                rules = known_rules(path)
+                config = chosen_config(config_file, settings, index_entries, rules.properties)
+                opening = chosen_opening(path, force=force, rules=rules, **how)
                 with naming(path), opened(path, config, opening) as log:
                     name = safe(log.partition)
                     if log.active.size:

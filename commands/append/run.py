@@ -1,4 +1,4 @@
-"""What `kdump append` does with its input: packs records into batches, or makes those that the input tells of."""
+"""What `kdump append` does with its input: packs records into batches, or makes the batches again that it describes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Self
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats.encode import NewRecord
-from kdump.write.errors import AppendError
+from kdump.interchange.dumped import DumpedBatch, Item
+from kdump.interchange.lines import InterchangeError, Lines
+from kdump.write.dumped_batch import as_sent, as_stored
+from kdump.write.errors import AppendError, MissingKeyError
 from kdump.write.incoming import CLIENT, COORDINATOR, UNKNOWN_OFFSET, AppendInfo
 from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing, pack
 from kdump.write.record_source import Message
-from kdump.write.retold import ToldBatch, as_sent, as_stored
-
-from .input import InputError, Item, Lines
 
 COMMIT, ABORT, OPEN = "commit", "abort", "open"
 MOST_BYTES = (1 << 31) - 1
@@ -77,13 +77,23 @@ class Appender:
         try:
             self._held = next(items, None)
             while self._held is not None:
-                if isinstance(self._held, ToldBatch):
+                if isinstance(self._held, DumpedBatch):
                     self._retell(self._held, items)
                 else:
                     self._pack(self._held, items)
             self._end()
-        except InputError:
+        except InterchangeError:
             raise
+        except MissingKeyError as error:
+            raise RefusedError(
+                f"{self._lines.name}, up to line {self._lines.number}: {error} The cleaner would drop it. Give every"
+                " record a key; if the topic is not compacted, add --topic-config cleanup.policy=delete"
+            ) from None
+        except RefusedError as error:
+            raise RefusedError(
+                f"{self._lines.name}, up to line {self._lines.number}: {error}. Use an id below that; in a copy that no"
+                " cluster will serve, add --any-producer-id"
+            ) from None
         except KdumpError as error:
             kind = f"{error.exception}: " if isinstance(error, AppendError) else ""
             raise KdumpError(f"{self._lines.name}, up to line {self._lines.number}: {kind}{error}") from None
@@ -105,7 +115,7 @@ class Appender:
             item = next(items, None)
         self._held = item
 
-    def _retell(self, batch: ToldBatch, items: Iterator[Item]) -> None:
+    def _retell(self, batch: DumpedBatch, items: Iterator[Item]) -> None:
         """Append the batch of the input that comes next, with the records behind its line."""
         if self._wish.needs_repack:
             raise self._lines.error(f"of a batch, and {self._wish.needs_repack[0]} is for new ones: add --repack")
@@ -130,7 +140,7 @@ class Appender:
             return
         self.tally.add(info, before, len(records))
 
-    def _epoch(self, batch: ToldBatch) -> int:
+    def _epoch(self, batch: DumpedBatch) -> int:
         """The leader epoch of a batch: never one before those in the log."""
         wanted, known = self._wish.leader_epoch, self._log.epochs.latest_epoch if self._log.epochs else -1
         if wanted is not None:

@@ -29,6 +29,7 @@ from kdump.query.inventory import DirectoryCheckpoints
 from kdump.settings.cleaning import CleanerConfig, cleaner_config, not_compacted
 from kdump.settings.sources import PropertyFile, Settings
 from kdump.storage.directory import LogDirectory
+from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
@@ -271,6 +272,7 @@ class _Run:
 
     def _partition(self, place: Place, log: PartitionLog, number: int) -> Found | None:
         """One pass over a partition; None where it is none for the cleaner."""
+        check_has_kafka_files(log)
         options = self._options
         known = self._checkpoints(place.path).of(log)
         topic = log.name.topic if log.name else ""

@@ -9,11 +9,11 @@ from typing import Any
 
 from kdump.formats import names
 from kdump.formats.schemas.decoding import Decoder, Json, decode_control, decoder_of
+from kdump.interchange.fields import Contents, Format, Origin, Table, Value
 from kdump.query.sweep import Selected
 from kdump.storage.records import Batch
 
 from ..shell.output import iso_time, safe
-from .formats import Contents, Format, Origin, Table, Value
 
 Report = Callable[[str, Batch, str], object]
 """Told the path of the log, the batch, and what of it cannot be decoded."""

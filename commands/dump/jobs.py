@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import FileName, PartitionDirName
+from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS, Table
 from kdump.query.selection import Selection
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
 from ..shell.output import safe_path
 from ..shell.paths import KafkaFile, Place
-from .formats import BATCH_COLUMNS, RECORD_COLUMNS, Table
 
 INCLUDED = {
     "log": (names.LOG,),

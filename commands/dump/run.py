@@ -10,6 +10,7 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.interchange.fields import Format, Origin, Value
 from kdump.query.follow import Follower, Truncated
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.directory import LogDirectory
@@ -21,7 +22,6 @@ from kdump.storage.segment import Segment
 from ..shell import exit_codes
 from ..shell.output import Output, complain, escape_json, safe, safe_path, wants_color
 from ..shell.paths import KafkaFile, Place, partition_of
-from .formats import Format, Origin, Value
 from .internal import DecodingFormat
 from .jobs import LOGS, Job, Options, columns, jobs_of, row_type
 
@@ -265,11 +265,11 @@ class _Run:
 
 def _format(out: Output, options: Options) -> Format:
     if options.format == "jsonl":
-        from .jsonl import JsonLines
+        from kdump.interchange.jsonl import JsonLines
 
         return JsonLines(out.write)
     if options.format == "csv":
-        from .csv import CsvRows
+        from kdump.interchange.csv import CsvRows
 
         return CsvRows(out.write, batches=options.batches_only)
     from .text import TextLines

@@ -23,10 +23,10 @@ from kdump.formats.metadata_files import (
 )
 from kdump.formats.producer_snapshot import decode_producer_snapshot
 from kdump.formats.uuids import format_uuid
+from kdump.interchange.fields import Table, Value
 from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 
 from ..shell.paths import KafkaFile
-from .formats import Table, Value
 
 MOST_BYTES = 1 << 28
 """What is read of a file that has to be in memory as a whole: a snapshot, a text file."""

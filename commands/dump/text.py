@@ -7,11 +7,11 @@ from itertools import islice
 
 from kdump.errors import KdumpError
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
+from kdump.interchange.fields import Content, Contents, Origin, Table, Value, Write
 from kdump.query.sweep import Selected
 from kdump.storage.records import NO_TIMESTAMP_TYPE, Batch, header_pairs
 
 from ..shell.output import Style, iso_time, safe, size_text
-from .formats import Content, Contents, Origin, Table, Value, Write
 
 BINARY_SHOWN = 64
 KEY_WIDTH = 40

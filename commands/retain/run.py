@@ -22,6 +22,7 @@ from kdump.retention.segments import Shutdown
 from kdump.retention.totals import Totals
 from kdump.settings.sources import PropertyFile
 from kdump.storage.directory import LogDirectory
+from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
@@ -174,7 +175,11 @@ class _Run:
     def _partitions(self, group: Group, place: _Place) -> Iterator[PartitionRetention]:
         for path in self._progress.over(group.partitions):
             try:
-                found = place.examine(PartitionLog(path))
+                log = PartitionLog(path)
+                check_has_kafka_files(log)
+                found = place.examine(log)
+            except RefusedError as error:
+                self._refused(error)
             except OSError as error:
                 self.unreadable(error, path)
             except KdumpError as error:

@@ -6,7 +6,6 @@ stdout gets data alone. Complaints go to stderr, one line each.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +13,11 @@ from functools import lru_cache
 from typing import Self
 
 import click
+
+from kdump.formats.printable import escape_json as escape_json
+from kdump.formats.printable import is_unsafe as is_unsafe
+from kdump.formats.printable import safe as safe
+from kdump.formats.printable import safe_path as safe_path
 
 from . import exit_codes
 from .whole_lines import write_lines
@@ -24,9 +28,6 @@ TERMINAL_PIECE = 1 << 12
 _EPOCH_ORDINAL = 719_162  # days from 0001-01-01 to 1970-01-01
 _CYCLE_DAYS = 146_097  # 400 years, after which the calendar repeats
 _DAY = 86_400
-
-# controls (C0 but tab and line feed, DEL, C1), line and paragraph separators, marks of direction
-_UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class OutputError(click.ClickException):
@@ -102,22 +103,6 @@ def complain(text: str) -> None:
     click.echo(f"kdump: {text}", err=True)
 
 
-def safe(text: str) -> str:
-    r"""`text` with everything that Unicode does not call printable escaped, as in \n, \x1b or \u202e.
-
-    Backslashes of the text itself stay as they are: this is for reading.
-    """
-    if text.isprintable():
-        return text
-    # repr() escapes exactly what isprintable() objects to, at the speed of C; its quoting is undone again
-    return repr(text)[1:-1].replace("\\'", "'").replace("\\\\", "\\")
-
-
-def safe_path(path: str) -> str:
-    """A path as text that cannot drive a terminal; bytes of it that are not UTF-8 are escaped."""
-    return safe(os.fsencode(path).decode("utf-8", "backslashreplace"))
-
-
 def os_error_text(error: OSError, path: str) -> str:
     """What the system says, with the file that it names, or else `path`; safe to print."""
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path  # else a descriptor
@@ -187,22 +172,3 @@ class Style:
     def __call__(self, text: str) -> str:
         """The text in colour."""
         return f"{self.before}{text}{self.after}"
-
-
-def escape_json(text: str) -> str:
-    r"""JSON text with every control character, and every one that turns the direction of writing, as a \u escape.
-
-    They can only be inside strings, where an escape means the same: JSON itself asks for U+0000 to U+001F only.
-    """
-    if text.isascii() and "\x7f" not in text:
-        return text
-    return _UNSAFE.sub(_json_escape, text)
-
-
-def _json_escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
-
-
-def is_unsafe(text: str) -> bool:
-    """Whether a text could drive a terminal or turn the direction of writing; tabs and line feeds cannot."""
-    return not text.isprintable() and _UNSAFE.search(text) is not None

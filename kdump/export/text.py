@@ -9,13 +9,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from kdump.interchange.fields import camel_case
+
 _SAFER = {code: f"\\u{code:04x}" for code in (0x7F, *range(0x80, 0xA0), 0x2028, 0x2029)}
 
 
 def json_lines(batch: pa.RecordBatch) -> str:
-    """An object for each row. Timestamps are numbers in the unit of their column; `X_base64` is there where needed."""
+    """Return an object for each row, in the format of kdump.interchange.
+
+    Timestamps are numbers in the unit of their column; the twin `XBase64` is there where bytes are not UTF-8.
+    """
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-    names = batch.schema.names
+    names = [camel_case(name) for name in batch.schema.names]
     lines = [encode(_object(zip(names, row, strict=True))) for row in _rows(batch)]
     return "".join(f"{line}\n" for line in lines).translate(_SAFER)
 
@@ -69,7 +74,7 @@ def _put_bytes(found: dict[str, Any], name: str, value: bytes) -> None:
         found[name] = value.decode()
     except UnicodeDecodeError:
         found[name] = None
-        found[f"{name}_base64"] = b64encode(value).decode()
+        found[f"{name}Base64"] = b64encode(value).decode()
 
 
 def _cells(value: Any, kind: pa.DataType) -> Iterator[str]:

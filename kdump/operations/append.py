@@ -20,10 +20,14 @@ from kdump.change.journal import unfinished
 from kdump.disk.locks import check_not_growing, holding, is_log_directory
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
+from kdump.operations.cluster_rules import ClusterRules, cluster_rules
 from kdump.operations.open_log import NotAppendableError, check_files, open_log
 from kdump.recovery.broker_start import directory_state
+from kdump.settings.sources import built_in
 from kdump.settings.writing import LogConfig
 from kdump.storage.directory import LogDirectory
+from kdump.storage.facts import segment_info
+from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 from kdump.write.clocks import Clock, wall_clock
 from kdump.write.log_dir import note_offsets, put_clean_mark, take_clean_mark
@@ -43,7 +47,8 @@ class Opening:
 
     What the last shutdown was like, and the checkpoints (absolute offsets): None where the log directory is to tell.
     `create`: make a log where there is none yet. `force`: do not look whether somebody uses the directory. `backup`:
-    keep what is replaced after an unclean shutdown.
+    keep what is replaced after an unclean shutdown. `rules`: what the cluster says, None for the metadata beside the
+    partition. `any_producer_id`: take producer ids too that the cluster has still to give out.
     """
 
     clean: bool | None = None
@@ -53,26 +58,31 @@ class Opening:
     create: NewLog | None = None
     force: bool = False
     backup: bool = True
+    rules: ClusterRules | None = None
+    any_producer_id: bool = False
 
 
 @contextmanager
 def opened(path: str, config: LogConfig | None = None, how: Opening | None = None) -> Iterator[LogWriter]:
     """The log in the partition directory `path`, open for appending; it is closed in order when the `with` ends.
 
-    The checkpoints beside the partition and the mark of a clean shutdown are brought up to date then. A partition
-    directory that is in no log directory is taken for one that was not closed in order, and nothing is written beside
-    it. An error of the `with` block passes on, and what was appended before it stays. After an I/O error, or anything
-    but a KdumpError, the log is left as a broker leaves it that is killed. Raises RefusedError, NotAppendableError,
-    NameFormatError, OSError.
+    Without a `config` the topic has the settings that the cluster's metadata beside it names. The checkpoints beside
+    the partition and the mark of a clean shutdown are brought up to date then. Beside a partition directory that is in
+    no log directory nothing is written; it was closed in order if a producer snapshot stands at its end. An error of
+    the `with` block passes on, and what was appended before it stays. After an I/O error, or anything but a
+    KdumpError, the log is left as a broker leaves it that is killed. Raises RefusedError, NotAppendableError,
+    NameFormatError, ConfigError, OSError.
     """
     how = how or Opening()
     site = _Site(os.path.abspath(path), how.create is not None)
     with nullcontext() if how.force else holding(site.folder, site.like):
         if site.log and not how.force:
             check_not_growing(segment.log_path for segment in site.log.segments)
+        rules = how.rules or rules_beside(site.path)
         start = site.startup(how)
         try:
-            writer = start(config)
+            writer = start(config or LogConfig.from_properties(rules.properties))
+            writer.next_producer_id = None if how.any_producer_id else rules.next_producer_id
         except (KdumpError, OSError):
             if not any(unfinished(site.path)):
                 site.put_mark()
@@ -86,6 +96,15 @@ def opened(path: str, config: LogConfig | None = None, how: Opening | None = Non
             _abandon(writer)
             raise
         site.finish(writer)
+
+
+def rules_beside(path: str) -> ClusterRules:
+    """Read what the cluster's metadata says of a partition directory. Raises NameFormatError, OSError."""
+    folder, base = os.path.split(os.path.abspath(path))
+    name = names.parse_partition_dir(base, path)
+    if not os.path.isdir(folder) or not is_log_directory(folder):
+        return ClusterRules(built_in(name.topic))
+    return cluster_rules(folder, name)
 
 
 class _Site:
@@ -116,6 +135,8 @@ class _Site:
 
     def startup(self, how: Opening) -> Callable[[LogConfig | None], LogWriter]:
         """What opens or makes the log, by what the log directory says now. Raises NotAppendableError, OSError."""
+        if self.log and os.listdir(self.path):
+            check_has_kafka_files(self.log)
         if how.create and not (self.log and self.log.segments):
             self._take_mark()
             return partial(
@@ -129,6 +150,8 @@ class _Site:
         log = PartitionLog(self.path)
         check_files(self.path, log)
         clean, point, start = directory_state(LogDirectory(self.folder)).shutdown_of(log)
+        if self.log_dir is None:
+            clean = _ends_in_snapshot(log)
         return partial(
             open_log,
             self.path,
@@ -159,6 +182,13 @@ class _Site:
         if self.log_dir:
             note_offsets(self.log_dir, {(self.name.topic, self.name.partition): writer}, like=self.like)
             self.put_mark()
+
+
+def _ends_in_snapshot(log: PartitionLog) -> bool:
+    """Whether a log was closed in order as far as the log itself can tell: that writes a snapshot at its end."""
+    last = log.segments[-1]
+    end = segment_info(last).end_offset or last.base_offset
+    return any(each.kind == names.PRODUCER_SNAPSHOT and each.offset == end for each in log.files.values())
 
 
 def _abandon(writer: LogWriter) -> None:

@@ -75,7 +75,8 @@ def open_log(
     if clean:  # else all of it has been checked
         _check_segment(log, base_offset)
     begin()
-    change = apply_plan(plan, new_change(path), command="append", keep_old=backup) if plan else None
+    keeps = backup and not clean  # after a clean shutdown there is nothing but what every start removes
+    change = apply_plan(plan, new_change(path), command="append", keep_old=keeps) if plan else None
     like = os.stat(os.path.join(path, segment_file_name(base_offset, ".log")))
     epochs = None
     if config.record_version >= 2:
@@ -99,7 +100,7 @@ def open_log(
         durable=durable,
     )
     writer.recovery_point = outcome.recovery_point
-    writer.change = change.id if change and backup else None
+    writer.change = change.id if change and keeps else None
     return writer
 
 

@@ -16,6 +16,7 @@ from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery, reasons
 from kdump.repair.lost_markers import OPEN
+from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
 
@@ -71,7 +72,8 @@ Examine = Callable[[PartitionLog, Startup], Task]
 
 
 def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
-    """What a repair would do with a partition. Raises OSError."""
+    """What a repair would do with a partition. Raises OSError, RefusedError for a directory without Kafka files."""
+    check_has_kafka_files(log)
     if request.strategy == SALVAGE:
         from kdump.repair.salvage_partition import rescue
 
@@ -94,8 +96,9 @@ def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
 def examine_indexes(log: PartitionLog, startup: Startup, kinds: frozenset[str], bases: frozenset[int] | None) -> Task:
     """What it takes to build the indexes anew; of the segments with these base offsets only, unless None.
 
-    Of what is there only the .log files count. Raises OSError.
+    Of what is there only the .log files count. Raises OSError, RefusedError for a directory without Kafka files.
     """
+    check_has_kafka_files(log)
     directory = VirtualDirectory(log)
     for name, says in log.files.items():
         if says.kind == names.TXN_INDEX and says.state == names.LIVE:
@@ -117,9 +120,13 @@ _NO_PART_OF_INDEXES = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT, n
 
 
 def examine_trim(log: PartitionLog, bases: frozenset[int] | None) -> Task:
-    """What it takes to trim a partition; the segments with these base offsets only, unless None. Raises OSError."""
+    """What it takes to trim a partition; the segments with these base offsets only, unless None.
+
+    Raises OSError, RefusedError for a directory without Kafka files.
+    """
     from kdump.repair.trim import plan_trim
 
+    check_has_kafka_files(log)
     plan, problems = plan_trim(log, bases)
     return Task(log.path, plan, problems=tuple(problems))
 

@@ -5,7 +5,7 @@ next entry whose header is plausible, whose CRC holds and whose records can be r
 as after compaction. The rules for batches that do not fit:
 
 - A batch whose records cannot be read to their end is left out, although its CRC holds; so is a transaction marker
-  that the broker cannot read, and a batch that breaks what Kafka promises of batches (an error to `kdump verify`).
+  that the broker cannot read, and a batch whose header and records contradict each other in count or offsets.
 - Offsets increase. Of all ways to leave out batches so that they do, the one that keeps most batches is taken; of two
   that keep as many, the one in which more of them have a record for each of their offsets, then the one in which more
   of them begin where the one before ends. No more than 4096 batches are weighed against each other at a time.

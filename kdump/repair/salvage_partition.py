@@ -31,7 +31,6 @@ from kdump.change.plan import Cut
 from kdump.change.splice import spliced
 from kdump.disk.reading import list_directory, read_small
 from kdump.errors import KdumpError, LoadError, NameFormatError
-from kdump.findings.catalogue import ERROR
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.codecs import DEFAULT_LIMIT
@@ -221,7 +220,7 @@ class _Attempt:
         return sorted(
             (finding.position, finding.message)
             for finding in verification.run([self.directory.full(name)])
-            if finding.severity == ERROR and _is_fault(finding.code) and finding.position is not None
+            if finding.code in _UNREADABLE and finding.position is not None
         )
 
     def _remove_segment(self, base: int, name: str, why: str) -> None:
@@ -385,9 +384,19 @@ class _Attempt:
             self.steps.append(Step(WRITE, name, f"the topic's id is taken from {sibling}", size=len(data)))
 
 
-def _is_fault(code: str) -> bool:
-    """Whether a finding is about a batch; whether its payload can be decompressed salvage sees for itself."""
-    return code.startswith("KD-BATCH-") and code != "KD-BATCH-CODEC"
+_UNREADABLE = frozenset(
+    (
+        "KD-BATCH-DELTA",
+        "KD-BATCH-COUNT",
+        "KD-BATCH-RECORDS",
+        "KD-BATCH-OFFSETS",
+        "KD-BATCH-MESSAGE-CRC",
+        "KD-BATCH-CONTROL",
+    )
+)
+"""Findings for which a batch is given up although its CRC matches: consumers or the broker stop at it, or it claims
+offsets that are not its own. Whether it can be decompressed salvage sees for itself. A batch with an odd header that
+is read all the same is kept: it is the data that counts."""
 
 
 def _sources(recipe: Recipe) -> tuple[SourceBytes, ...]:

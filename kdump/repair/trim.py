@@ -1,6 +1,7 @@
-"""Trim a partition: each .log to its last good batch, each index to its valid entries. Nothing is written anew.
+"""Trim a partition: each .log to its last valid batch, each index to its valid entries.
 
-Only what no reader could use is cut: a .log with good batches behind the damage is left to `kdump repair`.
+Only what no reader could use is cut: a .log with valid batches after the damage is left to `kdump repair`. A time index
+that is cut gets the last entry that a broker writes when it closes the segment.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from kdump.formats.index_entries import (
     ABORTED_TXN_SIZE,
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
+    TimeIndexEntry,
     decode_aborted_txns,
     decode_offset_entries,
     decode_time_entries,
+    encode_time_entries,
 )
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import FileName
 from kdump.storage.partition import PartitionLog
-from kdump.storage.recipe import Recipe, SourceBytes
-from kdump.storage.scan import Damage, scan
+from kdump.storage.recipe import NewContent, Recipe, SourceBytes
+from kdump.storage.scan import MAX_RELATIVE_OFFSET, Damage, scan
 from kdump.storage.segment import Segment
 
 MOST_INDEX_BYTES = 1 << 31
@@ -48,59 +51,83 @@ def plan_trim(log: PartitionLog, bases: Iterable[int] | None = None) -> tuple[Pl
         valid_log = _valid_log(segment)
         if valid_log.size < 0:
             problems.append(f"{segment.log_path}: {valid_log.why}")
-            valid_log = _ValidLog(wanted[name].size, LONG_MAX, "")
-        indexes = _valid_indexes(log, segment.base_offset, valid_log)
-        for file, valid, reason in ((name, valid_log.size, valid_log.why), *indexes):
-            if valid < wanted[file].size:
-                wanted[file] = SourceBytes(file, 0, valid)
-                reasons[file] = reason
+            valid_log = valid_log._replace(size=wanted[name].size, last_offset=LONG_MAX, why="", latest=None)
+        valid_part = (name, SourceBytes(name, 0, valid_log.size), valid_log.why)
+        for file, recipe, reason in (valid_part, *_valid_indexes(log, segment.base_offset, valid_log)):
+            if recipe != wanted[file]:
+                wanted[file], reasons[file] = recipe, reason
     plan = make_plan(log.path, wanted, reasons)
     return plan._replace(operations=tuple(each for each in plan.operations if each.name in reasons)), problems
 
 
 class _ValidLog(NamedTuple):
-    """A .log up to the end of its last good batch: bytes, the last offset (absolute) up to there, and what follows.
+    """A .log up to the end of its last valid batch: bytes, the last offset (absolute) up to there, and what follows.
 
-    Where good batches follow that the size is -1.
+    Where valid batches follow that the size is -1. `first_timestamp` is the first batch's largest one (ms; -1: none),
+    `latest` what the last entry of a complete time index is: None where no batch has a timestamp.
     """
 
     size: int
     last_offset: int
     why: str
+    first_timestamp: int = -1
+    latest: TimeIndexEntry | None = None
 
 
 def _valid_log(segment: Segment) -> _ValidLog:
     damage: Damage | None = None
-    last_offset = segment.base_offset - 1
+    last_offset, latest = segment.base_offset - 1, TimeIndexEntry(-1, -1)
+    first_timestamp: int | None = None
     with segment.open_log() as log:
         for part in scan(log, segment.base_offset, whole=False):
             if isinstance(part, Damage):
                 damage = part
-            elif damage is None:
-                last_offset = max(last_offset, *part.block.last_offset[part.first : part.stop])
-            else:
+                continue
+            if damage is not None:
                 why = (
-                    f"good batches follow the damage at byte {damage.position} ({damage.text}): kdump repair shows what"
-                    " would be lost, and --strategy salvage keeps them"
+                    f"valid batches follow the damage at byte {damage.position} ({damage.text}): kdump repair shows"
+                    " the ways out"
                 )
-                return _ValidLog(-1, last_offset, why)
+                return _ValidLog(-1, last_offset, why, -1 if first_timestamp is None else first_timestamp)
+            offsets = part.block.last_offset[part.first : part.stop]
+            timestamps = part.block.max_timestamp[part.first : part.stop]
+            last_offset = max(last_offset, *offsets)
+            first_timestamp = timestamps[0] if first_timestamp is None else first_timestamp
+            largest = max(timestamps)
+            if largest > latest.timestamp:
+                latest = TimeIndexEntry(largest, offsets[timestamps.index(largest)])
         size, why = (log.size, "") if damage is None else (damage.position, damage.text)
-        return _ValidLog(size, last_offset, why)
+        return _ValidLog(
+            size,
+            last_offset,
+            why,
+            -1 if first_timestamp is None else first_timestamp,
+            latest if latest.timestamp >= 0 else None,
+        )
 
 
-def _valid_indexes(log: PartitionLog, base_offset: int, held: _ValidLog) -> Iterator[tuple[str, int, str]]:
-    """The indexes of a segment, the size of each up to its last valid entry, and what is wrong with what follows."""
+def _valid_indexes(log: PartitionLog, base_offset: int, held: _ValidLog) -> Iterator[tuple[str, Recipe, str]]:
+    """The indexes of a segment, what each is once it is trimmed, and what is wrong with what follows."""
     for kind, valid in _VALID:
         name = names.segment_file_name(base_offset, f".{kind}")
         if log.files.get(name) == FileName(base_offset, kind, names.LIVE):
             with ReadOnlyFile(os.path.join(log.path, name)) as file:
                 data = file.read(0, min(file.size, MOST_INDEX_BYTES))
-            yield name, valid(data, base_offset, held), "what follows the last valid entry"
+            size = valid(data, base_offset, held)
+            last = _missing_last_entry(data[:size], base_offset, held) if kind == names.TIME_INDEX else b""
+            if size == len(data):
+                continue
+            recipe: Recipe = NewContent(data[:size] + last, size + len(last)) if last else SourceBytes(name, 0, size)
+            yield name, recipe, "what follows the last valid entry"
 
 
 def _offset_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:
-    """The bytes of the entries that increase and do not leave the .log."""
-    last_offset, last_position, count = base_offset - 1, -1, 0
+    """The bytes of the entries that increase and do not leave the .log.
+
+    No entry leads to byte 0, where every search begins (LogSegment.append and recover index a batch only after
+    index.interval.bytes of others), so zeros are never one.
+    """
+    last_offset, last_position, count = base_offset - 1, 0, 0
     for offset, position in decode_offset_entries(data, base_offset):
         if not (last_offset < offset <= held.last_offset and last_position < position < held.size):
             break
@@ -109,20 +136,42 @@ def _offset_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:
 
 
 def _time_entries(data: bytes, base_offset: int, held: _ValidLog) -> int:
-    """The bytes of the entries whose timestamps increase and whose offsets do not decrease, nor leave the .log."""
+    """The bytes of the entries whose timestamps increase and whose offsets do not decrease, nor leave the .log.
+
+    Zeros are an entry (timestamp 0, the base offset) only where the first batch has that timestamp.
+    """
     last_timestamp, last_offset, count = -1, base_offset - 1, 0
     for timestamp, offset in decode_time_entries(data, base_offset):
-        if timestamp <= last_timestamp or not last_offset <= offset <= held.last_offset:
+        is_unused = timestamp == 0 and offset == base_offset and held.first_timestamp != 0
+        if is_unused or timestamp <= last_timestamp or not last_offset <= offset <= held.last_offset:
             break
         last_timestamp, last_offset, count = timestamp, offset, count + 1
     return count * TIME_ENTRY_SIZE
 
 
-def _txns(data: bytes, _: int, held: _ValidLog) -> int:
-    """The bytes of the whole entries up to the first whose marker lies behind the end of the .log."""
+def _missing_last_entry(data: bytes, base_offset: int, held: _ValidLog) -> bytes:
+    """The entry with which a time index has to end (TimeIndex.maybeAppend when a segment is closed), if it does not.
+
+    Retention goes by it: an index that was cut to its valid entries and ends too early has segments deleted too early.
+    """
+    entries = list(decode_time_entries(data[-TIME_ENTRY_SIZE:], base_offset))
+    if held.latest is None or (entries and entries[-1].timestamp >= held.latest.timestamp):
+        return b""
+    relative = held.latest.offset - base_offset
+    if not 0 <= relative <= MAX_RELATIVE_OFFSET:
+        return b""
+    return encode_time_entries([held.latest], base_offset)
+
+
+def _txns(data: bytes, base_offset: int, held: _ValidLog) -> int:
+    """The bytes of the complete entries up to the first whose marker is not in the .log, or that are none."""
     whole = len(data) // ABORTED_TXN_SIZE * ABORTED_TXN_SIZE
-    markers = enumerate(entry.last_offset for entry in decode_aborted_txns(data[:whole]))
-    return next((number * ABORTED_TXN_SIZE for number, marker in markers if marker > held.last_offset), whole)
+    before = base_offset - 1
+    for number, entry in enumerate(decode_aborted_txns(data[:whole])):
+        if not (before < entry.last_offset <= held.last_offset and entry.first_offset < entry.last_offset):
+            return number * ABORTED_TXN_SIZE
+        before = entry.last_offset
+    return whole
 
 
 _VALID = ((names.OFFSET_INDEX, _offset_entries), (names.TIME_INDEX, _time_entries), (names.TXN_INDEX, _txns))

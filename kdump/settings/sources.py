@@ -27,7 +27,11 @@ _INTERNAL = {
     names.SHARE_GROUP_STATE_TOPIC: _KEPT,
     names.REMOTE_LOG_METADATA_TOPIC: _KEPT,
 }
-"""What a broker creates its own topics with."""
+
+
+def built_in(topic: str) -> Mapping[str, str]:
+    """Return what a broker creates a topic of its own with; nothing for other topics."""
+    return _INTERNAL.get(topic, {})
 
 
 class PropertyFile(NamedTuple):

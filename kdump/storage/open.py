@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kdump.errors import HoldsLogDirectoriesError, NameFormatError
+from kdump.errors import HoldsLogDirectoriesError, NameFormatError, RefusedError
 from kdump.formats import names
 from kdump.formats.names import is_partition_dir, parse_file_name
 from kdump.storage.directory import LogDirectory
@@ -47,6 +47,19 @@ def open_directory(path: str) -> PartitionLog | LogDirectory:
     if _has_brokers_files(directory):
         return directory
     raise NameFormatError(f"{path}: neither a partition directory (no .log in it) nor a log directory")
+
+
+def check_has_kafka_files(log: PartitionLog) -> None:
+    """Refuse to change a directory in which no file is Kafka's: a name such as `dbus-1` makes none a partition.
+
+    An empty directory counts as a partition if the one around it is a log directory: a broker that was killed while
+    it created a topic leaves one. Raises RefusedError, OSError.
+    """
+    if any(says.kind != names.OTHER for says in log.files.values()):
+        return
+    around = os.path.join(os.path.dirname(os.path.abspath(log.path)), names.META_PROPERTIES)
+    if os.listdir(log.path) or not os.path.exists(around):
+        raise RefusedError(f"{log.path} has no Kafka files. Nothing was changed.")
 
 
 def _has_brokers_files(directory: LogDirectory) -> bool:

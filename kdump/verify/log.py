@@ -20,6 +20,7 @@ from kdump.formats.batch import (
     TRANSACTIONAL,
 )
 from kdump.formats.codecs import NAMES, ZSTD
+from kdump.formats.producer_fields import NO_PRODUCER, producer_fault
 from kdump.verify.column import is_uniform
 from kdump.verify.order import OrderCheck
 from kdump.verify.sheets import CRC, GARBAGE, SIZE, TORN, ZEROS, BadBytes, Sheet
@@ -144,8 +145,7 @@ class LogCheck:
             for row, magic in enumerate(sheet.magic):
                 if magic >= 2:
                     yield from self._count(sheet, row)
-        producers = sheet.producer_id, sheet.producer_epoch, sheet.base_sequence
-        if not all(is_uniform(column, -1) for column in producers) and min(kernels.survey(c)[0] for c in producers) < 0:
+        if not _have_plain_producers(sheet):
             yield from self._producers(sheet)
 
     def _magics(self, sheet: Sheet) -> Iterator[Finding]:
@@ -179,20 +179,10 @@ class LogCheck:
     def _producers(self, sheet: Sheet) -> Iterator[Finding]:
         columns = sheet.producer_id, sheet.producer_epoch, sheet.base_sequence, sheet.attributes, sheet.magic
         for row, (producer, epoch, sequence, attributes, magic) in enumerate(zip(*columns, strict=True)):
-            if producer >= 0 and epoch >= 0 and (sequence >= 0 or attributes & CONTROL):
-                continue
-            if magic < 2 or (producer == -1 and epoch == -1 and sequence == -1):
-                continue
-            if producer < -1 or epoch < -1 or sequence < -1:
-                text = "one of them is below -1"
-            elif producer == -1:
-                text = "there is no producer id"
-            elif epoch == -1:
-                text = "there is no producer epoch"
-            else:
-                text = "there is no sequence"
-            text = f"producer id {producer}, epoch {epoch}, base sequence {sequence}: {text}"
-            yield self._at("KD-BATCH-PRODUCER", sheet, row, text)
+            fault = producer_fault(producer, epoch, sequence, is_control=bool(attributes & CONTROL))
+            if fault and magic >= 2:
+                text = f"producer id {producer}, epoch {epoch}, base sequence {sequence}: {fault}"
+                yield self._at("KD-BATCH-PRODUCER", sheet, row, text)
 
     def _attributes(self, sheet: Sheet) -> Iterator[Finding]:
         attributes = sheet.attributes
@@ -228,6 +218,15 @@ class LogCheck:
             yield "KD-BATCH-ATTRIBUTES", "the control batch has a producer id, but is not transactional"
         if attributes & CONTROL and producer_id < 0 and not self._holds_metadata:
             yield "KD-BATCH-ATTRIBUTES", "a control batch without a producer id, which only the metadata log has"
+
+
+def _have_plain_producers(sheet: Sheet) -> bool:
+    """Whether all producer fields are legal, as far as their columns tell at once."""
+    columns = sheet.producer_id, sheet.producer_epoch, sheet.base_sequence
+    lowest = NO_PRODUCER if is_uniform(sheet.producer_id, NO_PRODUCER) else 0
+    return all(is_uniform(column, NO_PRODUCER) for column in columns) or all(
+        kernels.survey(column)[0] >= lowest for column in columns
+    )
 
 
 def _is_plain(attributes: int) -> bool:

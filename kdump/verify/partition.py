@@ -80,7 +80,7 @@ class PartitionCheck:
         is_metadata = log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC
         self._logs = LogCheck(before.last_offset, holds_metadata=is_metadata)
         self._epochs = EpochCheck(log, self._log_start(), before.leader_epoch)
-        self._producers = ProducerCheck(now)
+        self._producers = ProducerCheck(now, log.name.topic if log.name else "")
         self._times = TimestampCheck(now, options.retention_ms)
         self._segment: Segment | None = None
         self._offset_index: OffsetIndexCheck | None = None

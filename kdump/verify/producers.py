@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kdump.findings.catalogue import Finding, found
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
+from kdump.formats.producer_fields import has_running_sequences
 from kdump.formats.sequences import MAX_SEQUENCE, last_sequence
 from kdump.verify.column import is_uniform
 from kdump.verify.gaps import Gaps
@@ -50,9 +51,10 @@ class AbortedHere(NamedTuple):
 class ProducerCheck:
     """Follows the producers of a partition's log."""
 
-    def __init__(self, now: int) -> None:
-        """`now` is the clock, in ms."""
+    def __init__(self, now: int, topic: str = "") -> None:
+        """`now` is the clock, in ms; `topic` the partition's, if known: sequences do not run in every topic."""
         self._now = now
+        self._checks_sequences = has_running_sequences(topic)
         self._producers: dict[int, Producer] = {}
         self._path = ""
         self._missing = 0  # offsets that the log lacks: a compacted log lacks sequences with them
@@ -138,7 +140,7 @@ class ProducerCheck:
         may_skip = self._missing - producer.missing
         if epoch < producer.epoch:
             return "KD-PRODUCER-EPOCH", f"producer {number} goes back from epoch {producer.epoch} to epoch {epoch}"
-        if producer.last_sequence < 0:
+        if producer.last_sequence < 0 or not self._checks_sequences:
             return None
         if epoch > producer.epoch:
             if sequence > may_skip:

@@ -5,7 +5,7 @@
     sessions        Producer: an idempotent or transactional producer over several logs
     record_source   Message and RecordSource: what is appended, as values or as columns
     packing         Packing: how records become batches; pack() makes them
-    retold          batches made again from what a dump tells of them
+    dumped_batch    batches made again from what a dump says of them
     config, errors  LogConfig: a topic's configuration; what a broker refuses, one exception for each of Kafka's
     existing        opened(): a partition of a log directory that is there, locked and left consistent
     opening         open_log(): a partition directory that is there, by itself

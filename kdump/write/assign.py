@@ -22,7 +22,7 @@ from kdump.formats.message_set import CRC
 from kdump.settings.writing import LogConfig
 from kdump.storage.payloads import inflate
 from kdump.storage.records import BadBatch, records_of
-from kdump.write.errors import InvalidTimestampError, UnsupportedForMessageFormatError
+from kdump.write.errors import InvalidTimestampError, MissingKeyError, UnsupportedForMessageFormatError
 from kdump.write.incoming import CLIENT, source_codec
 from kdump.write.packing import check_headers
 
@@ -151,7 +151,7 @@ class OffsetAssigner:
     def _check_content(self, block: BatchBlock, row: int, records: RecordBlock, now: int) -> None:
         count, config = records.length, self.config
         if config.compacted and -1 in records.key_length[:count]:
-            raise InvalidRecordError(
+            raise MissingKeyError(
                 f"Compacted topic cannot accept message without key in topic partition {self.partition}."
             )
         is_append_time = block.attributes[row] & LOG_APPEND_TIME and block.magic[row] > 0

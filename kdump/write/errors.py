@@ -6,7 +6,7 @@ kdump.errors.InvalidRecordError.
 
 from __future__ import annotations
 
-from kdump.errors import KdumpError
+from kdump.errors import InvalidRecordError, KdumpError
 
 
 class AppendError(KdumpError):
@@ -89,3 +89,7 @@ class FencedLeaderEpochError(AppendError):
     """A leader of an epoch before that of the log would write."""
 
     exception = "FencedLeaderEpochException"
+
+
+class MissingKeyError(InvalidRecordError):
+    """A record without a key is for a compacted topic, whose cleaner would drop it."""

@@ -23,7 +23,7 @@ from typing import Self
 
 from kdump.blocks import BatchBlock
 from kdump.disk.durable import replace_file, sync_directory
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
 from kdump.formats.java_text import LONG_MAX
@@ -53,7 +53,9 @@ class LogWriter:
     Offsets are absolute. `end_offset` is the one that the next record gets, `log_start_offset` the first that a
     client may read, `recovery_point` the one before which everything is on the disk. `leader_epoch` is that of the
     batches of producers, unless an append says otherwise. `clock` tells the time in ms. `change` is the id of the change
-    that keeps what had to be replaced to open the log, None for nothing.
+    that keeps what had to be replaced to open the log, None for nothing. `next_producer_id` is the first that the
+    cluster has still to give out, None where that is not known: a producer of the cluster would get it later, and find
+    sequence numbers in use.
     `durable` has segments, snapshots and checkpoints put on the disk when they are complete. After an I/O error
     (`has_failed`) nothing can be appended any more, and the log cannot be closed cleanly.
     """
@@ -88,6 +90,7 @@ class LogWriter:
         self.is_open = True
         self.has_failed = False
         self.change: str | None = None
+        self.next_producer_id: int | None = None
         self._high_watermark: int | None = None
         self._reader = BatchReader(self.partition)
         self._assigner = OffsetAssigner(config, self.partition)
@@ -212,13 +215,15 @@ class LogWriter:
     ) -> AppendInfo:
         """Append the batches of a producer (or, by `origin`, a coordinator), giving them offsets and leader epoch.
 
-        Raises AppendError, CorruptRecordError, InvalidRecordError or CodecError where a broker would refuse, and
-        OSError; nothing is written then, but the segment may have been rolled, as in a broker.
+        Raises AppendError, CorruptRecordError, InvalidRecordError or CodecError where a broker would refuse,
+        RefusedError for a producer id that the cluster has still to give out, and OSError; nothing is written then,
+        but the segment may have been rolled, as in a broker.
         """
         now = self.clock()
         batches = self._reader.read(data)
         if not batches.length:
             return _NOTHING
+        self._check_producer_ids(batches)
         self._reader.check(batches, origin, self.config.max_message_bytes)
         epoch = self._leader_epoch(leader_epoch)
         data = self._assigner.assign(batches, _valid(data, batches), self.end_offset, epoch, origin, now)
@@ -233,9 +238,19 @@ class LogWriter:
         if not batches.length:
             return _NOTHING
         self._reader.check(batches, REPLICATION, None)
+        self._check_producer_ids(batches)
         info = describe(batches)
         self._reader.check_offsets(batches, info, self.end_offset, self.log_start_offset)
         return self._append(batches, _valid(data, batches), info, REPLICATION, self.clock())
+
+    def _check_producer_ids(self, batches: BatchBlock) -> None:
+        """Raise RefusedError for a producer id that the cluster has still to give out."""
+        largest = max(batches.producer_id[: batches.length])
+        if self.next_producer_id is not None and largest >= self.next_producer_id:
+            raise RefusedError(
+                f"{self.partition}: the cluster has still to give out producer id {largest} (its next one is"
+                f" {self.next_producer_id}): the producer that gets it would fail with OUT_OF_ORDER_SEQUENCE_NUMBER"
+            )
 
     def roll(self, expected_offset: int = 0) -> int:
         """Begin a new segment at the log end offset (or `expected_offset`, if that is larger); its base offset.

@@ -22,7 +22,6 @@ from click.testing import CliRunner, Result
 import kdump
 from kdump.commands.cli import cli
 from kdump.commands.dump import command as dump_module
-from kdump.commands.dump.formats import BATCH_COLUMNS, RECORD_COLUMNS
 from kdump.commands.dump.tables import TABLES
 from kdump.formats.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
@@ -30,6 +29,7 @@ from kdump.formats.codecs import GZIP, ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
+from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.records import Record
 from kdump.storage.scan import Damage

@@ -233,6 +233,6 @@ class TestTrim:
         edit(name(40, "log"), lambda held: held + bytes(900))(data / "orders-1")
         before = content(data / "orders-0")
         assert run("trim", data, "--apply") == 3
-        assert "good batches follow the damage at byte 203" in run.err
+        assert "valid batches follow the damage at byte 203" in run.err
         assert content(data / "orders-0") == before
         assert (data / "orders-1" / name(40, "log")).stat().st_size == 1213

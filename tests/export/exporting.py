@@ -52,7 +52,7 @@ def parquet_rows(target: Path) -> list[Row]:
 
 
 def text_of(found: dict[str, Any], name: str) -> bytes | None:
-    twin = found.get(f"{name}_base64")
+    twin = found.get(f"{name}Base64") or found.get(f"{name}_base64")  # in JSON and in CSV
     if twin:
         return base64.b64decode(twin)
     text = found[name]

@@ -166,9 +166,7 @@ def test_control_records() -> None:
     header = bytes.fromhex("0000" + "000000000000007b" + "00")
     record = control.decode_value(control.SNAPSHOT_HEADER, header)
     assert record.fields == {"version": 0, "lastContainedLogTimestamp": 123}
-    assert (
-        control.encode_value(control.SNAPSHOT_HEADER, 0, {"lastContainedLogTimestamp": 123}) == header
-    )
+    assert control.encode_value(control.SNAPSHOT_HEADER, 0, {"lastContainedLogTimestamp": 123}) == header
     for version, voter in ((0, "0000000100"), (1, "00000001" + "00" * 15 + "0500")):
         value = bytes.fromhex(f"000{version}" + "00000001" + "02" + voter + "01" + "00")
         change = control.decode_value(control.LEADER_CHANGE, value)

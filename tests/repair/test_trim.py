@@ -11,11 +11,13 @@ import pytest
 import kdump
 from kdump.change.apply import apply_plan
 from kdump.change.place import new_change
+from kdump.errors import RefusedError
 from kdump.formats import names
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.index_entries import decode_time_entries
 from kdump.repair.proposal import Task, examine_trim
 from tests.repair.damaged import BASES, edit, flip, name
-from tests.repair.salvaging import content
+from tests.repair.salvaging import content, errors
 
 CORPUS = Path(__file__).resolve().parent.parent.parent / "fixtures" / "corpus"
 
@@ -88,14 +90,15 @@ def test_entries_that_lead_behind_the_last_good_batch_go_with_what_they_told_of(
     assert before[name(20, "txnindex")] != b""
     assert after[name(20, "txnindex")] == b""  # its marker was the last batch
     times = after[name(20, "timeindex")]
-    assert before[name(20, "timeindex")].startswith(times)
-    assert len(times) < len(before[name(20, "timeindex")])
     (segment,) = (each for each in kdump.open_log(str(partition)).segments if each.base_offset == 20)
     with segment.open_log() as log:
         *_, block = log.blocks()
         assert block.next_position == len(after[name(20, "log")])
         end = block.last_offset[block.length - 1]
-    assert all(entry.offset <= end for entry in decode_time_entries(times, 20))
+        latest = max(block.max_timestamp[: block.length])
+    *_, last = decode_time_entries(times, 20)
+    assert (last.timestamp, last.offset <= end) == (latest, True)  # as when a broker closes the segment
+    assert [error for error in errors(partition) if "IDX" in error] == []
     assert trimmed(partition).plan == (str(partition), (), {})
 
 
@@ -115,8 +118,8 @@ def test_good_batches_behind_damage_are_left_to_repair(partition: Path) -> None:
     before = content(partition)
     task = trimmed(partition)
     (problem,) = task.problems
-    assert problem.startswith(f"{partition / name(20, 'log')}: good batches follow the damage at byte ")
-    assert "--strategy salvage" in problem
+    assert problem.startswith(f"{partition / name(20, 'log')}: valid batches follow the damage at byte ")
+    assert "--strategy" not in problem
     assert content(partition)[name(20, "log")] == before[name(20, "log")]
     assert content(partition)[name(40, "log")] == before[name(40, "log")][:-100]
 
@@ -143,3 +146,54 @@ def test_nothing_else_is_touched(partition: Path) -> None:
     edit(name(0, "log"), lambda data: data + bytes(100))(partition)
     trimmed(partition)
     assert content(partition) == before
+
+
+def segment(folder: Path, *timestamps: int, spare: int = 1200) -> Path:
+    """A partition with one record a batch, as a killed broker leaves it: indexes preallocated, without an entry."""
+    partition = folder / "small-0"
+    partition.mkdir()
+    batches = [encode_batch([NewRecord(at, time, b"k", b"v")], NewBatch()) for at, time in enumerate(timestamps)]
+    (partition / name(0, "log")).write_bytes(b"".join(batches))
+    (partition / name(0, "index")).write_bytes(bytes(spare))
+    (partition / name(0, "timeindex")).write_bytes(bytes(spare))
+    return partition
+
+
+class TestZerosOfAKilledBroker:
+    """Preallocated zeros are no entry: one that is kept names timestamp 0, and retention deletes the segment by it."""
+
+    def test_no_zero_entry_stays(self, tmp_path: Path) -> None:
+        partition = segment(tmp_path, 5000, 7000, 6000)
+        trimmed(partition)
+        assert (partition / name(0, "index")).read_bytes() == b""
+        entries = list(decode_time_entries((partition / name(0, "timeindex")).read_bytes(), 0))
+        assert entries == [(7000, 1)]
+        assert [error for error in errors(partition) if "IDX" in error] == []
+
+    def test_a_real_entry_of_timestamp_0_stays(self, tmp_path: Path) -> None:
+        partition = segment(tmp_path, 0, 0)
+        trimmed(partition)
+        assert list(decode_time_entries((partition / name(0, "timeindex")).read_bytes(), 0)) == [(0, 0)]
+
+    def test_records_without_a_timestamp(self, tmp_path: Path) -> None:
+        partition = segment(tmp_path, -1, -1)
+        trimmed(partition)
+        assert (partition / name(0, "timeindex")).read_bytes() == b""
+
+    def test_zeros_are_no_aborted_transaction(self, tmp_path: Path) -> None:
+        partition = segment(tmp_path, 5000)
+        (partition / name(0, "txnindex")).write_bytes(bytes(34))
+        trimmed(partition)
+        assert (partition / name(0, "txnindex")).read_bytes() == b""
+
+
+def test_a_directory_without_kafka_files_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "dbus-1"
+    (folder / "system.d").mkdir(parents=True)
+    with pytest.raises(RefusedError, match=r"has no Kafka files\. Nothing was changed\."):
+        examine_trim(kdump.open_log(str(folder)), None)
+    (folder / "system.d").rmdir()
+    with pytest.raises(RefusedError):
+        examine_trim(kdump.open_log(str(folder)), None)
+    (tmp_path / "meta.properties").write_text("version=1\n")  # a broker was killed while it made the topic
+    assert not examine_trim(kdump.open_log(str(folder)), None).plan

@@ -10,9 +10,10 @@ import pytest
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.codecs import GZIP, NONE, ZSTD
 from kdump.formats.encode import NewRecord
+from kdump.interchange.dumped import DumpedBatch
 from kdump.storage.records import BadBatch, Batch, Record, batch_at, records_of
+from kdump.write.dumped_batch import as_stored
 from kdump.write.incoming import BatchReader
-from kdump.write.retold import ToldBatch, as_stored
 from tests.write.replaying import (
     CONFIGS,
     Case,
@@ -114,9 +115,9 @@ def content(records: list[NewRecord]) -> list[tuple[object, ...]]:
     return [tuple(record) for record in records]
 
 
-def told(batch: Batch) -> ToldBatch:
+def told(batch: Batch) -> DumpedBatch:
     """What a dump says of a batch."""
-    return ToldBatch(
+    return DumpedBatch(
         batch.magic,
         batch.attributes & CODEC_MASK,
         batch.magic > 0 and bool(batch.attributes & LOG_APPEND_TIME),

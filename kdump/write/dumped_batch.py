@@ -1,48 +1,21 @@
-"""Batches made again from what a dump tells of them: their header's fields, and their records."""
+"""Batches made again from what a dump says of them: the fields of the header, and the records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kdump.errors import InvalidRecordError
-from kdump.formats.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
+from kdump.formats.batch import DELETE_HORIZON, LOG_APPEND_TIME
 from kdump.formats.codecs import ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
+from kdump.interchange.dumped import DumpedBatch
 from kdump.write.errors import UnsupportedForMessageFormatError
 from kdump.write.packing import check_headers
 
 MAX_OFFSET_DELTA = (1 << 31) - 1
 
 
-class ToldBatch(NamedTuple):
-    """The header of a batch: the fields of records.Batch that do not follow from its records or its bytes.
-
-    `base_offset` is None for a compressed v0/v1 wrapper, `base_timestamp` (ms) as stored.
-    """
-
-    magic: int = 2
-    codec: int = 0
-    is_append_time: bool = False
-    is_transactional: bool = False
-    is_control: bool = False
-    has_delete_horizon: bool = False
-    base_offset: int | None = None
-    last_offset: int = -1
-    base_timestamp: int = -1
-    max_timestamp: int = -1
-    producer_id: int = -1
-    producer_epoch: int = -1
-    base_sequence: int = -1
-    leader_epoch: int = -1
-
-    @property
-    def attributes(self) -> int:
-        """The attributes of a v2 batch as a producer sends it: without what is the broker's."""
-        return self.codec | (TRANSACTIONAL if self.is_transactional else 0) | (CONTROL if self.is_control else 0)
-
-
-def as_sent(batch: ToldBatch, records: Sequence[NewRecord], *, level: int | None = None) -> bytes:
+def as_sent(batch: DumpedBatch, records: Sequence[NewRecord], *, level: int | None = None) -> bytes:
     """The batch as a producer would send it to the leader: offsets from 0 on, CreateTime. It needs a record.
 
     Raises InvalidRecordError, UnsupportedForMessageFormatError, CodecError.
@@ -55,7 +28,7 @@ def as_sent(batch: ToldBatch, records: Sequence[NewRecord], *, level: int | None
     return encode_batch(numbered, header, level=level)
 
 
-def as_stored(batch: ToldBatch, records: Sequence[NewRecord], *, level: int | None = None) -> bytes:
+def as_stored(batch: DumpedBatch, records: Sequence[NewRecord], *, level: int | None = None) -> bytes:
     """The batch as the leader has it: offsets, epoch and times as they were told.
 
     With CreateTime, and no codec or gzip or zstd at its default level, these are Kafka's very bytes. Raises as
@@ -81,7 +54,7 @@ def as_stored(batch: ToldBatch, records: Sequence[NewRecord], *, level: int | No
     return encode_batch(records, header, level=level)
 
 
-def _check(batch: ToldBatch, records: Sequence[NewRecord]) -> None:
+def _check(batch: DumpedBatch, records: Sequence[NewRecord]) -> None:
     if batch.magic < 2:
         if batch.codec == ZSTD:
             raise UnsupportedForMessageFormatError(f"ZStandard compression is not supported for magic {batch.magic}")
@@ -94,7 +67,7 @@ def _check(batch: ToldBatch, records: Sequence[NewRecord]) -> None:
 
 
 def _legacy(
-    batch: ToldBatch, records: Sequence[NewRecord], attributes: int, append_time: int | None, level: int | None
+    batch: DumpedBatch, records: Sequence[NewRecord], attributes: int, append_time: int | None, level: int | None
 ) -> bytes:
     if batch.codec:
         return encode_wrapper(records, batch.magic, batch.codec, append_time, level=level)

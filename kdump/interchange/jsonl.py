@@ -1,19 +1,34 @@
-"""`kdump dump --format jsonl`: one JSON object a line. docs/dump-format.md has the schema."""
+"""Records and batches as JSON, an object a line: written and read. docs/dump-format.md has the schema."""
 
 from __future__ import annotations
 
+import json
 from binascii import b2a_base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from json.encoder import JSONEncoder
 from json.encoder import encode_basestring as quote
 from json.encoder import encode_basestring_ascii as quote_ascii
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from kdump.interchange.dumped import Item
+from kdump.interchange.fields import (
+    BATCH,
+    RECORD,
+    TYPE,
+    Content,
+    Contents,
+    Fields,
+    Origin,
+    Table,
+    Value,
+    Write,
+    read_batch,
+    read_record,
+)
+from kdump.interchange.lines import Lines, Reading
 from kdump.query.sweep import Selected
 from kdump.storage.records import Batch, header_pairs
-
-from .formats import Content, Contents, Origin, Table, Value, Write
 
 decoded_json = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """What a record of an internal topic was decoded to, as an object."""
@@ -159,3 +174,44 @@ def _content(name: str, content: Content) -> str:
         return quote(content.decode())
     except UnicodeDecodeError:
         return f'null,"{name}Base64":"{base64(content)}"'
+
+
+def read_jsonl(lines: Lines, reading: Reading) -> Iterator[Item]:
+    """Read an object a line; blank lines are skipped. Raises InterchangeError."""
+    place = None
+    for line in lines.text():
+        if not line or line.isspace():
+            continue
+        values = _object(line, lines)
+        kind = values.get(TYPE, RECORD)
+        if kind not in (RECORD, BATCH):
+            raise lines.error(f"an object of type {kind!r:.40}: expected {RECORD} or {BATCH}")
+        fields = Fields(values, kind, lines)
+        if reading.keeps_batches:
+            place = _same_place(fields, place)
+        if kind == RECORD:
+            if reading.keeps_batches or not fields.truth("isControl"):
+                yield read_record(fields, reading)
+        elif reading.keeps_batches:
+            yield read_batch(fields)
+
+
+def _object(line: str, lines: Lines) -> dict[str, Any]:
+    try:
+        values = json.loads(line)
+    except ValueError as error:
+        raise lines.error(f"not JSON: {error}") from None
+    except RecursionError:
+        raise lines.error("not JSON that can be read: nested too deeply") from None
+    if not isinstance(values, dict):
+        raise lines.error("not a JSON object")
+    return values
+
+
+def _same_place(fields: Fields, place: tuple[Any, Any] | None) -> tuple[Any, Any] | None:
+    """Return the partition that an object is of; all must be of the same one. Raises InterchangeError."""
+    here = fields.values.get("topic"), fields.values.get("partition")
+    if place is not None and here != place:
+        now, before = (f"{str(topic)[:60]}-{str(partition)[:60]}" for topic, partition in (here, place))
+        raise fields.lines.error(f"of {now}, after others of {before}: give one partition's, or use --repack")
+    return here

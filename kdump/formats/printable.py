@@ -1,0 +1,44 @@
+"""Text that cannot drive a terminal, whatever a record, a name or a path holds."""
+
+from __future__ import annotations
+
+import os
+import re
+
+# controls (C0 but tab and line feed, DEL, C1), line and paragraph separators, marks of direction
+_UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def safe(text: str) -> str:
+    r"""`text` with everything that Unicode does not call printable escaped, as in \n, \x1b or \u202e.
+
+    Backslashes of the text itself stay as they are: this is for reading.
+    """
+    if text.isprintable():
+        return text
+    # repr() escapes exactly what isprintable() objects to, at the speed of C; its quoting is undone again
+    return repr(text)[1:-1].replace("\\'", "'").replace("\\\\", "\\")
+
+
+def safe_path(path: str) -> str:
+    """A path as text that cannot drive a terminal; bytes of it that are not UTF-8 are escaped."""
+    return safe(os.fsencode(path).decode("utf-8", "backslashreplace"))
+
+
+def escape_json(text: str) -> str:
+    r"""JSON text with every control character, and every one that turns the direction of writing, as a \u escape.
+
+    They can only be inside strings, where an escape means the same: JSON itself asks for U+0000 to U+001F only.
+    """
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _UNSAFE.sub(_json_escape, text)
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
+def is_unsafe(text: str) -> bool:
+    """Whether a text could drive a terminal or turn the direction of writing; tabs and line feeds cannot."""
+    return not text.isprintable() and _UNSAFE.search(text) is not None
