@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.change.plan import Operation
+from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
 
-from .run import Done
+from .run import Totals
 
 Row = dict[str, Any]
 
@@ -21,7 +22,7 @@ class JsonPrinter:
         """`write` takes whole lines."""
         self._write = write
 
-    def partition(self, done: Done, *, applies: bool) -> None:
+    def partition(self, done: Repaired, *, applies: bool) -> None:
         """A line for each operation and for each stretch that is left out, then one for the partition."""
         task = done.task
         assert task is not None
@@ -36,9 +37,10 @@ class JsonPrinter:
                 "path": done.path,
                 "ok": task.plan is not None,
                 "operations": len(task.plan.operations) if task.plan else 0,
-                "applied": done.applied,
-                "backup": done.folder,
-                "interrupted": list(done.interrupted),
+                "applied": done.change is not None,
+                "change": done.change.id if done.change and done.kept else None,
+                "interrupted": [change.id for change in done.interrupted],
+                "validRecordsDropped": task.dropped.records,
                 "failure": {"exception": failure.exception, "message": failure.text, "file": failure.file}
                 if failure
                 else None,
@@ -74,9 +76,10 @@ class JsonPrinter:
             }
         )
 
-    def end(self, work: int, failed: int, *, applies: bool) -> None:
+    def end(self, totals: Totals) -> None:
         """The sum of it."""
-        self._row({"type": "summary", "partitionsWithWork": work, "partitionsFailed": failed, "applied": applies})
+        row = {"type": "summary", "partitionsWithWork": totals.work, "partitionsFailed": totals.failed}
+        self._row(row | {"applied": totals.applies, "nothingChanged": totals.reason or None})
 
     def _row(self, row: Row) -> None:
         self._write(f"{json.dumps(row, ensure_ascii=False)}\n")

@@ -9,12 +9,13 @@ from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Ope
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry
+from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import RECOVER, Loss
 from kdump.repair.proposal import Task
 
 from ..shell.output import Style, number_words, safe, safe_path
 from ..shell.words import loss_words
-from .run import Done
+from .run import Totals
 
 if TYPE_CHECKING:
     from kdump.repair.salvage_partition import Rescue
@@ -33,39 +34,50 @@ class TextPrinter:
         self._good = Style(color, "green", bold=True)
         self._unchecked = 0
 
-    def partition(self, done: Done, *, applies: bool) -> None:
+    def partition(self, done: Repaired, *, applies: bool) -> None:
         """One partition: what is lost and kept, then the changes."""
         task = done.task
         assert task is not None
         self._write(f"{safe_path(done.path)}\n")
-        for folder in done.interrupted:
+        for change in done.interrupted:
             what = "finished" if applies else "to be finished by --apply"
-            self._line(f"an interrupted repair, {what}: {safe_path(folder)}")
+            self._line(f"change {change.id} ({safe(change.command)}) was interrupted, {what}")
         for line in self._verdict(task):
             self._line(line)
         self._unchecked += _is_unchecked(task)
         for operation in task.plan.operations if task.plan else ():
             self._line(f"  {_VERBS[operation.action]:<{_VERB_WIDTH}}  {_words(operation)}")
-        if done.applied:
-            what = "was there before" if done.has_old else "was cut out"
-            kept = f"; what {what} is in {safe_path(done.folder)}" if done.folder else ""
-            self._line(f"{self._good('done')}{kept}")
+        if done.change is not None:
+            self._line(self._good("done"))
+            for kept in done.change.cuts:
+                self._line(f"kept: {safe_path(done.change.file(kept.file))}")
+        elif task.dropped.records and task.plan:
+            self._line(f"needs --accept-loss {task.dropped.records}")
         self._write("\n")
 
-    def end(self, work: int, failed: int, *, applies: bool) -> None:
-        """The sum of it."""
+    def end(self, totals: Totals) -> None:
+        """The last lines: what was done or would be, then how to check it and to take it back."""
         if self._unchecked:
             self._write(
                 f"{number_words(self._unchecked, 'partition')} not checked, as a broker does not at this start:"
                 " --unclean --recovery-point 0 checks every segment, and so does --strategy salvage\n"
             )
-        if failed:
-            self._write(f"{number_words(failed, 'partition')} cannot be repaired this way\n")
-        if not work and not failed:
-            self._write("nothing to do\n")
-        elif work:
-            changed = "changed" if applies else "would be changed; nothing is, without --apply"
-            self._write(f"{number_words(work, 'partition')} {changed}\n")
+        if totals.failed > totals.refused:
+            self._write(f"{number_words(totals.failed - totals.refused, 'partition')} cannot be repaired this way\n")
+        if totals.refused:
+            self._write(f"{number_words(totals.refused, 'partition')} left alone\n")
+        if totals.changed:
+            self._write(f"Done. {number_words(totals.changed, 'partition')} changed.\n")
+            self._write(f"Check: kdump verify {_paths(totals)}\n")
+            ids = sorted(set(totals.changes.values()))
+            for id_ in ids if totals.output is None else ():
+                self._write(f"Undo:  kdump undo {_paths(totals)} --change {id_}\n")
+        elif totals.work:
+            self._write(f"Dry run: nothing was changed. {number_words(totals.work, 'partition')} would be.\n")
+        elif totals.reason:
+            self._write(f"Nothing was changed: {totals.reason}\n")
+        elif not totals.failed:
+            self._write("Nothing to do.\n")
 
     def _verdict(self, task: Task) -> Iterator[str]:
         if task.failure:
@@ -84,7 +96,7 @@ class TextPrinter:
         if task.extent:
             yield f"log start offset {task.extent[0]}, log end offset {task.extent[1]}"
         if task.plan is not None and not task.plan:
-            yield "nothing to do"
+            yield "no change"
 
     def _lost(self, loss: Loss) -> str:
         if loss.has_data:
@@ -107,6 +119,14 @@ class TextPrinter:
 
     def _line(self, text: str) -> None:
         self._write(f"  {text}\n")
+
+
+def _paths(totals: Totals) -> str:
+    """The PATHs to name in a command: what was changed if that is one partition, else what was asked for."""
+    if totals.output is not None:
+        return safe_path(totals.output)
+    only = list(totals.changes) if len(totals.changes) == 1 else totals.paths
+    return " ".join(map(safe_path, only))
 
 
 def _is_unchecked(task: Task) -> bool:

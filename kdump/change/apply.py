@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from kdump.change import journal, place
 from kdump.change.checkpoint_lines import put_offset
-from kdump.change.journal import Change, ChangeState, KeptCut, Step
+from kdump.change.journal import Change, Changes, ChangeState, KeptCut, Step
 from kdump.change.place import ChangeFiles, places_of
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
 from kdump.change.states import FileState, digest_of, file_differences, state_of
@@ -89,9 +89,7 @@ def carry_out(
     path, drafts = os.path.abspath(path), list(drafts)
     _check_made_for(path, [draft.operation for draft in drafts])
     before = state_of(path)
-    change = Change(
-        files, path, command, time.time_ns() // 1_000_000, (), before, keeps_old=keep_old, undoes=undoes
-    )
+    change = Change(files, path, command, time.time_ns() // 1_000_000, (), before, keeps_old=keep_old, undoes=undoes)
     _make_place(files.directory)
     journal.write(change, role=place.STAGING)
     try:
@@ -226,17 +224,15 @@ def discard(files: ChangeFiles) -> None:
             os.rmdir(files.directory)
 
 
-def clear_leftovers(partition_directory: str, backup_dir: str | None = None) -> None:
+def clear_leftovers(partition_directory: str, backup_dir: str | None = None, changes: Changes | None = None) -> None:
     """Remove what changes of a partition left behind that ended before they changed anything, or need not keep.
 
-    Raises OSError, KdumpError.
+    `changes` are those of its log directory, if they are known. Raises OSError, KdumpError.
     """
-    name = os.path.basename(os.path.abspath(partition_directory))
-    for directory in places_of(partition_directory, backup_dir):
-        for files in list(journal.leftovers(directory)):
-            if files.prefix == ChangeFiles(directory, files.id, name).prefix:
-                discard(files)
-    for change in journal.changes_of(partition_directory, backup_dir):
+    changes = changes or Changes(os.path.dirname(os.path.abspath(partition_directory)))
+    for files in changes.leftovers_of(partition_directory, backup_dir):
+        discard(files)
+    for change in changes.of(partition_directory, backup_dir):
         if change.state == ChangeState.DONE:
             tidy(change)
 

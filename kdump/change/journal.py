@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -207,10 +207,58 @@ def _state(row: Mapping[str, Any]) -> PartitionState:
     return PartitionState(files, {name: int(offset) for name, offset in row["offsets"].items()}, bool(row["was_clean"]))
 
 
-def changes_at(directory: str) -> list[Change]:
-    """The changes whose files lie in a directory, the oldest first. Raises OSError, KdumpError."""
-    found = [read(files) for files, role in change_files(directory) if role == place.JOURNAL and _is_whole(files)]
-    return sorted(found, key=lambda change: (change.begun, len(change.id), change.id))
+class Changes:
+    """The changes of a log directory's partitions; its names are listed once.
+
+    `unreadable` are the errors of journals that `all` had to pass over.
+    """
+
+    def __init__(self, log_directory: str) -> None:
+        """List them. Raises OSError."""
+        self._log_directory = os.path.abspath(log_directory)
+        self._listed = _by_partition(self._log_directory)
+        self.unreadable: list[KdumpError] = []
+
+    def of(self, partition_directory: str, backup_dir: str | None = None) -> list[Change]:
+        """The changes of a partition directory, the oldest first. Raises OSError, KdumpError."""
+        path = os.path.realpath(partition_directory)
+        found = [read(files) for files, is_begun in self._files_of(path, backup_dir) if is_begun and _is_whole(files)]
+        return sorted((change for change in found if os.path.realpath(change.path) == path), key=_age)
+
+    def leftovers_of(self, partition_directory: str, backup_dir: str | None = None) -> list[ChangeFiles]:
+        """The files of changes of a partition that were interrupted before they changed anything. Raises OSError."""
+        path = os.path.realpath(partition_directory)
+        return [files for files, is_begun in self._files_of(path, backup_dir) if not is_begun]
+
+    def all(self) -> list[Change]:
+        """The changes whose files lie in the log directory itself, the oldest first. Raises OSError."""
+        found = []
+        for files in (files for listed in self._listed.values() for files, is_begun in listed.items() if is_begun):
+            try:
+                found += [read(files)] if _is_whole(files) else []
+            except KdumpError as error:
+                self.unreadable.append(error)
+        return sorted(found, key=_age)
+
+    def _files_of(self, path: str, backup_dir: str | None) -> Iterator[tuple[ChangeFiles, bool]]:
+        label = place.label_of(os.path.basename(path))
+        yield from self._listed.get(label, {}).items()
+        for directory in places_of(path, backup_dir):
+            if directory != self._log_directory and os.path.isdir(directory):
+                yield from _by_partition(directory).get(label, {}).items()
+
+
+def _by_partition(directory: str) -> dict[str, dict[ChangeFiles, bool]]:
+    """The changes whose files lie in a directory, by partition; whether each was begun. Raises OSError."""
+    found: dict[str, dict[ChangeFiles, bool]] = {}
+    for files, role in change_files(directory):
+        known = found.setdefault(files.partition, {})
+        known[files] = known.get(files, False) or role == place.JOURNAL
+    return found
+
+
+def _age(change: Change) -> tuple[int, int, str]:
+    return change.begun, len(change.id), change.id
 
 
 def _is_whole(files: ChangeFiles) -> bool:
@@ -218,17 +266,8 @@ def _is_whole(files: ChangeFiles) -> bool:
 
 
 def changes_of(partition_directory: str, backup_dir: str | None = None) -> list[Change]:
-    """The changes of a partition, the oldest first. Raises OSError, KdumpError."""
-    path = os.path.realpath(partition_directory)
-    found = []
-    for directory in places_of(partition_directory, backup_dir):
-        label = ChangeFiles("", "", os.path.basename(path)).prefix.split("+")[1]
-        for files, role in change_files(directory):
-            if role == place.JOURNAL and files.partition == label and _is_whole(files):
-                change = read(files)
-                if os.path.realpath(change.path) == path:
-                    found.append(change)
-    return sorted(found, key=lambda change: (change.begun, len(change.id), change.id))
+    """The changes of one partition, the oldest first. Raises OSError, KdumpError."""
+    return Changes(os.path.dirname(os.path.realpath(partition_directory))).of(partition_directory, backup_dir)
 
 
 def unfinished(partition_directory: str, backup_dir: str | None = None) -> list[Change]:
@@ -236,23 +275,8 @@ def unfinished(partition_directory: str, backup_dir: str | None = None) -> list[
     return [each for each in changes_of(partition_directory, backup_dir) if each.state == ChangeState.INTERRUPTED]
 
 
-def leftovers(directory: str) -> Iterator[ChangeFiles]:
-    """The files of changes in a directory that were interrupted before they changed anything. Raises OSError."""
-    begun, found = set(), {}
-    for files, role in change_files(directory):
-        if role == place.JOURNAL and _is_whole(files):
-            begun.add(files)
-        found[files] = role
-    yield from (files for files in found if files not in begun)
-
-
 def ended(change: Change, state: ChangeState) -> Change:
     """Write down that a change is in this state now. Raises OSError."""
     changed = replace(change, state=state)
     write(changed)
     return changed
-
-
-def of_id(changes: Iterable[Change], id_: str) -> list[Change]:
-    """The changes with this id."""
-    return [change for change in changes if change.id == id_]

@@ -20,7 +20,6 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import NamedTuple
 from zlib import crc32
 
@@ -53,13 +52,13 @@ class ChangeFiles(NamedTuple):
 
     def path(self, role: str, name: str = "") -> str:
         """The path of the file with this role for the file `name` of the partition."""
-        end = f"{_SEPARATOR}{_short(name)}" if name else ""
+        end = f"{_SEPARATOR}{label_of(name)}" if name else ""
         return os.path.join(self.directory, f"{self.prefix}{role}{end}")
 
     @property
     def prefix(self) -> str:
         """How the names of all of them begin."""
-        return f"{PREFIX}{self.id}{_SEPARATOR}{_short(self.partition)}{_SEPARATOR}"
+        return f"{PREFIX}{self.id}{_SEPARATOR}{label_of(self.partition)}{_SEPARATOR}"
 
     def all(self) -> list[str]:
         """The paths of those that are there; the journal last. Raises OSError."""
@@ -68,7 +67,7 @@ class ChangeFiles(NamedTuple):
         return [os.path.join(self.directory, name) for name in sorted(found, key=lambda name: last.get(name, 0))]
 
 
-def _short(name: str) -> str:
+def label_of(name: str) -> str:
     """A name, or what stands for one that is long or has characters that no name of Kafka's has."""
     if len(name) <= _MAX_NAME and _PLAIN.fullmatch(name):
         return name
@@ -82,9 +81,8 @@ def place_of(partition_directory: str, backup_dir: str | None = None) -> str:
     if backup_dir is not None:
         return os.path.join(os.path.abspath(backup_dir), os.path.basename(path))
     parent = os.path.dirname(path)
-    with suppress(PermissionError):
-        if os.stat(parent).st_dev == os.stat(path).st_dev and is_log_directory(parent):
-            return parent
+    if is_log_directory(parent) and os.stat(parent).st_dev == os.stat(path).st_dev:
+        return parent
     return os.path.join(path, IN_PARTITION)
 
 

@@ -87,9 +87,7 @@ def digest_of(path: str) -> str:
     return digest.hexdigest()
 
 
-def file_differences(
-    now: Mapping[str, FileState], wanted: Mapping[str, Collection[FileState | None]]
-) -> Iterator[str]:
+def file_differences(now: Mapping[str, FileState], wanted: Mapping[str, Collection[FileState | None]]) -> Iterator[str]:
     """How files differ from what they may be (None: there is no such file), in words."""
     for name in sorted({*now, *wanted}):
         there, allowed = now.get(name), wanted.get(name, (None,))
@@ -101,6 +99,7 @@ def file_differences(
         elif not known:
             yield f"{name} is new ({there.size} bytes)"
         elif all(each.size != there.size for each in known):
-            yield f"{name} had {' or '.join(str(size) for size in sorted({each.size for each in known}))} bytes, it has {there.size} now"
+            sizes = " or ".join(str(size) for size in sorted({each.size for each in known}))
+            yield f"{name} had {sizes} bytes, it has {there.size} now"
         else:
             yield f"{name} was written since"

@@ -85,7 +85,7 @@ def _judge_files(change: Change, thorough: bool) -> Judged:
     found = list(file_differences(now.files, {file: [state] for file, state in change.after.files.items()}))
     end, was = log_end_offset(change.path) if found else None, change.log_end_offset
     if end is not None and was is not None and end > was:
-        lost = f"{was}–{end - 1}" if end - 1 > was else str(was)
+        lost = f"{was} to {end - 1}" if end - 1 > was else str(was)
         return Judged(
             Verdict.GROWN,
             f"{os.path.basename(change.path)} has changed since change {change.id}: the log end offset was {was}, it is"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -16,19 +16,12 @@ from kdump.clean.plan import CLEANED, cleaning_plan
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState
 from kdump.disk import durable
-from kdump.disk.locks import check_not_growing
 from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
 from kdump.storage.directory import LogDirectory
-from kdump.storage.partition import PartitionLog
 
 Clean = Callable[[Staging], Cleaning]
-
-
-def check_still(partition_directories: Iterable[str]) -> None:
-    """Raise InUseError where one of these logs grows. Raises OSError."""
-    check_not_growing([last.log_path for path in partition_directories for last in PartitionLog(path).segments[-1:]])
 
 
 def clean_in_place(

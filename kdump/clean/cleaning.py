@@ -17,6 +17,7 @@ from kdump.clean.transactions import aborted_in
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
 from kdump.settings.cleaning import CleanerConfig
+from kdump.storage.facts import next_offset
 
 
 @dataclass(frozen=True, slots=True)

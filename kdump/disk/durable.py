@@ -57,7 +57,7 @@ def take_after(descriptor: int, like: os.stat_result) -> None:
 
 
 def file_in(folder: os.stat_result) -> os.stat_result:
-    """The owner and mode for a new file without a model: those of the directory that it concerns, nothing executable."""
+    """The owner and mode for a new file without a model: those of its directory, but not executable."""
     return os.stat_result((folder.st_mode & ~0o111, *folder[1:]))
 
 

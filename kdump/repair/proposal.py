@@ -12,7 +12,7 @@ from kdump.change.plan import KINDS, ORPHANS, Cut, Plan, make_plan, narrowed
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
-from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome
+from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome, Loss
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery, reasons
 from kdump.repair.lost_markers import OPEN
@@ -51,7 +51,8 @@ class Task(NamedTuple):
 
     `plan` is None where nothing can be done: `failure` says what the broker's loading ends in, `problems` what else is
     in the way. `extent` is the log's start and end offset (absolute) afterwards, None where it is not known. `outcome`
-    and `rescue` are what the plan was made from.
+    and `rescue` are what the plan was made from. `dropped` counts the valid batches that the log does not have any more
+    afterwards.
     """
 
     path: str
@@ -61,6 +62,7 @@ class Task(NamedTuple):
     problems: tuple[str, ...] = ()
     outcome: LoadOutcome | None = None
     rescue: Rescue | None = None
+    dropped: Loss = Loss()
 
     @property
     def failure(self) -> Failure | None:
@@ -84,7 +86,8 @@ def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
         found, cuts = None, ()
         outcome, plan = plan_recovery(log, startup)
     extent = (outcome.log_start_offset, outcome.log_end_offset) if outcome.ok else None
-    task = Task(log.path, plan, extent, cuts, (), outcome, found)
+    dropped = outcome.loss if found is None else Loss()
+    task = Task(log.path, plan, extent, cuts, (), outcome, found, dropped)
     if request.kinds is not None:
         task = _narrowed(task, log, request.kinds)
     if task.plan is None or log.name is None or (request.kinds is not None and CHECKPOINTS not in request.kinds):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kdump.change.apply import apply_plan
 from kdump.change.journal import Change
-from kdump.change.place import new_change, new_id, place_of
+from kdump.change.place import ChangeFiles, new_change
 from kdump.change.plan import Plan
 from kdump.errors import RefusedError
 from kdump.retention.partition import PartitionRetention
@@ -33,13 +33,11 @@ def check_allowed(found: PartitionRetention) -> None:
         )
 
 
-def carry_out(plans: Iterable[Plan], *, keep_old: bool = True) -> list[Change]:
-    """Carry out the plans of partitions; the changes, with one id, that keep what went (unless not `keep_old`).
+def carry_out(
+    plans: Iterable[Plan], files: Callable[[str], ChangeFiles] = new_change, *, keep_old: bool = True
+) -> list[Change]:
+    """Carry out the plans of partitions; the changes, whose `files` keep what went (unless not `keep_old`).
 
     Raises OSError, KdumpError, RefusedError where there is not enough space.
     """
-    plans = list(plans)
-    id_ = new_id(*{place_of(plan.path) for plan in plans})
-    return [
-        apply_plan(plan, new_change(plan.path, id_=id_), command="retain", keep_old=keep_old) for plan in plans
-    ]
+    return [apply_plan(plan, files(plan.path), command="retain", keep_old=keep_old) for plan in plans]

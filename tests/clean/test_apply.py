@@ -22,6 +22,7 @@ from kdump.errors import CleaningError, RefusedError
 from kdump.formats import names
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
+from tests.change.kept import change_files, only_change
 from tests.clean.building import (
     CONFIG,
     NOW,
@@ -36,7 +37,6 @@ from tests.clean.building import (
     name,
     state_of,
 )
-from tests.change.kept import change_files, only_change
 from tests.repair.test_crash import KILLED, Saboteur
 
 SEGMENTS = {

@@ -18,6 +18,7 @@ import kdump
 import kdump.change.apply
 from kdump.change import journal
 from kdump.change.apply import apply_plan
+from kdump.change.place import new_change
 from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch

@@ -155,8 +155,8 @@ def test_undo_brings_back_every_byte(sound: Path, tmp_path: Path, damage: str, s
     assert [each[:3] for each in again.operations] == [each[:3] for each in task.plan.operations]
     undo(undoing)
     assert content(partition) == repaired[0]
-    for name, data in checkpoints(partition).items():
-        assert set(data.splitlines()) == set(repaired[1][name].splitlines())
+    for file, data in checkpoints(partition).items():
+        assert set(data.splitlines()) == set(repaired[1][file].splitlines())
 
 
 def test_an_interrupted_repair_can_be_undone(partition: Path) -> None:
@@ -226,7 +226,9 @@ def test_what_is_no_journal(tmp_path: Path, text: str) -> None:
         journal.read(files)
 
 
-@pytest.mark.parametrize(("field", "value"), [("name", "../x"), ("source", "a/b"), ("staged", "/etc/passwd"), ("kept", "../x")])
+@pytest.mark.parametrize(
+    ("field", "value"), [("name", "../x"), ("source", "a/b"), ("staged", "/etc/passwd"), ("kept", "../x")]
+)
 def test_a_journal_names_nothing_outside(partition: Path, field: str, value: str) -> None:
     change = apply_plan(planned(partition), new_change(str(partition)))
     path = Path(change.files.path(place.JOURNAL))
@@ -313,9 +315,10 @@ def test_leftovers_go_and_finished_repairs_stay(partition: Path) -> None:
     for files in (left, other):
         Path(files.path(place.STAGING)).write_text("")
         Path(files.path(place.NEW, "file")).write_bytes(b"half")
-    assert set(journal.leftovers(str(partition.parent))) == {left, other}
     clear_leftovers(str(partition))
-    assert list(journal.leftovers(str(partition.parent))) == [other]
+    changes = journal.Changes(str(partition.parent))
+    assert changes.leftovers_of(str(partition)) == []
+    assert changes.leftovers_of(f"{partition}1") == [other]
     assert only_change(partition) == kept
 
 

@@ -25,9 +25,7 @@ import kdump
 from kdump.change import journal
 from kdump.change.apply import apply_plan
 from kdump.change.interrupted import finish_interrupted
-from kdump.change.journal import ChangeState
 from kdump.change.place import PREFIX, new_change
-from kdump.change.undo import prune, roll_back, undo
 from kdump.formats import names
 from kdump.repair.proposal import KAFKA, SALVAGE, Request, Task, examine
 from tests.change.kept import is_kept

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.change.journal import changes_of
+from kdump.change.place import label_of
 from kdump.formats import names
 from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.checkpoints import parse_leader_epochs
@@ -197,7 +197,7 @@ class TestSegments:
         assert rescue.kafka_keeps is None
         assert list(batches(partition)) == before
         (cut,) = rescue.cuts
-        saved = next(Path(change.file(each.file)) for change in changes_of(str(partition)) for each in change.cuts if each.cut == cut)
+        (saved,) = change_files(partition.parent, f"cut+{label_of(f'{foreign}.from-0-to-{cut.stop}')}")
         assert saved.read_bytes() == segment_bytes(0)
         assert not (partition / foreign).exists()
 
@@ -210,7 +210,7 @@ class TestSegments:
         assert offsets(partition) == untouched
         assert errors(partition) == []
         cut = next(cut for cut in rescue.cuts if cut.file == foreign)
-        saved = next(Path(change.file(each.file)) for change in changes_of(str(partition)) for each in change.cuts if each.cut == cut)
+        (saved,) = change_files(partition.parent, f"cut+{label_of(f'{foreign}.from-0-to-{cut.stop}')}")
         assert saved.read_bytes() == segment_bytes(0)
         assert examined(partition).plan == (str(partition), (), {})
 
