@@ -24,7 +24,7 @@ from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState, look
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
-from kdump.operations.rails import Guard, Rails, guarded
+from kdump.operations.rails import Guard, Rails, check_unlocked, guarded
 from kdump.query.inventory import DirectoryCheckpoints
 from kdump.settings.cleaning import CleanerConfig, cleaner_config, not_compacted
 from kdump.settings.sources import PropertyFile, Settings
@@ -38,6 +38,7 @@ from ..shell.options import note, output_for
 from ..shell.output import complain, os_error_text, safe, safe_path
 from ..shell.paths import KafkaFile, check_not_kafkas, expand
 from ..shell.progress import ProgressBar
+from ..shell.session import tell_refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,9 @@ class _Failures:
         try:
             yield
         except RefusedError as error:
-            self.complain(str(error), exit_codes.REFUSED)
+            self.before()
+            tell_refused(error)
+            self.worsen(exit_codes.REFUSED)
         except OSError as error:
             self.unreadable(error, path)
         except KdumpError as error:
@@ -208,6 +211,7 @@ class _Run:
         with self._failures.told(place.path):
             self._settings = settings_in(LogDirectory(place.path), self._options.files)
             if self._options.output is not None:
+                check_unlocked(place.path)
                 self._copy(place, self._options.output)
                 return
             rails = Rails(self._options.applies, "compact", self._options.keep_old)

@@ -22,6 +22,7 @@ from ..shell import exit_codes
 from ..shell.output import Output, complain, os_error_text, safe, safe_path
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import ProgressBar
+from ..shell.session import tell_refused
 from ..shell.startup_options import StartupOptions
 
 
@@ -162,7 +163,9 @@ class Run:
         text = os_error_text(error, path) if isinstance(error, OSError) else safe(str(error))
         self._totals.reason = text
         if isinstance(error, RefusedError):
-            self._complain(f"refused: {text}", exit_codes.REFUSED)
+            self._out.flush()
+            tell_refused(error)
+            self._worsen(exit_codes.REFUSED)
         else:
             self._complain(text, exit_codes.INCOMPLETE)
 

@@ -32,6 +32,7 @@ from ..shell.options import note, output_for
 from ..shell.output import complain, os_error_text, safe, safe_path
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import PathCounter
+from ..shell.session import tell_refused
 
 ONLY_START = "nothing but --log-start-offset, so only that counts"
 
@@ -230,7 +231,7 @@ class _Run:
 
     def _refused(self, error: RefusedError) -> None:
         self._flush()
-        complain(safe(str(error)))
+        tell_refused(error)
         self._worsen(exit_codes.REFUSED)
 
     def failed(self, text: str) -> None:

@@ -14,6 +14,7 @@ from kdump.formats.names import PartitionDirName
 from kdump.recovery.broker_start import Broker, DirectoryState, directory_state, duplicate_failures, fate_of
 from kdump.recovery.loader import load_log
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import broker_on, held, is_live, tally, was_deleted
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
@@ -30,12 +31,19 @@ from .text import TextPrinter
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @startup_options
 @click.option(
-    "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True,
+    "--format",
+    "format_",
+    type=click.Choice(("text", "jsonl")),
+    default="text",
+    show_default=True,
     help="For people, or one JSON object a line.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every step for partitions that come to no harm, too.")
 @click.option(
-    "--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
+    "--color",
+    type=click.Choice(("auto", "always", "never")),
+    default="auto",
+    show_default=True,
     help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
 )
 def command(
@@ -77,12 +85,19 @@ def command(
             printer = JsonPrinter(out.write)
         else:
             printer = TextPrinter(out.write, verbose=verbose, color=wants_color(color))
+        if format_ == "text" and any(map(_is_beside_broker, paths)):
+            out.write("A broker is running. This is what a crash now would leave.\n\n")
         with ProgressBar(paths) as bar:
             run = _Run(options, printer, out, bar)
             for path in paths:
                 run.path(path)
         run.end()
     return run.code
+
+
+def _is_beside_broker(path: str) -> bool:
+    """Whether a broker is running on a log directory, or on the one that a partition directory is in."""
+    return broker_on(path) is not None or is_live(path)
 
 
 class _Run:
@@ -122,7 +137,9 @@ class _Run:
             self._log_directory(place)
             return
         parent = os.path.dirname(os.path.abspath(place.path))
-        self._log(place, self._state_around(parent), is_named=True)
+        with held(place.path) as log:
+            if log is not None:
+                self._log(log, self._state_around(parent), is_named=True)
 
     def _state_around(self, path: str) -> DirectoryState:
         """The state of the directory that a partition is in; of one that cannot be read, that of an empty one."""
@@ -141,10 +158,12 @@ class _Run:
         for name in directory.partition_names:
             path = os.path.join(directory.path, name)
             try:
-                log = PartitionLog(path)
-                if log.name:
-                    self._seen.append((state.broker, path, log.name))
-                self._log(log, state)
+                with held(path) as log:
+                    if log is None:
+                        continue
+                    if log.name:
+                        self._seen.append((state.broker, path, log.name))
+                    self._log(log, state)
             except (OSError, KdumpError) as error:
                 self._failed(error, path)
 
@@ -166,7 +185,10 @@ class _Run:
     def _failed(self, error: Exception, path: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise error
+        if was_deleted(path, error):
+            return
         if isinstance(error, OSError):
+            tally.cannot_read(path)
             self._complain(os_error_text(error, path))
         else:
             self._complain(f"{safe_path(path)}: {safe(str(error))}")

@@ -28,6 +28,7 @@ from kdump.operations.undo import (
 from ..shell import exit_codes
 from ..shell.output import Output, complain, os_error_text, safe, safe_path
 from ..shell.paths import matches
+from ..shell.session import tell_refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,10 @@ class _Run:
         try:
             yield
         except RefusedError as error:
-            self._complain(f"Refused: {safe(str(error))}", exit_codes.REFUSED)
+            self._out.flush()
+            tell_refused(error)
+            self._reason = safe(str(error))
+            self._worsen(exit_codes.REFUSED)
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -179,7 +183,7 @@ class _Run:
     def _complain(self, text: str, code: int) -> None:
         self._out.flush()
         complain(text)
-        self._reason = text.removeprefix("Refused: ")
+        self._reason = text
         self._worsen(code)
 
     def _worsen(self, code: int) -> None:

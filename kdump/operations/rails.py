@@ -94,8 +94,13 @@ def guarded(log_directory: str, partitions: Iterable[str], rails: Rails) -> Iter
 
 
 def locked(log_directory: str, partitions: Iterable[str], rails: Rails) -> AbstractContextManager[None]:
-    """Hold the lock of a log directory if changes are applied to it. Raises RefusedError, OSError."""
+    """Hold the lock of a log directory if changes are applied to it; a plan beside a broker is worth nothing.
+
+    Raises RefusedError, OSError.
+    """
     if not rails.applies:
+        if rails.ignore_lock is None:
+            check_not_locked(log_directory)
         return nullcontext()
     if rails.ignore_lock is None:
         return holding(log_directory, os.stat(log_directory))

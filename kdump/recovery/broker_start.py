@@ -10,11 +10,12 @@ from kdump.errors import ILLEGAL_STATE, KAFKA, STORAGE, CheckpointError, NameFor
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName, parse_partition_dir
 from kdump.recovery.outcome import Failure
+from kdump.storage.broker import BrokerIdentity, PartitionPlaces
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
 Offsets = dict[tuple[str, int], int]
-Broker = tuple[str | None, int | None] | None
+Broker = BrokerIdentity | None
 
 _FATES = {
     names.DELETE: "it waits for its deletion: it is loaded without recovery, and a minute later"
@@ -84,17 +85,12 @@ def directory_state(directory: LogDirectory) -> DirectoryState:
 
 
 def duplicate_failures(places: Iterable[tuple[Broker, str, PartitionDirName]]) -> list[Failure]:
-    """What a broker says of partitions that it has in two directories; given are broker, path and parsed name.
-
-    A replica that is being moved here (-future) counts apart; those that wait for deletion or are stray do not count.
-    """
-    seen: dict[tuple[Broker, str, int, str], str] = {}
+    """What a broker says of partitions that it has in two directories; given are broker, path and parsed name."""
+    seen = PartitionPlaces()
     failures = []
     for broker, path, name in places:
-        if name.state in (names.DELETE, names.STRAY):
-            continue
-        before = seen.setdefault((broker, name.topic, name.partition, name.state), path)
-        if os.path.realpath(before) != os.path.realpath(path):
+        before = seen.add(broker, name, path)
+        if before is not None:
             text = (
                 f"Duplicate log directories for {name.topic}-{name.partition} are found in both {before} and {path}:"
                 " one of them has to go, rather the one of the disk that failed last"
@@ -133,4 +129,4 @@ def _broker(directory: LogDirectory, warnings: list[str]) -> tuple[Broker, list[
     if meta is None:
         warnings.append(f"there is no {names.META_PROPERTIES}: a broker does not start on what was not formatted")
         return None, []
-    return (meta.cluster_id, meta.node_id), []
+    return BrokerIdentity(meta.cluster_id, meta.node_id), []
