@@ -320,7 +320,8 @@ class _Run:
             assert options.output is not None
             cleaning = clean_in_place(state, clean, new_change(path), keep_old=False)
             return Found(state, config, cleaning, True, None, os.path.join(options.output, name))
-        guard.check_still(path)
+        if number == 1:
+            guard.check_still(path)
         files = guard.files(path, number=number)
         cleaning = clean_in_place(state, clean, files, keep_old=options.keep_old)
         return Found(state, config, cleaning, True, files.id if options.keep_old else None)

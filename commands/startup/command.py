@@ -22,6 +22,7 @@ from ..shell.output import Output, complain, escape_json, os_error_text, safe, s
 from ..shell.paths import KafkaFile, Place, expand
 from ..shell.progress import ProgressBar, total_size
 from ..shell.startup_options import StartupOptions, chosen_startup, startup_options
+from ..shell.unfinished import note_unfinished
 from .jsonl import JsonPrinter
 from .report import Loaded, Printer
 from .text import TextPrinter
@@ -133,6 +134,7 @@ class _Run:
     def _place(self, place: Place) -> None:
         if isinstance(place, KafkaFile):
             raise click.UsageError(f"{safe_path(place.path)} is a file: give the partition directory that it is in")
+        note_unfinished(place)
         if isinstance(place, LogDirectory):
             self._log_directory(place)
             return

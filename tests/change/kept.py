@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kdump.change import place
+import pytest
+
+from kdump.change import apply, place
 from kdump.change.journal import Change, changes_of
 
 
@@ -22,3 +26,26 @@ def only_change(partition: Path) -> Change:
 def is_kept(path: Path) -> bool:
     """Whether a path is that of a file of a change."""
     return path.name.startswith(place.PREFIX)
+
+
+class Killed(BaseException):
+    """What stands for the end of the process."""
+
+
+@contextmanager
+def killed_after(steps: int) -> Iterator[None]:
+    """End what is done in here after so many steps of a change, as a kill would."""
+    real = apply._carry_out
+    left = steps
+
+    def step(*args: object) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Killed
+        real(*args)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
+        patch.setattr(apply, "_carry_out", step)
+        yield
+    assert left < 0, "there were not as many steps"
