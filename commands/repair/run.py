@@ -148,6 +148,8 @@ class Run:
             totals.failed += 1
             totals.reason = totals.reason or f"{safe_path(done.path)} cannot be repaired this way"
             self._worsen(exit_codes.INCOMPLETE)
+        elif done.task.decision is not None:
+            self._worsen(exit_codes.FINDINGS)
         elif plan or done.interrupted:
             totals.work += 1
             totals.changed += self._rails.applies
