@@ -40,7 +40,7 @@ with open(sys.argv[1], "rb") as source, open(sys.argv[2], "wb") as target:
 """
 REWRITE_PROGRAM = """
 import os, sys
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
 with LogFile(sys.argv[1]) as log, open(sys.argv[2], "wb", buffering=0) as target:
     for block in log.blocks():
         if block.length:

@@ -87,6 +87,7 @@ def main() -> None:
     """Run the command line and exit; no traceback reaches the user."""
     try:
         code: int = cli.main(prog_name="kdump", standalone_mode=False)
+        _tell_circumstances(code)
         sys.stdout.flush()
     except BrokenPipeError:
         # nobody reads on: what the next flush at exit would say is of no use to anyone
@@ -108,6 +109,14 @@ def main() -> None:
 
         code = _fail(os_error_text(error, "") if isinstance(error.filename, str | bytes) else str(error))
     sys.exit(code)
+
+
+def _tell_circumstances(code: int) -> None:
+    """What is to be said at the end of every command that has looked at partitions."""
+    if "kdump.storage.live" in sys.modules:
+        from .shell.session import tell_circumstances
+
+        tell_circumstances(code)
 
 
 def _fail(text: str) -> int:

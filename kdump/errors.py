@@ -83,6 +83,16 @@ class InUseError(RefusedError):
     """Somebody writes what is about to be changed."""
 
 
+class BrokerRunsError(InUseError):
+    """A broker is running on a log directory: `process` holds its lock (None: the system does not say which)."""
+
+    def __init__(self, log_directory: str, process: int | None, lock: str) -> None:
+        holder = "another process" if process is None else f"process {process}"
+        super().__init__(f"a broker is running on {log_directory} ({holder} holds {lock}).")
+        self.log_directory = log_directory
+        self.process = process
+
+
 class ConfigError(KdumpError):
     """A property has a value that Kafka would not take."""
 
@@ -94,18 +104,22 @@ class CleaningError(KdumpError):
 class Problem(NamedTuple):
     """What cannot be read or does not fit: the file, the byte position of the batch (None: all of it), what is wrong.
 
-    `is_unreadable` where the system would not give the bytes, in contrast to bytes that are damaged.
+    `is_unreadable` where the system would not give the bytes, in contrast to bytes that are damaged; `is_missing` where
+    that is because there is no such file any more.
     """
 
     path: str
     position: int | None
     text: str
     is_unreadable: bool = False
+    is_missing: bool = False
 
     @classmethod
     def unreadable(cls, path: str, error: OSError) -> Problem:
         """Return the problem of a file that the system does not give."""
-        return cls(error.filename or path, None, error.strerror or str(error), is_unreadable=True)
+        is_missing = isinstance(error, FileNotFoundError)
+        text = error.strerror or str(error)
+        return cls(error.filename or path, None, text, is_unreadable=True, is_missing=is_missing)
 
 
 Report = Callable[[Problem], object]
@@ -123,6 +137,7 @@ STORAGE = f"{_COMMON}.errors.KafkaStorageException"
 KAFKA = f"{_COMMON}.KafkaException"
 ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
 ILLEGAL_STATE = "java.lang.IllegalStateException"
+RUNTIME = "java.lang.RuntimeException"
 NULL_POINTER = "java.lang.NullPointerException"
 NUMBER_FORMAT = "java.lang.NumberFormatException"
 NO_SUCH_ELEMENT = "java.util.NoSuchElementException"

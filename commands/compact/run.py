@@ -22,7 +22,7 @@ from kdump.clean.apply import (
 from kdump.clean.cleaning import Cleaning, clean
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState, look
-from kdump.disk.locks import holding
+from kdump.disk.locks import check_not_locked, holding
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.query.inventory import DirectoryCheckpoints
@@ -38,6 +38,7 @@ from ..shell.options import note, output_for
 from ..shell.output import complain, os_error_text, safe, safe_path
 from ..shell.paths import KafkaFile, check_not_kafkas, expand
 from ..shell.progress import ProgressBar
+from ..shell.session import tell_refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,9 @@ class _Failures:
         try:
             yield
         except RefusedError as error:
-            self.complain(str(error), exit_codes.REFUSED)
+            self.before()
+            tell_refused(error)
+            self.worsen(exit_codes.REFUSED)
         except OSError as error:
             self.unreadable(error, path)
         except KdumpError as error:
@@ -209,6 +212,7 @@ class _Run:
         """The partitions of one log directory."""
         self._is_checked = False
         with self._failures.told(place.path):
+            check_not_locked(place.path)
             self._settings = settings_in(LogDirectory(place.path), self._options.files)
             if self._options.output is not None:
                 self._copy(place, self._options.output)

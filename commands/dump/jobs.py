@@ -12,6 +12,7 @@ from kdump.formats.names import FileName, PartitionDirName
 from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS, Table
 from kdump.query.selection import Selection
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import opened
 from kdump.storage.partition import PartitionLog
 
 from ..shell.output import safe_path
@@ -81,8 +82,10 @@ def _jobs(place: Place, options: Options) -> Iterator[Job]:
         yield from _files(place.path, place.files, place.name, options)
         return
     yield from _files(place.path, {name: names.parse_file_name(name) for name in place.files}, None, options)
-    for partition in place.partitions():
-        yield from _jobs(partition, options)
+    for name in place.partition_names:
+        partition = opened(os.path.join(place.path, name))
+        if partition is not None:
+            yield from _jobs(partition, options)
 
 
 def _files(

@@ -14,10 +14,12 @@ from kdump.interchange.fields import Format, Origin, Value
 from kdump.query.follow import Follower, Truncated
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held, tally, was_deleted
 from kdump.storage.partition import PartitionLog
-from kdump.storage.records import Batch, batch_at
+from kdump.storage.records import Batch, TxnState, batch_at
 from kdump.storage.scan import Damage
 from kdump.storage.segment import Segment
+from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
 from ..shell.output import Output, complain, escape_json, safe, safe_path, wants_color
@@ -63,6 +65,8 @@ class _Run:
         self._options = options
         self._left = options.limit
         self._batch: Batch | None = None
+        self._transaction = TxnState.NONE
+        self._transactions: dict[str, TransactionStates] = {}  # by partition directory
         self._begun: Segment | None = None  # whose beginning was printed last
         selection = options.selection
         self._is_filtered = selection.reads_records or selection.compares_headers
@@ -73,10 +77,18 @@ class _Run:
         """Dump everything as it is now."""
         for job in jobs:
             if isinstance(job, PartitionLog):
-                for segment in self._options.selection.segments(job, use_indexes=self._options.use_indexes):
-                    self._segment(segment)
+                self._partition(job)
             else:
                 self._file(job)
+
+    def _partition(self, job: PartitionLog) -> None:
+        try:
+            with held(job.path) as log:
+                if log is not None:
+                    for segment in self._options.selection.segments(log, use_indexes=self._options.use_indexes):
+                        self._segment(segment)
+        except OSError as error:
+            self._failed(job.path, error)
 
     def _file(self, file: KafkaFile) -> None:
         if file.name.kind in names.SEGMENT_KINDS and file.name.offset is None:
@@ -210,14 +222,24 @@ class _Run:
         batches_only = self._options.batches_only
         if selected.starts or self._batch is None:
             self._batch = batch_at(selected.block, selected.row)
-            self._printer.batch(self._batch)
+            self._transaction = self._state_of(segment, self._batch)
+            self._printer.batch(self._batch, self._transaction)
             self._count(batches_only)
         if batches_only or not selected.picks:
             return
         if self._left is not None:
             selected = selected._replace(picks=selected.picks[: self._left])
-        self._printer.records(self._batch, selected)
+        self._printer.records(self._batch, self._transaction, selected)
         self._count(len(selected.picks))
+
+    def _state_of(self, segment: Segment, batch: Batch) -> TxnState:
+        """How the transaction of a batch ended. Raises OSError."""
+        if not batch.is_transactional or segment.is_checkpoint:
+            return TxnState.NONE
+        folder = os.path.dirname(segment.log_path) or "."
+        if folder not in self._transactions:
+            self._transactions = {folder: TransactionStates(PartitionLog(folder))}
+        return self._transactions[folder].of(batch)
 
     def _count(self, printed: int) -> None:
         if self._left is not None:
@@ -257,7 +279,10 @@ class _Run:
         self.code = max(self.code, exit_codes.FINDINGS)
 
     def _failed(self, path: str, error: OSError) -> None:
-        """Say that a file cannot be read."""
+        """Say that a file cannot be read, unless a running broker has deleted it."""
+        if was_deleted(path, error):
+            return
+        tally.cannot_read(path)
         self._out.flush()
         complain(f"{safe_path(path)}: {error.strerror or error}")
         self.code = exit_codes.INCOMPLETE

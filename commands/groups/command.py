@@ -9,7 +9,7 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.storage.replica import Replica
+from kdump.storage.replica import Replica, held_replicas
 from kdump.topics.group_log import GroupLog
 from kdump.topics.groups import RETENTION_MS, Group, groups_of
 from kdump.topics.lag import BEYOND_END, Ranges
@@ -58,7 +58,7 @@ def command(paths: tuple[str, ...], patterns: tuple[str, ...], retention_ms: int
     lines: Printer = json_lines if format_ == "jsonl" else text_lines
     shown = dead = dead_bytes = 0
     with output_for(format_) as out:
-        for replica in newest(offsets, troubles):
+        for replica in held_replicas(newest(offsets, troubles), troubles):
             for group in groups_of(GroupLog(replica, troubles), topic_names):
                 if not chosen(group.name):
                     continue
@@ -82,7 +82,7 @@ def command(paths: tuple[str, ...], patterns: tuple[str, ...], retention_ms: int
 
 def _is_beyond(group: Group, ranges: Ranges) -> bool:
     for commit in group.commits:
-        found = ranges.of(commit.topic, commit.partition)
+        found = ranges.of(commit.topic, commit.partition, commit.offset)
         if found and found.place(commit) == BEYOND_END:
             return True
     return False

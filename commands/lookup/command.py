@@ -14,6 +14,7 @@ from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
 from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held, opened, tally, was_deleted
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 
@@ -75,13 +76,17 @@ def _time(text: str | None) -> int | None:
     help="Find the first record at or after this time: ISO 8601, ms, or earliest, latest, max.",
 )
 @click.option(
-    "--batch", type=click.File(encoding="utf-8", errors="replace"), metavar="FILE",
+    "--batch",
+    type=click.File(encoding="utf-8", errors="replace"),
+    metavar="FILE",
     help="Answer the requests in FILE (-: stdin).",
 )
 @click.option("--topic", metavar="NAME", help="In a log directory: this topic only.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="In a log directory: this partition only.")
 @click.option(
-    "--log-start-offset", type=click.IntRange(min=0), metavar="N",
+    "--log-start-offset",
+    type=click.IntRange(min=0),
+    metavar="N",
     help="Use this log start offset instead of the checkpoint's.",
 )
 @click.option("--explain", is_flag=True, help="Show every step of the search (on stderr with --format jsonl).")
@@ -141,7 +146,9 @@ class _Run:
             raise click.UsageError("--batch asks one partition: choose it with --topic and --partition, or as PATH.")
         for log in logs:
             try:
-                self._look(log, several)
+                with held(log.path) as now:
+                    if now is not None:
+                        self._look(now, several)
             except (OSError, KdumpError) as error:
                 self._failed(error, log.path)
 
@@ -154,11 +161,11 @@ class _Run:
         for name in place.partition_names:
             path = os.path.join(place.path, name)
             try:
-                log = PartitionLog(path)
+                log = opened(path)
             except OSError as error:
                 self._failed(error, path)
                 continue
-            if log.name and not log.name.state and self._options.wants(log):
+            if log and log.name and not log.name.state and self._options.wants(log):
                 yield log
 
     def _look(self, log: PartitionLog, several: bool) -> None:
@@ -233,8 +240,11 @@ class _Run:
     def _failed(self, error: Exception, path: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise error
+        if was_deleted(path, error):
+            return
         self._out.flush()
         if isinstance(error, OSError):
+            tally.cannot_read(path)
             complain(os_error_text(error, path))
         else:
             complain(safe(str(error)))

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.formats import names
-from kdump.query.inventory import Checkpoints, Duplicate, FileInfo, LogDirectoryInfo, PartitionInfo, Placement
+from kdump.query.inventory import Checkpoints, FileInfo, LogDirectoryInfo, PartitionInfo, Placement
+from kdump.storage.broker import Duplicate
 from kdump.storage.facts import IndexInfo, SegmentInfo
 
 Row = dict[str, Any]

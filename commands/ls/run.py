@@ -13,9 +13,7 @@ from kdump.formats.names import parse_partition_dir
 from kdump.query.inventory import (
     Checkpoints,
     DirectoryCheckpoints,
-    Duplicate,
     LogDirectoryInfo,
-    Owner,
     PartitionInfo,
     Placing,
     duplicates,
@@ -23,8 +21,10 @@ from kdump.query.inventory import (
     owner_of,
     partition_info,
 )
+from kdump.storage.broker import BrokerIdentity, Duplicate
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import SegmentInfo, segment_info
+from kdump.storage.live import held, tally, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
@@ -131,7 +131,7 @@ class _Run:
         self._options = options
         self._progress = PathCounter()
         self._clusters = Clusters(paths) if options.metadata else None
-        self._listed: list[tuple[Owner, PartitionInfo]] = []
+        self._listed: list[tuple[BrokerIdentity | None, PartitionInfo]] = []
         self._matched = not options.topics
 
     def path(self, path: str) -> None:
@@ -161,11 +161,14 @@ class _Run:
             info = replace(info, problems=(*info.problems, trouble))
         wanted = [name for name in directory.partition_names if self._wants(name)]
         partitions = []
-        for name in self._progress.over(wanted):
-            log = self._opened(os.path.join(directory.path, name))
-            if log:
-                found = partition_info(log, checkpoints.of(log), count=self._options.count, placing=placing)
-                partitions.append(found)
+        for path in self._progress.over([os.path.join(directory.path, name) for name in wanted]):
+            try:
+                with held(path) as log:
+                    if log is not None:
+                        found = partition_info(log, checkpoints.of(log), count=self._options.count, placing=placing)
+                        partitions.append(found)
+            except OSError as unreadable:
+                self._failed(unreadable, path)
         partitions.sort(key=SORTS[self._options.sort])
         owner = owner_of(directory)
         self._listed += ((owner, partition) for partition in partitions)
@@ -178,23 +181,19 @@ class _Run:
         self._matched = self._matched or wanted
         return wanted
 
-    def _opened(self, path: str) -> PartitionLog | None:
-        try:
-            return PartitionLog(path)
-        except OSError as error:
-            self._failed(error, path)
-            return None
-
     def _partition(self, log: PartitionLog) -> None:
         self._matched = True
         checkpoints, owner, placing = self._beside(log)
-        info = partition_info(log, checkpoints, count=self._options.count, placing=placing)
+        with held(log.path) as now:
+            if now is None:
+                return
+            info = partition_info(now, checkpoints, count=self._options.count, placing=placing)
         self._listed.append((owner, info))
         self._printer.partition(info, segments=self._options.segments is not False)
         for error in info.errors:
             self._failed(error, log.path)
 
-    def _beside(self, log: PartitionLog) -> tuple[Checkpoints, Owner, Placing | None]:
+    def _beside(self, log: PartitionLog) -> tuple[Checkpoints, BrokerIdentity | None, Placing | None]:
         """What the log directory around a partition's directory says of it, and whose it is; nothing if it is none."""
         try:
             directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
@@ -226,6 +225,9 @@ class _Run:
     def _failed(self, error: OSError, path: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise error
+        if was_deleted(path, error):
+            return
+        tally.cannot_read(path)
         # what expand() raises names the path in a safe form already
         self._report(os_error_text(error, path))
 

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from kdump.formats import names
-from kdump.query.inventory import Duplicate, FileInfo, LogDirectoryInfo, PartitionInfo, Placement
+from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement
+from kdump.storage.broker import Duplicate
 from kdump.storage.facts import IndexInfo, SegmentInfo
 
 from ..shell.output import Style, counted, iso_time, safe, safe_path, size_text

@@ -15,7 +15,8 @@ from kdump.repair.lost_markers import CHOICES, OPEN
 from kdump.repair.proposal import ALL_KINDS, KAFKA, SALVAGE, STRATEGIES, Request, examine
 
 from ..shell import exit_codes
-from ..shell.output import complain, safe, safe_path
+from ..shell.output import safe_path
+from ..shell.session import tell_refused
 from ..shell.startup_options import chosen_startup, startup_options
 from .options import repair_options, run
 
@@ -98,7 +99,7 @@ def command(
         try:
             return _undo(backup)
         except RefusedError as error:
-            complain(f"refused: {safe(str(error))}")
+            tell_refused(error)
             return exit_codes.REFUSED
     if not paths:
         raise click.UsageError("Missing argument 'PATH...'.")

@@ -74,7 +74,7 @@ class JsonPrinter:
             }
         )
 
-    def end(self, work: int, failed: int, *, applies: bool) -> None:
+    def end(self, work: int, failed: int, *, applies: bool, is_told: bool) -> None:
         """The sum of it."""
         self._row({"type": "summary", "partitionsWithWork": work, "partitionsFailed": failed, "applied": applies})
 

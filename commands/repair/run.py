@@ -29,6 +29,7 @@ from ..shell import exit_codes
 from ..shell.output import Output, complain, os_error_text, safe, safe_path
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import ProgressBar
+from ..shell.session import tell_refused
 from ..shell.startup_options import StartupOptions
 
 Bases = frozenset[int] | None
@@ -68,7 +69,7 @@ class Printer(Protocol):
     def partition(self, done: Done, *, applies: bool) -> None:
         """One partition."""
 
-    def end(self, work: int, failed: int, *, applies: bool) -> None:
+    def end(self, work: int, failed: int, *, applies: bool, is_told: bool) -> None:
         """The last line: in how many partitions there was work, and how many could not be repaired."""
 
 
@@ -126,10 +127,11 @@ class Run:
                     self._complain("interrupted: the same command goes on from here", exit_codes.INTERRUPTED)
                     raise
                 except RefusedError as error:
-                    self._complain(f"refused: {safe(str(error))}", exit_codes.REFUSED)
+                    self._refused(error)
                 except (OSError, KdumpError) as error:
                     self._trouble(error, group.log_directory)
-        self._printer.end(self._work, self._failed, applies=self._rails.applies)
+        is_told = self.code > exit_codes.FINDINGS  # why this or that was not looked at
+        self._printer.end(self._work, self._failed, applies=self._rails.applies, is_told=is_told)
         return self.code
 
     def _grouped(self, paths: Iterable[str]) -> Iterator[Group]:
@@ -171,9 +173,14 @@ class Run:
 
     @contextmanager
     def _guarded(self, group: Group) -> Iterator[None]:
-        """Nobody else changes the log directory meanwhile. Raises RefusedError, OSError."""
+        """Nobody else changes the log directory meanwhile: a plan for one that changes is worth nothing.
+
+        Raises RefusedError, OSError.
+        """
         rails = self._rails
         if not rails.applies:
+            if rails.force is None:
+                check_not_locked(group.log_directory)
             yield
         elif rails.force is not None:
             allowed = {os.path.basename(path) for path in (group.log_directory, *group.partitions)}
@@ -277,10 +284,10 @@ class Run:
     def _repair_copy(self, group: Group, bar: ProgressBar) -> None:
         target = self._rails.output
         assert target is not None
+        check_not_locked(group.log_directory)
         if not self._rails.applies:
             self._repair(group, bar, False)
             return
-        check_not_locked(group.log_directory)
         watch = GrowthWatch(_logs(group.partitions))
         state = directory_state(LogDirectory(group.log_directory))
         changing = []
@@ -309,7 +316,7 @@ class Run:
         if done.error is not None:
             self._failed += 1
             if isinstance(done.error, RefusedError):
-                self._complain(f"refused: {safe(str(done.error))}", exit_codes.REFUSED)
+                self._refused(done.error)
             else:
                 self._trouble(done.error, done.path)
             return
@@ -332,6 +339,11 @@ class Run:
             self._complain(os_error_text(error, path), exit_codes.INCOMPLETE)
         else:
             self._complain(f"{safe(str(error))}", exit_codes.INCOMPLETE)
+
+    def _refused(self, error: RefusedError) -> None:
+        self._out.flush()
+        tell_refused(error)
+        self._worsen(exit_codes.REFUSED)
 
     def _complain(self, text: str, code: int) -> None:
         self._out.flush()

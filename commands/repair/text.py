@@ -52,8 +52,8 @@ class TextPrinter:
             self._line(f"{self._good('done')}{kept}")
         self._write("\n")
 
-    def end(self, work: int, failed: int, *, applies: bool) -> None:
-        """The sum of it."""
+    def end(self, work: int, failed: int, *, applies: bool, is_told: bool) -> None:
+        """The sum of it; `is_told` where something was not looked at, and it was said why."""
         if self._unchecked:
             self._write(
                 f"{number_words(self._unchecked, 'partition')} not checked, as a broker does not at this start:"
@@ -61,7 +61,7 @@ class TextPrinter:
             )
         if failed:
             self._write(f"{number_words(failed, 'partition')} cannot be repaired this way\n")
-        if not work and not failed:
+        if not work and not failed and not is_told:
             self._write("nothing to do\n")
         elif work:
             changed = "changed" if applies else "would be changed; nothing is, without --apply"

@@ -11,7 +11,7 @@ from typing import Protocol
 import click
 
 from kdump.change.plan import Plan
-from kdump.disk.locks import check_not_growing, holding
+from kdump.disk.locks import check_not_growing, check_not_locked, holding
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.query.inventory import DirectoryCheckpoints
@@ -31,6 +31,7 @@ from ..shell.options import note, output_for
 from ..shell.output import complain, os_error_text, safe, safe_path
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import PathCounter
+from ..shell.session import tell_refused
 
 ONLY_START = "nothing but --log-start-offset, so only that counts"
 
@@ -148,6 +149,7 @@ class _Run:
         """One log directory."""
         try:
             if not self._options.applies:
+                check_not_locked(group.log_directory)
                 for folder in interrupted(group.partitions):
                     self._finding(f"{safe_path(folder)}: this was interrupted: --apply finishes it")
                 self._examine(group)
@@ -217,7 +219,7 @@ class _Run:
 
     def _refused(self, error: RefusedError) -> None:
         self._flush()
-        complain(safe(str(error)))
+        tell_refused(error)
         self._worsen(exit_codes.REFUSED)
 
     def failed(self, text: str) -> None:

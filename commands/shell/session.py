@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from kdump.errors import Problem
+import os
+
+import click
+
+from kdump.errors import BrokerRunsError, Problem, RefusedError
+from kdump.storage.live import is_deleted, tally
 
 from . import exit_codes
-from .output import complain, safe, safe_path
+from .output import complain, number_words, safe, safe_path
 
 
 class Troubles:
@@ -15,7 +20,11 @@ class Troubles:
         self.code = exit_codes.OK
 
     def __call__(self, trouble: Problem) -> None:
-        """Tell of one."""
+        """Tell of one, unless a running broker has deleted what it is about."""
+        if trouble.is_missing and is_deleted(trouble.path):
+            return
+        if trouble.is_unreadable:
+            tally.cannot_read(trouble.path)
         place = "" if trouble.position is None else f"byte {trouble.position}: "
         complain(f"{safe_path(trouble.path)}: {place}{safe(trouble.text)}")
         self.worsen(exit_codes.INCOMPLETE if trouble.is_unreadable else exit_codes.FINDINGS)
@@ -23,3 +32,32 @@ class Troubles:
     def worsen(self, code: int) -> None:
         """Exit with `code`, unless something worse is known."""
         self.code = max(self.code, code)
+
+
+def tell_refused(error: RefusedError) -> None:
+    """Say on stderr what a safety rail refused, and that nothing was changed where a broker is the reason."""
+    click.echo(f"Refused: {safe(str(error))}", err=True)
+    if isinstance(error, BrokerRunsError):
+        click.echo("  Nothing was changed. Stop the broker, then run this again.", err=True)
+
+
+def tell_circumstances(code: int) -> None:
+    """Say on stderr, at the end of a run, what it could not reach: growing ends of logs, what is unreadable."""
+    for directory in sorted(tally.brokers):
+        click.echo(f"Note: a broker is running on {safe_path(directory)}.{_left_out(directory)}", err=True)
+    if code == exit_codes.INCOMPLETE and tally.unreadable:
+        partitions = number_words(len(tally.partitions), "partition")
+        click.echo(f"INCOMPLETE. {len(tally.unreadable):,} of {partitions} could not be read.", err=True)
+    tally.clear()
+
+
+def _left_out(directory: str) -> str:
+    root = os.path.abspath(directory)
+    growing = sum(os.path.dirname(path) == root for path in tally.growing)
+    gone = sum(path.startswith(f"{root}{os.sep}") for path in tally.deleted)
+    said = ""
+    if growing:
+        said += f" The growing end of {number_words(growing, 'log')} was left out."
+    if gone:
+        said += f" It deleted {number_words(gone, 'file or directory', 'files or directories')} meanwhile."
+    return said

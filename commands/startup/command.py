@@ -13,6 +13,7 @@ from kdump.formats import names
 from kdump.operations.startup import BrokerStart
 from kdump.recovery.broker_start import DirectoryState
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import broker_on, is_live, tally, was_deleted
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
@@ -29,12 +30,19 @@ from .text import TextPrinter
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @startup_options
 @click.option(
-    "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True,
+    "--format",
+    "format_",
+    type=click.Choice(("text", "jsonl")),
+    default="text",
+    show_default=True,
     help="For people, or one JSON object a line.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every step for partitions that come to no harm, too.")
 @click.option(
-    "--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
+    "--color",
+    type=click.Choice(("auto", "always", "never")),
+    default="auto",
+    show_default=True,
     help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
 )
 def command(
@@ -76,12 +84,19 @@ def command(
             printer = JsonPrinter(out.write)
         else:
             printer = TextPrinter(out.write, verbose=verbose, color=wants_color(color))
+        if format_ == "text" and any(map(_is_beside_broker, paths)):
+            out.write("A broker is running. This is what a crash now would leave.\n\n")
         with ProgressBar(paths) as bar:
             run = _Run(options, paths, printer, out, bar)
             for path in paths:
                 run.path(path)
         run.end()
     return run.code
+
+
+def _is_beside_broker(path: str) -> bool:
+    """Whether a broker is running on a log directory, or on the one that a partition directory is in."""
+    return broker_on(path) is not None or is_live(path)
 
 
 class _Run:
@@ -120,7 +135,7 @@ class _Run:
     def _place(self, place: Place) -> None:
         if isinstance(place, KafkaFile):
             raise click.UsageError(f"{safe_path(place.path)} is a file: give the partition directory that it is in")
-        events = self._start.directory(place) if isinstance(place, LogDirectory) else self._start.partition(place)
+        events = self._start.directory(place) if isinstance(place, LogDirectory) else self._start.partition(place.path)
         for event in events:
             if isinstance(event, DirectoryState):
                 self._printer.directory(event, self._clean)
@@ -135,6 +150,8 @@ class _Run:
         self.code = max(self.code, code)
 
     def _problem(self, problem: Problem) -> None:
+        if problem.is_unreadable:
+            tally.cannot_read(problem.path)
         self._complain(f"{safe_path(problem.path)}: {safe(problem.text)}")
 
     def _complain(self, text: str) -> None:

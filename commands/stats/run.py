@@ -13,7 +13,7 @@ from kdump.query.inventory import DirectoryCheckpoints
 from kdump.stats.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
-from kdump.storage.replica import Replica
+from kdump.storage.replica import Replica, held_replicas
 
 from ..shell import exit_codes
 from ..shell.options import chooses, output_for, replicas_at
@@ -105,7 +105,7 @@ def _gathered(
     replicas: Sequence[Replica], options: Options, troubles: Troubles, bar: ProgressBar
 ) -> Iterator[Partition]:
     checkpoints: dict[str, DirectoryCheckpoints | None] = {}
-    for replica, stats in _computed(replicas, options, bar):
+    for replica, stats in _computed(replicas, options, troubles, bar):
         log = replica.log
         if not isinstance(stats, Stats):
             bar.hide()
@@ -121,7 +121,7 @@ def _gathered(
 
 
 def _computed(
-    replicas: Sequence[Replica], options: Options, bar: ProgressBar
+    replicas: Sequence[Replica], options: Options, troubles: Troubles, bar: ProgressBar
 ) -> Iterator[tuple[Replica, Stats | KdumpError | OSError]]:
     """The figures of each, or why there are none; on the cluster, if there is one."""
     if options.cluster is not None:
@@ -130,7 +130,7 @@ def _computed(
         paths = [replica.log.path for replica in replicas]
         yield from zip(replicas, stats_of(options.cluster, paths, options.core), strict=True)
         return
-    for replica in replicas:
+    for replica in held_replicas(replicas, troubles):
         try:
             yield replica, partition_stats(replica.log, options.core, bar.add)
         except OSError as error:

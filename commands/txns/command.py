@@ -8,7 +8,7 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.storage.replica import Replica
+from kdump.storage.replica import Replica, held_replicas
 from kdump.topics.transaction_ids import ENDING, TransactionalId, TransactionalIds, transactional_ids
 from kdump.transactions.partition import MAX_TIMEOUT_MS, OpenTxn, PartitionTxns, transactions_of
 
@@ -78,7 +78,7 @@ def command(
     partitions = [replica for replica in found if chosen(replica.topic) and _has_transactions(replica)]
     ids = TransactionalIds()
     states = [replica for replica in found if replica.topic == names.TRANSACTION_STATE_TOPIC]
-    for replica in newest(states, troubles):
+    for replica in held_replicas(newest(states, troubles), troubles):
         for transactional_id in transactional_ids(replica, troubles):
             ids.add(transactional_id)
     if not partitions and (patterns or not states):
@@ -100,7 +100,7 @@ class _Run:
         options = self._options
         with output_for(self._format) as out:
             printer = (JsonLines if self._format == "jsonl" else TextLines)(out.write, options.now)
-            for replica in partitions:
+            for replica in held_replicas(partitions, self._troubles):
                 found = transactions_of(replica, self._troubles, keep_ended=options.is_ended_shown)
                 rows = [self._row(found, txn) for txn in found.open]
                 if found.mismatches or any(row.reasons for row in rows):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from kdump import kernels
@@ -14,15 +13,13 @@ from kdump.clean.state import PartitionState, SegmentFacts
 from kdump.clean.transactions import Transactions, aborted_in
 from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
+from kdump.formats.control import KEY as CONTROL_KEY
 from kdump.settings.cleaning import CleanerConfig
 
 if TYPE_CHECKING:
     from kdump.kernels.portable.compaction import KeyOffsets
 
 Progress = Callable[[str, int], None]
-
-_TYPE = Struct(">hh")
-
 
 @dataclass(slots=True)
 class OffsetMap:
@@ -146,10 +143,10 @@ def control_type(batches: Batches, row: int, start: int, end: int) -> int | None
     payload = batches.payload(row)
     source = batches.block.data if payload is None else payload
     position, length = records.key_position[start], records.key_length[start]
-    if length < _TYPE.size:
+    if length < CONTROL_KEY.size:
         raise CleaningError(
             f"the control record at offset {records.offset[start]} has a key of {max(0, length)} bytes, which cannot be"
             " that of a marker"
         )
-    number: int = _TYPE.unpack_from(source, position)[1]
+    number: int = CONTROL_KEY.unpack_from(source, position)[1]
     return number

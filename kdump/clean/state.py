@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kdump.clean.producers import LastRecord, Producers, producers_at
+from kdump.disk.reading import status_of
 from kdump.errors import CleaningError, LoadError
 from kdump.formats import names
 from kdump.formats.java_text import LONG_MAX
@@ -178,8 +179,8 @@ def _check_leftovers(log: PartitionLog) -> None:
 
 def _facts(log: PartitionLog) -> Iterator[SegmentFacts]:
     for segment in log.segments:
-        info = os.stat(segment.log_path)
-        yield SegmentFacts(segment, info.st_size, info.st_mtime_ns // 1_000_000)
+        info = status_of(segment.log_path)
+        yield SegmentFacts(segment, info.size, info.modified_ns // 1_000_000)
 
 
 def _first_dirty(checkpoint: int | None, start: int, end: int) -> tuple[int, str]:

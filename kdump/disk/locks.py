@@ -2,41 +2,59 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import struct
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from kdump.disk.durable import take_after
-from kdump.errors import InUseError, RefusedError
+from kdump.disk.reading import open_for_reading
+from kdump.errors import BrokerRunsError, InUseError, RefusedError
 from kdump.formats.names import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS
 
 _OF_A_LOG_DIRECTORY = frozenset({META_PROPERTIES, CLEAN_SHUTDOWN, LOCK, *OFFSET_CHECKPOINTS})
 
 GROWTH_WATCH_SECONDS = 0.2
+_LOCKS = "/proc/locks"
+_OWN: set[tuple[int, int]] = set()
+"""The lock files that this process holds: POSIX locks are lost when any descriptor of the file is closed."""
 
 
-def check_not_locked(log_directory: str) -> None:
-    """Raise RefusedError where a live process holds the lock file of a log directory. The file is not changed.
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """Who holds a lock file; `process` is None where the system does not say (another machine, a container)."""
 
-    A lock file without a lock is a leftover and of no importance. Raises OSError.
+    process: int | None
+
+def lock_holder(log_directory: str) -> LockHolder | None:
+    """The process that holds the lock of a log directory, which is a running broker; None without one.
+
+    Nothing is created, changed or locked, and a lock file without a lock is a leftover. Raises OSError.
     """
     path = os.path.join(log_directory, LOCK)
     try:
-        descriptor = os.open(path, os.O_RDWR)
+        status = os.stat(path)
+        if (status.st_dev, status.st_ino) in _OWN:
+            return None
+        descriptor = open_for_reading(path)
     except FileNotFoundError:
-        return
-    except PermissionError as error:
-        raise RefusedError(f"{path}: cannot tell whether a broker holds this lock ({error.strerror})") from None
+        return None
+    except PermissionError:
+        return _listed_holder(status)
     try:
-        holder = _holder(descriptor)
+        return _holder(descriptor)
     finally:
         os.close(descriptor)
+
+
+def check_not_locked(log_directory: str) -> None:
+    """Raise BrokerRunsError where a broker is running on a log directory. Raises OSError."""
+    holder = lock_holder(log_directory)
     if holder is not None:
-        raise RefusedError(
-            f"{path}: {holder} holds this lock, so a broker is running on {log_directory}: stop it first"
-        )
+        raise BrokerRunsError(log_directory, holder.process, LOCK)
 
 
 def is_log_directory(path: str) -> bool:
@@ -59,7 +77,10 @@ def holding(log_directory: str, like: os.stat_result | None = None) -> Iterator[
     check_not_locked(log_directory)
     path = os.path.join(log_directory, LOCK)
     was_there = os.path.exists(path)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except PermissionError as error:
+        raise RefusedError(f"{path}: cannot hold this lock against a broker ({error.strerror})") from None
     try:
         if like is not None and not was_there:
             take_after(descriptor, like)
@@ -67,26 +88,46 @@ def holding(log_directory: str, like: os.stat_result | None = None) -> Iterator[
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise RefusedError(f"{path}: another process holds this lock ({error.strerror})") from None
+        status = os.fstat(descriptor)
+        own = status.st_dev, status.st_ino
+        _OWN.add(own)
         try:
             yield
         finally:
+            _OWN.discard(own)
             if not was_there:
                 os.remove(path)
     finally:
         os.close(descriptor)
 
 
-def _holder(descriptor: int) -> str | None:
-    """Who holds a POSIX lock on the file, in words; None if nobody does."""
+def _holder(descriptor: int) -> LockHolder | None:
+    """Who holds a POSIX lock on an open file. Raises OSError."""
     import fcntl
 
+    # struct flock: type, whence, start, length, pid; on macOS start, length, pid, type, whence
+    if sys.platform == "darwin":
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack("qqihh", 0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET))
+        _, _, process, kind, _ = struct.unpack("qqihh", answer)
+    else:
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        kind, _, _, _, process = struct.unpack("hhqqi", answer)
+    if kind == fcntl.F_UNLCK:
+        return None
+    return LockHolder(process if process > 0 else None)
+
+
+def _listed_holder(status: os.stat_result) -> LockHolder | None:
+    """Who holds a lock on a file that we may not open, by the list of locks that Linux keeps."""
+    wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EAGAIN):
-            return "another process"
-        raise
-    fcntl.lockf(descriptor, fcntl.LOCK_UN)
+        with open(_LOCKS, encoding="ascii") as file:
+            for line in file:
+                fields = line.split()
+                if len(fields) > 5 and fields[1] == "POSIX" and fields[5] == wanted:
+                    return LockHolder(int(fields[4]) if int(fields[4]) > 0 else None)
+    except (OSError, ValueError):
+        return None
     return None
 
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import Self
+from typing import NamedTuple, Self
+
+from kdump.disk.held import held_file, held_listing
 
 
 def open_for_reading(path: str) -> int:
     """A read-only file descriptor that leaves the file's access time alone where the system allows it.
 
-    Raises OSError; also for a named pipe, which is never waited for.
+    Of a path that is held it is the held file's. Raises OSError; also for a named pipe, which is never waited for.
     """
+    held = held_file(path)
+    if held is not None:
+        return os.dup(held.descriptor)
     descriptor = _opened(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
     if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -37,8 +42,9 @@ class ReadOnlyFile:
         """Open `path`. Raises OSError."""
         self.path = path
         self.bytes_read = 0
+        held = held_file(path)
         self._fd = open_for_reading(path)
-        self.size = os.fstat(self._fd).st_size
+        self.size = os.fstat(self._fd).st_size if held is None else held.size
 
     def __enter__(self) -> Self:
         return self
@@ -79,8 +85,12 @@ class ReadOnlyFile:
 def list_directory(path: str) -> tuple[list[str], list[str]]:
     """The names of the directories and of the files in a directory, sorted; what is neither is left out.
 
-    Raises OSError. Symbolic links are what they lead to; one that leads nowhere is left out.
+    Raises OSError. Symbolic links are what they lead to; one that leads nowhere is left out. Of a directory that is
+    held they are the names that it had.
     """
+    held = held_listing(path)
+    if held is not None:
+        return list(held[0]), list(held[1])
     directories, files = [], []
     with os.scandir(path) as entries:
         for entry in entries:
@@ -92,6 +102,27 @@ def list_directory(path: str) -> tuple[list[str], list[str]]:
             except OSError:  # a link that cannot be followed
                 continue
     return sorted(directories), sorted(files)
+
+
+class FileStatus(NamedTuple):
+    """Size (bytes) and time of change (ns) of a file, and how many bytes the disk keeps for it."""
+
+    size: int
+    modified_ns: int
+    on_disk: int
+
+
+def status_of(path: str) -> FileStatus:
+    """What the system says of a file, or of the one that is held under its path. Raises OSError."""
+    held = held_file(path)
+    status = os.stat(path) if held is None else os.fstat(held.descriptor)
+    size = status.st_size if held is None else held.size
+    return FileStatus(size, status.st_mtime_ns, getattr(status, "st_blocks", 0) * 512)
+
+
+def is_file(path: str) -> bool:
+    """Whether there is a file at a path, or one is held under it."""
+    return held_file(path) is not None or os.path.isfile(path)
 
 
 def read_small(path: str, most: int = 1 << 20) -> bytes:

@@ -68,9 +68,11 @@ def found(
     message: str,
     position: int | None = None,
     offset: int | None = None,
+    *,
+    severity: str = "",
 ) -> Finding:
-    """A finding with its code's own severity."""
-    return Finding(code, CATALOGUE[code].severity, path, position, offset, message)
+    """A finding with its code's own severity, unless another one fits what was met."""
+    return Finding(code, severity or CATALOGUE[code].severity, path, position, offset, message)
 
 
 _SALVAGE = "kdump repair --strategy salvage keeps every good batch; --strategy kafka cuts the log here"
@@ -206,6 +208,11 @@ _KINDS = (
         WRONG, "kdump repair writes the file from the log",
     ),
     Kind(
+        "KD-EPOCH-LOG-START", INFO,
+        "leader-epoch-checkpoint begins above the first batch: the log start offset was there once, and is forgotten.",
+        IGNORES, _NONE,
+    ),
+    Kind(
         "KD-EPOCH-BEYOND", WARNING, "leader-epoch-checkpoint has an entry beyond the end of the log.",
         REBUILDS, _NONE,
     ),
@@ -285,6 +292,16 @@ _KINDS = (
         "The active segment's .index ends with zeros, as preallocation leaves it after a crash.",
         REBUILDS, _TRIM,
     ),
+    Kind(
+        "KD-IDX-LEFTOVER", INFO,
+        "The active segment's .index ends with entries of a log that was truncated before the broker was killed.",
+        REBUILDS, _NONE,
+    ),
+    Kind(
+        "KD-IDX-EMPTY", WARNING,
+        "A segment's .index is empty although its .timeindex has entries, which are written together.",
+        IGNORES, _INDEX,
+    ),
     Kind("KD-IDX-MISSING", WARNING, "A segment has no .index.", REBUILDS, _INDEX),
     Kind(
         "KD-IDX-ORPHAN", WARNING, "An index file has no .log; a broker deletes it at start.",
@@ -312,6 +329,11 @@ _KINDS = (
         "KD-TIDX-PREALLOCATED", INFO,
         "The active segment's .timeindex ends with zeros, as preallocation leaves it after a crash.",
         REBUILDS, _TRIM,
+    ),
+    Kind(
+        "KD-TIDX-LEFTOVER", INFO,
+        "The active segment's .timeindex ends with entries of a log that was truncated before the broker was killed.",
+        REBUILDS, _NONE,
     ),
     Kind(
         "KD-TIDX-MISSING", WARNING, "A segment has no .timeindex: retention and lookups by time go by the file's time.",

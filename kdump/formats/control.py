@@ -16,7 +16,7 @@ are flexible.
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.errors import InvalidRecordError
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
@@ -39,8 +39,14 @@ SNAPSHOT_FOOTER = 4
 KRAFT_VERSION = 5
 KRAFT_VOTERS = 6
 
-_KEY = struct.Struct(">hh")
-_END_TXN = struct.Struct(">hi")
+KEY = struct.Struct(">hh")
+"""Version and type."""
+
+MARKER_VALUE = struct.Struct(">hi")
+"""Version and coordinator epoch."""
+
+MARKER_TYPE = -1
+_NO_MARKER = "Invalid control record type for end transaction marker"
 _VERSION = Field("version", "int16")
 _VOTER = (Field("voterId", "int32"), Field("voterDirectoryId", "uuid", "1+"))
 
@@ -84,34 +90,68 @@ SCHEMAS = {
 }
 
 
+class ControlError(InvalidRecordError):
+    """A control record breaks its format; `code` is one of formats.faults, MARKER_TYPE for one that ends nothing."""
+
+    def __init__(self, code: int, found: int = 0) -> None:
+        text = fault_error((code, found, 0)) if code != MARKER_TYPE else f"{_NO_MARKER}{control_type_name(found)}"
+        super().__init__(str(text))
+        self.code = code
+
+
+class EndTxnMarker(NamedTuple):
+    """A marker that ends a transaction: `control_type` is formats.batch.ABORT or COMMIT; the version of its value."""
+
+    control_type: int
+    coordinator_epoch: int
+    version: int = 0
+
+
 def control_type_of(key: bytes | None) -> int:
-    """The type that the key of a control record names, known or not. Raises InvalidRecordError."""
-    if key is None:
-        raise fault_error((CONTROL_NO_KEY, 0, 0))
-    if len(key) < _KEY.size:
-        raise fault_error((CONTROL_KEY_SIZE, len(key), 0))
-    version, number = _KEY.unpack_from(key)
-    if version < 0:
-        raise fault_error((CONTROL_VERSION, version, 0))
-    return int(number)
+    """Return the type that the key of a control record names, known or not. Raises ControlError."""
+    return parse_key(key)[1]
 
 
-def decode_marker(control_type: int, value: bytes | None) -> tuple[int, int]:
-    """Version and coordinator epoch of a transaction's end marker; later versions are read as Kafka does, as 0.
+def parse_key(key: bytes | None) -> tuple[int, int]:
+    """Return version and type (known or not) of a control record's key (Kafka: ControlRecordType.parse).
 
-    Raises InvalidRecordError.
+    Raises ControlError.
     """
-    if control_type not in (ABORT, COMMIT):
-        name = control_type_name(control_type)
-        raise InvalidRecordError(f"Invalid control record type for end transaction marker{name}")
-    if value is None:
-        raise fault_error((MARKER_NO_VALUE, 0, 0))
-    if len(value) < _END_TXN.size:
-        raise fault_error((MARKER_SIZE, len(value), 0))
-    version, coordinator_epoch = _END_TXN.unpack_from(value)
+    if key is None:
+        raise ControlError(CONTROL_NO_KEY)
+    if len(key) < KEY.size:
+        raise ControlError(CONTROL_KEY_SIZE, len(key))
+    version, number = KEY.unpack_from(key)
     if version < 0:
-        raise fault_error((MARKER_VERSION, version, 0))
-    return version, coordinator_epoch
+        raise ControlError(CONTROL_VERSION, version)
+    return version, number
+
+
+def parse_marker(key: bytes | None, value: bytes | None) -> EndTxnMarker:
+    """Return the marker that key and value of a control record are (Kafka: EndTransactionMarker.deserialize).
+
+    Raises ControlError.
+    """
+    return decode_marker(control_type_of(key), value)
+
+
+def decode_marker(control_type: int, value: bytes | None) -> EndTxnMarker:
+    """Return the marker of this type; later versions are read as Kafka does, as 0. Raises ControlError."""
+    if control_type not in (ABORT, COMMIT):
+        raise ControlError(MARKER_TYPE, control_type)
+    if value is None:
+        raise ControlError(MARKER_NO_VALUE)
+    if len(value) < MARKER_VALUE.size:
+        raise ControlError(MARKER_SIZE, len(value))
+    version, coordinator_epoch = MARKER_VALUE.unpack_from(value)
+    if version < 0:
+        raise ControlError(MARKER_VERSION, version)
+    return EndTxnMarker(control_type, coordinator_epoch, version)
+
+
+def encode_marker(control_type: int, coordinator_epoch: int) -> tuple[bytes, bytes]:
+    """Return key and value of the marker that ends a transaction."""
+    return KEY.pack(0, control_type), MARKER_VALUE.pack(0, coordinator_epoch)
 
 
 def decode_value(control_type: int, data: bytes) -> Decoded:

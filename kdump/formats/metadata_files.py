@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kdump.errors import ILLEGAL_ARGUMENT, NULL_POINTER, CheckpointError, KdumpError
+from kdump.errors import ILLEGAL_ARGUMENT, NULL_POINTER, RUNTIME, CheckpointError, KdumpError
 from kdump.formats.java_properties import parse_properties
 from kdump.formats.java_text import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, WHITESPACE, parse_int, read_lines
 from kdump.formats.uuids import ZERO_UUID, format_uuid, is_reserved_directory_id, parse_uuid
@@ -184,7 +184,7 @@ def _directory_id(properties: dict[str, str], path: str) -> bytes | None:
         return None
     directory_id = _uuid(text, path)
     if is_reserved_directory_id(directory_id):
-        raise CheckpointError(f"Invalid reserved directory ID {text} found in {path}")
+        raise CheckpointError(f"Invalid reserved directory ID {text} found in {path}", RUNTIME)
     return directory_id
 
 

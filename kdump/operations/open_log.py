@@ -3,7 +3,7 @@
     with open_log("/tmp/data/orders-0", LogConfig()) as log:
         log.append(...)
 
-This looks at the partition directory alone; kdump.write.existing opens one as part of its log directory.
+This looks at the partition directory alone; kdump.operations.append opens one as part of its log directory.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -18,7 +18,6 @@ from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import LIVE, PartitionDirName, parse_partition_dir
 from kdump.recovery.broker_start import (
-    Broker,
     DirectoryState,
     already_offline,
     directory_state,
@@ -30,7 +29,9 @@ from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.retention.zero_tails import aged_by_zeros
 from kdump.settings.sources import Configs, Settings
+from kdump.storage.broker import BrokerIdentity
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import ClusterMetadata, Clusters
 
@@ -104,7 +105,8 @@ class BrokerStart:
     report: Report
     stops: list[Failure] = field(default_factory=list)
     offline: dict[str, Failure] = field(default_factory=dict)
-    _seen: list[tuple[Broker, str, PartitionDirName]] = field(default_factory=list)
+    _first: DirectoryState | None = None
+    _seen: list[tuple[BrokerIdentity | None, str, PartitionDirName]] = field(default_factory=list)
 
     def directory(self, directory: LogDirectory) -> Iterator[DirectoryState | Loaded]:
         """What is found of the directory, then each partition of it, by topic and number."""
@@ -112,6 +114,7 @@ class BrokerStart:
         for problem in state.problems:
             self.report(problem)
         cluster = self._cluster(directory)
+        state = self._compared(state)
         yield state
         self._note(directory.path, state.failures)
         has_fault = state.has_fault
@@ -126,9 +129,9 @@ class BrokerStart:
             yield found
         self._note(directory.path, _ends_offline(directory.path, loaded, has_fault))
 
-    def partition(self, log: PartitionLog) -> Iterator[Loaded]:
+    def partition(self, path: str) -> Iterator[Loaded]:
         """A partition that is asked for by itself; what is around it counts, if it can be read."""
-        folder = os.path.dirname(os.path.abspath(log.path))
+        folder = os.path.dirname(os.path.abspath(path))
         directory = self._attempt(folder, lambda: LogDirectory(folder))
         if directory is None:
             state, cluster = DirectoryState(folder, clean=False), ClusterMetadata()
@@ -136,7 +139,7 @@ class BrokerStart:
             state, cluster = directory_state(directory), self._cluster(directory)
             for problem in state.problems:
                 self.report(problem)
-        found = self._attempt(log.path, lambda: self._load_log(log, state, cluster, is_named=True))
+        found = self._attempt(path, partial(self._load, path, state, cluster, is_named=True))
         if found is not None:
             self._note(folder, [found.outcome.failure] if found.outcome.failure else [])
             yield found
@@ -147,6 +150,20 @@ class BrokerStart:
         self.stops += failures
         return failures
 
+    def _compared(self, state: DirectoryState) -> DirectoryState:
+        """The state, with a warning where the directory is not of the broker that the first one is of."""
+        if state.broker is None:
+            return state
+        self._first = first = self._first or state
+        if first.broker == state.broker or first.broker is None:
+            return state
+        here, there = (f"node {broker.node_id} of cluster {broker.cluster_id}" for broker in (state.broker, first.broker))
+        text = (
+            f"{names.META_PROPERTIES} is of another broker ({here}) than that of {first.path} ({there}): a broker that"
+            " has both in its log.dirs does not start"
+        )
+        return replace(state, warnings=(*state.warnings, text))
+
     def _note(self, path: str, failures: list[Failure] | tuple[Failure, ...]) -> None:
         for failure in failures:
             if failure.offline:
@@ -154,15 +171,18 @@ class BrokerStart:
             else:
                 self.stops.append(failure)
 
-    def _load(self, path: str, state: DirectoryState, cluster: ClusterMetadata) -> Loaded:
-        log = PartitionLog(path)
-        if log.name:
-            self._seen.append((state.broker, path, log.name))
-        return self._load_log(log, state, cluster)
+    def _load(
+        self, path: str, state: DirectoryState, cluster: ClusterMetadata, *, is_named: bool = False
+    ) -> Loaded | None:
+        """A partition as it is now; None where a running broker has deleted it meanwhile."""
+        with held(path) as log:
+            if log is None:
+                return None
+            if log.name and not is_named:
+                self._seen.append((state.broker, path, log.name))
+            return self._load_log(log, state, cluster, is_named)
 
-    def _load_log(
-        self, log: PartitionLog, state: DirectoryState, cluster: ClusterMetadata, *, is_named: bool = False
-    ) -> Loaded:
+    def _load_log(self, log: PartitionLog, state: DirectoryState, cluster: ClusterMetadata, is_named: bool) -> Loaded:
         settings = self.circumstances.settings(cluster.configs, cluster.broker_id)
         startup = self.circumstances.startup(log, state, settings)
         outcome = load_log(log, startup)
@@ -185,7 +205,8 @@ class BrokerStart:
         try:
             return read()
         except OSError as error:
-            self.report(Problem.unreadable(path, error))
+            if not was_deleted(path, error):
+                self.report(Problem.unreadable(path, error))
         except KdumpError as error:
             self.report(Problem(path, None, str(error), is_unreadable=True))
         return None

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import InvalidRecordError, Problem, Report
-from kdump.formats.batch import CODEC_MASK
-from kdump.formats.control import control_type_of, decode_marker
+from kdump.formats.control import parse_marker
 from kdump.formats.faults import DamageError, fault_error
-from kdump.storage.payloads import inflate, payload_of
+from kdump.storage.control_batches import ControlRecord, control_record
+from kdump.storage.payloads import inflate
 from kdump.storage.scan import Damage, Run, scan
 from kdump.storage.segment import Segment
 
@@ -103,32 +103,21 @@ def _decoded(
             records.seek(row + 1)
 
 
-def end_of_transaction(record: Content) -> Marker:
-    """The marker in a control record of a producer. Raises InvalidRecordError."""
-    number = control_type_of(record.key)
-    _, coordinator_epoch = decode_marker(number, record.value)
-    return Marker(number, coordinator_epoch, record.offset, record.timestamp)
+def end_of_transaction(record: Content | ControlRecord) -> Marker:
+    """Return the marker in a control record of a producer. Raises ControlError."""
+    marker = parse_marker(record.key, record.value)
+    return Marker(marker.control_type, marker.coordinator_epoch, record.offset, record.timestamp)
 
 
 def marker_in(block: BatchBlock, row: int) -> Marker | None:
-    """The marker in a control batch of a producer; None where compaction has taken it out. Raises KdumpError."""
+    """Return the marker in a control batch of a producer; None where compaction has taken it out. Raises KdumpError."""
     if not block.holds(row):
         raise InvalidRecordError(f"a control batch of {block.size[row]} bytes")
     try:
-        payload = payload_of(block, row) if block.attributes[row] & CODEC_MASK else None
+        record = control_record(block, row)
     except DamageError as damage:
         raise fault_error(damage.fault) from None
-    records = RecordBlock(1)
-    records.seek(row)
-    kernels.decode(block, records, row, row + 1, [payload])
-    if not records.length:
-        if records.fault:
-            raise fault_error(records.fault)
-        return None
-    source = block.data if payload is None else payload
-    key = _part(source, records.key_position[0], records.key_length[0])
-    value = _part(source, records.value_position[0], records.value_length[0])
-    return end_of_transaction(Content(row, records.offset[0], records.timestamp[0], key, value))
+    return None if record is None else end_of_transaction(record)
 
 
 def share_of_batch(block: BatchBlock, row: int) -> int:
@@ -137,7 +126,3 @@ def share_of_batch(block: BatchBlock, row: int) -> int:
     Of a v0/v1 wrapper, which does not say how many messages it holds, the whole is one's share.
     """
     return block.size[row] // max(1, block.count[row])
-
-
-def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None:
-    return bytes(source[position : position + length]) if length >= 0 else None

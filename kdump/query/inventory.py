@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from kdump.disk.reading import status_of
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.codecs import NAMES
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
 from kdump.formats.uuids import format_uuid
+from kdump.storage.broker import BrokerIdentity, Duplicate, PartitionPlaces, identity_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import SegmentInfo, segment_info
 from kdump.storage.partition import PartitionLog
@@ -97,6 +99,7 @@ class PartitionInfo:
     problems: tuple[str, ...]
     errors: tuple[OSError, ...]
     placement: Placement | None = None
+    name: PartitionDirName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +124,6 @@ class LogDirectoryInfo:
     missing: tuple[tuple[str, int], ...]
     problems: tuple[str, ...]
     errors: tuple[OSError, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Duplicate:
-    """A partition that is in several places of one broker, which then refuses to start."""
-
-    topic: str
-    partition: int
-    paths: tuple[str, ...]
 
 
 class Faults:
@@ -255,34 +249,22 @@ def partition_info(
         problems=tuple(faults.problems),
         errors=(*faults.errors, *(segment.error for segment in segments if segment.error)),
         placement=placing(log.name, metadata.topic_id if metadata else None) if placing and knows_topic else None,
+        name=log.name,
     )
 
 
-Owner = tuple[str | None, int | None] | None
-"""Cluster id and node id of the broker that a directory belongs to; None where no meta.properties says it."""
+def owner_of(directory: LogDirectory) -> BrokerIdentity | None:
+    """The broker that a log directory belongs to; None where it cannot be known."""
+    return Faults().tried(lambda: identity_of(directory))
 
 
-def owner_of(directory: LogDirectory) -> Owner:
-    """The broker that a log directory belongs to."""
-    meta = Faults().tried(directory.meta_properties)
-    return (meta.cluster_id, meta.node_id) if meta else None
-
-
-def duplicates(partitions: Iterable[tuple[Owner, PartitionInfo]]) -> list[Duplicate]:
-    """Partitions that are in several directories of one broker, be it live or on their way there.
-
-    Replicas of several brokers are none, and the same directory counts once.
-    """
-    places: dict[tuple[str, int, str, Owner], dict[str, str]] = {}
-    for owner, info in partitions:
-        if info.topic is not None and info.partition is not None and info.state in (names.LIVE, names.FUTURE):
-            found = places.setdefault((info.topic, info.partition, info.state, owner), {})
-            found.setdefault(os.path.realpath(info.path), info.path)
-    return [
-        Duplicate(topic, partition, tuple(paths.values()))
-        for (topic, partition, _, _), paths in sorted(places.items(), key=lambda item: item[0][:3])
-        if len(paths) > 1
-    ]
+def duplicates(partitions: Iterable[tuple[BrokerIdentity | None, PartitionInfo]]) -> list[Duplicate]:
+    """Partitions that are in several directories of one broker."""
+    places = PartitionPlaces()
+    for broker, info in partitions:
+        if info.name is not None:
+            places.add(broker, info.name, info.path)
+    return list(places.duplicates())
 
 
 def _log_start(segments: tuple[SegmentInfo, ...], checkpoints: Checkpoints) -> int | None:
@@ -295,7 +277,7 @@ def _log_start(segments: tuple[SegmentInfo, ...], checkpoints: Checkpoints) -> i
 
 def _file_info(folder: str, name: str, says: FileName) -> FileInfo:
     try:
-        size = os.stat(os.path.join(folder, name)).st_size
+        size = status_of(os.path.join(folder, name)).size
     except OSError:  # gone since its directory was listed
         size = 0
     return FileInfo(name, size, says.kind, says.state, says.offset, says.epoch)

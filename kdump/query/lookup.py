@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from kdump.blocks import BatchBlock
+from kdump.disk.reading import status_of
 from kdump.errors import CorruptRecordError, KdumpError
 from kdump.formats import names
 from kdump.formats.batch import CODEC_MASK, FRAME, FRAME_SIZE, HEADER_SIZE
@@ -121,7 +121,7 @@ class _OpenSegment:
         timestamp = self.last_time_entry().timestamp
         source = "of its time index's last entry"
         if timestamp < 0:
-            timestamp = os.stat(self.segment.log_path).st_mtime_ns // 1_000_000
+            timestamp = status_of(self.segment.log_path).modified_ns // 1_000_000
             source = "that of the file's last change, for its time index is empty"
         trace(f"segment {self.base_offset}: largest timestamp {timestamp}, {source}")
         return timestamp

@@ -6,15 +6,25 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kdump.errors import ILLEGAL_STATE, KAFKA, STORAGE, CheckpointError, NameFormatError, Problem
+from kdump.errors import (
+    ILLEGAL_STATE,
+    IO_EXCEPTION,
+    KAFKA,
+    RUNTIME,
+    STORAGE,
+    CheckpointError,
+    NameFormatError,
+    Problem,
+)
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName, parse_partition_dir
 from kdump.recovery.outcome import Failure
+from kdump.storage.broker import BrokerIdentity, PartitionPlaces
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
 Offsets = dict[tuple[str, int], int]
-Broker = tuple[str | None, int | None] | None
+Broker = BrokerIdentity | None
 
 _FATES = {
     names.DELETE: "it waits for its deletion: it is loaded without recovery, and a minute later"
@@ -23,11 +33,12 @@ _FATES = {
     names.FUTURE: "it is the target of a move between log directories, which goes on once it is loaded",
 }
 _CONSEQUENCES = {
-    names.RECOVERY_POINT_CHECKPOINT: "so after an unclean shutdown every segment is checked",
-    names.LOG_START_CHECKPOINT: "so deleted records whose segments are still there come back",
-    names.REPLICATION_CHECKPOINT: "so every high watermark starts at 0",
-    names.CLEANER_CHECKPOINT: "so its log cleaner does not clean this log directory",
+    names.RECOVERY_POINT_CHECKPOINT: "the broker treats it as empty, so after an unclean shutdown every segment is checked",
+    names.LOG_START_CHECKPOINT: "the broker treats it as empty, so deleted records whose segments are still there come back",
+    names.REPLICATION_CHECKPOINT: "the broker treats it as empty, so every high watermark starts at 0",
+    names.CLEANER_CHECKPOINT: "the thread of the log cleaner ends there, so the broker compacts nothing",
 }
+_OF_A_BROKER = frozenset({names.CLEAN_SHUTDOWN, names.LOCK, *names.OFFSET_CHECKPOINTS})
 _READ_FIRST = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_CHECKPOINT)
 ALREADY_OFFLINE = "is already offline due to a previous IO exception."
 
@@ -105,17 +116,12 @@ def already_offline(path: str, partition: str) -> Failure:
 
 
 def duplicate_failures(places: Iterable[tuple[Broker, str, PartitionDirName]]) -> list[Failure]:
-    """What a broker says of partitions that it has in two directories; given are broker, path and parsed name.
-
-    A replica that is being moved here (-future) counts apart; those that wait for deletion or are stray do not count.
-    """
-    seen: dict[tuple[Broker, str, int, str], str] = {}
+    """What a broker says of partitions that it has in two directories; given are broker, path and parsed name."""
+    seen = PartitionPlaces()
     failures = []
     for broker, path, name in places:
-        if name.state in (names.DELETE, names.STRAY):
-            continue
-        before = seen.setdefault((broker, name.topic, name.partition, name.state), path)
-        if os.path.realpath(before) != os.path.realpath(path):
+        before = seen.add(broker, name, path)
+        if before is not None:
             text = (
                 f"Duplicate log directories for {name.topic}-{name.partition} are found in both {before} and {path}:"
                 " one of them has to go, rather the one of the disk that failed last"
@@ -159,7 +165,7 @@ class _Look:
             if error.is_io:
                 self.failures.append(Failure(STORAGE, str(error), name, offline=True))
             else:
-                self.warnings.append(f"{error}: the broker treats it as empty, {_CONSEQUENCES[name]}")
+                self.warnings.append(f"{error}: {_CONSEQUENCES[name]}")
         except OSError as error:
             self.problems.append(Problem.unreadable(os.path.join(self.directory.path, name), error))
         return {}
@@ -167,15 +173,26 @@ class _Look:
     def broker(self) -> Broker:
         """The cluster id and node id of meta.properties; None without."""
         name = names.META_PROPERTIES
+        if name in self.directory.directories:
+            self.failures.append(Failure(IO_EXCEPTION, "Is a directory", name, offline=True))
+            return None
         try:
             meta = self.directory.meta_properties()
         except CheckpointError as error:
-            self.failures.append(Failure(STORAGE, str(error), name, offline=True))
+            is_caught = error.exception != RUNTIME  # MetaPropertiesEnsemble's loader, not its check
+            self.failures.append(Failure(error.exception, str(error), name, offline=is_caught))
             return None
         except OSError as error:
             self.problems.append(Problem.unreadable(os.path.join(self.directory.path, name), error))
             return None
+        path = self.directory.path
         if meta is None:
-            self.warnings.append(f"there is no {name}: a broker does not start on what was not formatted")
+            text = f"No `{name}` found in {path} (have you run `kafka-storage.sh` to format the directory?)"
+            if _OF_A_BROKER.isdisjoint(self.directory.files):
+                self.warnings.append(f"there is no {name}: a broker does not start on what was not formatted")
+            else:
+                self.failures.append(Failure(RUNTIME, text, name, offline=False))
             return None
-        return meta.cluster_id, meta.node_id
+        if meta.node_id is None:
+            self.failures.append(Failure(RUNTIME, f"Error: node ID not found in {path}", name, offline=False))
+        return BrokerIdentity(meta.cluster_id, meta.node_id)

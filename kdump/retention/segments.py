@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kdump.disk.reading import status_of
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
@@ -108,8 +109,8 @@ def segment_states(log: PartitionLog, shutdown: Shutdown) -> tuple[SegmentState,
 def _state(
     log: PartitionLog, segment: Segment, upper_bound: int, shutdown: Shutdown, used_size: int | None
 ) -> SegmentState:
-    status = os.stat(segment.log_path)
-    modified = status.st_mtime_ns // 1_000_000
+    status = status_of(segment.log_path)
+    modified = status.modified_ns // 1_000_000
     damage = None
     if shutdown.recovers(segment, upper_bound):
         source = BATCHES
@@ -119,7 +120,7 @@ def _state(
         largest = stored_timestamp(segment)
     if largest < 0:
         source, largest = MTIME, modified
-    size = status.st_size if used_size is None else used_size
+    size = status.size if used_size is None else used_size
     candidate = Candidate(segment.base_offset, upper_bound, size, largest, used_size is not None)
     return SegmentState(segment, candidate, source, modified, _files(log, segment), damage)
 
@@ -141,5 +142,5 @@ def _files(log: PartitionLog, segment: Segment) -> tuple[FileSize, ...]:
     for kind in names.SEGMENT_KINDS:
         name = segment_file_name(segment.base_offset, f".{kind}")
         if name in log.files:
-            found.append(FileSize(name, os.stat(os.path.join(log.path, name)).st_size))
+            found.append(FileSize(name, status_of(os.path.join(log.path, name)).size))
     return tuple(found)

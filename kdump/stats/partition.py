@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kdump.blocks import BatchBlock
+from kdump.disk.reading import status_of
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.stats.batches import BatchStats
 from kdump.stats.records import KEY_MEMORY, KeyCensus, RecordStats, decoded_in
@@ -95,7 +95,7 @@ class Stats:
 def partition_stats(log: PartitionLog, options: StatsOptions, progress: Progress = lambda _, __: None) -> Stats:
     """Read a partition. `progress` hears of bytes read of a .log. Raises OSError."""
     stats = Stats()
-    sizes = [os.stat(segment.log_path).st_size for segment in log.segments]
+    sizes = [status_of(segment.log_path).size for segment in log.segments]
     picker = _Picker(sum(sizes), options.sample)
     for number, segment in enumerate(log.segments, 1):
         _walk(segment, stats, picker, progress, is_last=number == len(log.segments))
@@ -186,7 +186,7 @@ def _walk(segment: Segment, stats: Stats, picker: _Picker, progress: Progress, *
                 if block.holds(row):
                     stats.sample.add(block, row)
             progress(segment.log_path, block.position[stop - 1] + block.size[stop - 1] - block.position[first])
-        modified = os.stat(segment.log_path).st_mtime_ns // 1_000_000
+        modified = status_of(segment.log_path).modified_ns // 1_000_000
         stats.segments.append(SegmentTimes(segment.base_offset, log.size, latest, modified))
         picker.end(log.size)
 

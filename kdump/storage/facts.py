@@ -7,10 +7,10 @@ asked for.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 
 from kdump.blocks import BatchBlock
+from kdump.disk.reading import status_of
 from kdump.errors import CorruptIndexError
 from kdump.formats import names
 from kdump.formats.batch import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME
@@ -140,7 +140,7 @@ class _Seen:
 
 def _look(segment: Segment, count: bool, is_last: bool) -> SegmentInfo:
     with segment.open_log() as log:
-        on_disk = os.stat(segment.log_path).st_blocks * 512
+        on_disk = status_of(segment.log_path).on_disk
         start = segment.position_of(log, _LAST_OFFSET)
         tail = _walked(log, start) if is_last or log.size - start <= LONGEST_TAIL else None
         is_counted = True
@@ -296,6 +296,6 @@ def _largest_timestamp(index: TimeIndex, last_offset: int | None) -> int | None:
 def _txn_index(segment: Segment) -> IndexInfo | None:
     if not segment.has(names.TXN_INDEX):
         return None
-    size = os.stat(segment.path(names.TXN_INDEX)).st_size
+    size = status_of(segment.path(names.TXN_INDEX)).size
     entries = size // ABORTED_TXN_SIZE
     return IndexInfo(entries, size, entries * ABORTED_TXN_SIZE)

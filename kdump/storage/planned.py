@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from copy import copy
 
-from kdump.disk.reading import ReadOnlyFile
+from kdump.disk.reading import ReadOnlyFile, status_of
 from kdump.errors import FILE_NOT_FOUND, KdumpError, LoadError
 from kdump.storage.log_reader import BUFFER_SIZE
 from kdump.storage.partition import PartitionLog
@@ -26,7 +26,7 @@ class VirtualDirectory:
         """Start with the files as they are. Raises OSError."""
         self.path = log.path
         self.directories = log.directories
-        self.source = {name: os.stat(self.full(name)).st_size for name in log.files}
+        self.source = {name: status_of(self.full(name)).size for name in log.files}
         self.files: dict[str, Recipe] = {name: SourceBytes(name, 0, size) for name, size in self.source.items()}
         self.reasons: dict[str, str] = {}
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kdump.errors import CheckpointError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held, opened
 from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import MAX_OFFSET, Damage, scan
+from kdump.storage.segment import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +44,36 @@ class Replica:
         return self.log.name.partition if self.log.name else -1
 
     def end_offset(self) -> int:
-        """The log end offset: behind the last batch that can be trusted. Raises OSError."""
-        if not self.log.segments:
-            return self.log_start_offset
-        last = self.log.segments[-1]
-        end = last.base_offset
-        with last.open_log() as log:
-            for part in scan(log, last.base_offset, last.position_of(log, MAX_OFFSET), whole=False):
-                if not isinstance(part, Damage):
-                    end = max(end, part.block.last_offset[part.stop - 1] + 1)
-        return max(end, self.log_start_offset)
+        """The log end offset: behind the last batch that can be trusted. Raises OSError.
+
+        Beside a running broker it is the one that the log has now; where it was deleted, its start.
+        """
+        with held(self.log.path) as log:
+            segments = log.segments if log is not None else []
+            return max(_end_of(segments[-1]) if segments else 0, self.log_start_offset)
+
+
+def _end_of(segment: Segment) -> int:
+    end = segment.base_offset
+    with segment.open_log() as log:
+        for part in scan(log, segment.base_offset, segment.position_of(log, MAX_OFFSET), whole=False):
+            if not isinstance(part, Damage):
+                end = max(end, part.block.last_offset[part.stop - 1] + 1)
+    return end
+
+
+def held_replicas(found: Iterable[Replica], report: Report) -> Iterator[Replica]:
+    """The replicas, one after the other, each readable as it is now until the next one is asked for (live.held).
+
+    Those that a running broker has deleted are left out; what cannot be listed is reported.
+    """
+    for replica in found:
+        try:
+            with held(replica.log.path) as log:
+                if log is not None:
+                    yield replace(replica, log=log)
+        except OSError as error:
+            report(Problem.unreadable(replica.log.path, error))
 
 
 def replicas(places: Iterable[PartitionLog | LogDirectory], report: Report) -> Iterator[Replica]:
@@ -66,11 +88,11 @@ def replicas(places: Iterable[PartitionLog | LogDirectory], report: Report) -> I
             for name in place.partition_names:
                 path = os.path.join(place.path, name)
                 try:
-                    log = PartitionLog(path)
+                    log = opened(path)
                 except OSError as error:
                     report(Problem.unreadable(path, error))
                     continue
-                if log.name and not log.name.state:
+                if log and log.name and not log.name.state:
                     yield checkpoints.replica(log)
         else:
             folder = os.path.dirname(os.path.abspath(place.path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from kdump.disk.reading import is_file
 from kdump.errors import CorruptIndexError, NameFormatError
 from kdump.formats import names
 from kdump.formats.faults import BLOCK_FULL
@@ -47,7 +48,7 @@ class Segment:
 
     def has(self, kind: str) -> bool:
         """Whether the segment has a file of this kind; a KRaft snapshot has no index."""
-        return not self.is_checkpoint and os.path.isfile(self.path(kind))
+        return not self.is_checkpoint and is_file(self.path(kind))
 
     def open_log(self) -> LogFile:
         """The .log, open for reading. Raises OSError."""

@@ -57,7 +57,7 @@ class Topic:
 
 @dataclass(slots=True)
 class ClusterImage:
-    """The state. Where nothing else is said the values are the fields of the records (formats.internal_topics)."""
+    """The state. Where nothing else is said the values are the fields of the records (formats.schemas)."""
 
     topics: dict[bytes, Topic] = field(default_factory=dict)
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)

@@ -44,10 +44,14 @@ class Ranges:
         self._known: dict[tuple[str, int], Range | None] = {}
         self._report = report
 
-    def of(self, topic: str, partition: int) -> Range | None:
-        """The range of a partition; None where it is not at hand or cannot be read."""
+    def of(self, topic: str, partition: int, at_least: int = 0) -> Range | None:
+        """The range of a partition; None where it is not at hand or cannot be read.
+
+        One that ends before `at_least` is looked at again: beside a running broker it may have grown meanwhile.
+        """
         key = (topic, partition)
-        if key not in self._known:
+        known = self._known.get(key)
+        if key not in self._known or (known is not None and at_least > known.end):
             self._known[key] = max(
                 filter(None, map(self._range, self._replicas.get(key, ()))), key=lambda found: found.end, default=None
             )

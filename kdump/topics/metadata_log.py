@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kdump.disk.reading import is_file, status_of
 from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.batch import CONTROL
@@ -22,6 +23,7 @@ from kdump.formats.control import decode_value as decode_control
 from kdump.formats.schemas.cluster_metadata import decode_value
 from kdump.formats.schemas.framing import Decoded
 from kdump.query.contents import Content, contents_in, runs
+from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.topics.cluster_image import ClusterImage
@@ -56,8 +58,15 @@ def state_of_directory(log: PartitionLog, report: Report, at: int | None = None)
     """The state after the newest sound snapshot and the log behind it; with `at`, after the record of that offset.
 
     A snapshot with damaged batches or one that is not complete is reported, and the one before it taken. Raises
-    KdumpError where neither a snapshot nor the log's beginning leads to the offset.
+    KdumpError where neither a snapshot nor the log's beginning leads to the offset, OSError.
     """
+    with held(log.path) as now:
+        if now is None:
+            raise FileNotFoundError(2, "the broker has deleted it", log.path)
+        return _state_of(now, report, at)
+
+
+def _state_of(log: PartitionLog, report: Report, at: int | None) -> MetadataState:
     most = None if at is None else at + 1
     state = None
     for path in _snapshots(log, most):
@@ -113,14 +122,14 @@ def _snapshots(log: PartitionLog, most: int | None) -> Iterable[str]:
 
 
 def _is_empty(segment: Segment) -> bool:
-    return os.path.getsize(segment.log_path) == 0
+    return status_of(segment.log_path).size == 0
 
 
 def _bootstrap(log: PartitionLog, report: Report, first: int | None, at: int | None) -> MetadataState:
     """The state of a cluster that has never run, which its bootstrap.checkpoint gives."""
     for folder in (log.path, os.path.dirname(os.path.abspath(log.path))):
         path = os.path.join(folder, names.BOOTSTRAP_CHECKPOINT)
-        if not first and at is None and os.path.exists(path):
+        if not first and at is None and is_file(path):
             state = state_of_snapshot(path, report)
             if state is not None:
                 return state

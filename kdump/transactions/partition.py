@@ -222,6 +222,8 @@ class _Walk:
                 continue
             txn = self._open.get(producer_id)
             if txn is None:
+                if not opens_transaction(block.count[row]):
+                    continue
                 txn = self._open[producer_id] = OpenTxn(
                     producer_id,
                     block.producer_epoch[row],
@@ -314,6 +316,15 @@ class _Walk:
                 IndexMismatch("extra", path, entry.producer_id, entry.first_offset, entry.last_offset)
                 for entry in entries.values()
             )
+
+
+def opens_transaction(count: int) -> bool:
+    """Whether a transactional data batch of `count` records begins a transaction, where its producer has none open.
+
+    One without records does not: the cleaner keeps a producer's last batch for its sequence when it has removed all
+    records, and drops the marker (Cleaner.cleanInto, KIP-98). The transaction is over.
+    """
+    return count != 0
 
 
 def _marked_rows(block: BatchBlock, first: int, stop: int) -> Iterator[int]:

@@ -13,6 +13,7 @@ from kdump.formats import names
 from kdump.formats.metadata_files import parse_quorum_state
 from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
 from kdump.formats.uuids import format_uuid
+from kdump.storage.broker import BrokerIdentity, PartitionPlaces, identity_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
@@ -53,8 +54,8 @@ def no_files(path: str) -> Iterator[Finding]:
             yield found("KD-READ", entry.path, NO_FILE)
 
 
-Owner = tuple[str | None, int | None] | None
-"""Cluster id and node id of the broker that a log directory belongs to; None where no meta.properties says it."""
+Owner = BrokerIdentity | None
+"""The broker that a log directory belongs to; None where no meta.properties says it."""
 
 
 class Place:
@@ -64,17 +65,16 @@ class Place:
     """
 
     def __init__(self) -> None:
-        self._partitions: dict[tuple[Owner, str, int], str] = {}
+        self._places = PartitionPlaces()
         self._topic_ids: dict[tuple[str | None, str], tuple[bytes, str]] = {}
         self._first: tuple[Owner, str] | None = None
 
     def partition(self, path: str, name: PartitionDirName, owner: Owner) -> Iterator[Finding]:
         """A partition directory that a broker would load."""
-        if name.state:
-            return
-        other = self._partitions.setdefault((owner, name.topic, name.partition), path)
-        if os.path.realpath(other) != os.path.realpath(path):
-            yield found("KD-DIR-DUPLICATE", path, f"{name.topic}-{name.partition} is in {other} too")
+        other = self._places.add(owner, name, path)
+        if other is not None:
+            what = f"{name.topic}-{name.partition}" + (" on its way here (-future)" if name.state else "")
+            yield found("KD-DIR-DUPLICATE", path, f"{what} is in {other} too")
 
     def topic_id(self, log: PartitionLog, owner: Owner) -> Iterator[Finding]:
         """The partition's topic id against that of the other partitions of the topic. Raises OSError."""
@@ -112,12 +112,11 @@ def owner_of(directory: LogDirectory) -> tuple[Owner, list[Finding]]:
     """The broker that a log directory belongs to, and what is wrong with its meta.properties."""
     path = os.path.join(directory.path, names.META_PROPERTIES)
     try:
-        meta = directory.meta_properties()
+        return identity_of(directory), []
     except OSError as error:
         return None, [found("KD-READ", path, error.strerror or str(error))]
     except KdumpError as error:
         return None, [found("KD-META-PROPERTIES", path, str(error))]
-    return (meta.cluster_id, meta.node_id) if meta else None, []
 
 
 def clean_shutdown(directory: LogDirectory) -> Iterator[Finding]:

@@ -8,12 +8,15 @@ from collections.abc import Iterable, Iterator
 
 from kdump import kernels
 from kdump.disk.reading import ReadOnlyFile
+from kdump.errors import CorruptIndexError
+from kdump.findings.catalogue import Finding, found
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, absolute_offset
 from kdump.storage.segment import Segment
 from kdump.verify.column import increases
 
 CHUNK_ENTRIES = 4096
+MAX_HELD = 1000
 
 Pair = tuple[int, int]
 
@@ -107,6 +110,59 @@ class Entries:
 
 def _is_above(pair: Pair, other: Pair) -> bool:
     return pair[0] > other[0] and pair[1] > other[1]
+
+
+class Leftovers:
+    """The findings about single entries of an index that a killed broker left preallocated.
+
+    Truncation lowers the count of entries and zeroes nothing: entries of what was truncated stay after those of the
+    log (AbstractIndex.truncateToEntries). The broker rebuilds such an index at its next start.
+    """
+
+    def __init__(self, code: str, path: str, entry_size: int, *, may_be: bool) -> None:
+        """`code` is that of the note for all of them; without `may_be` every finding is passed on."""
+        self._code = code
+        self._path = path
+        self._entry_size = entry_size
+        self._may_be = may_be
+        self._held: list[Finding] = []
+        self._count = 0
+        self.are_there = False
+
+    def pass_on(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """Hold findings back until the log is over."""
+        if not self._may_be:
+            yield from findings
+            return
+        for finding in findings:
+            if finding.position is None:
+                yield finding
+                continue
+            self._count += 1
+            if self._count <= MAX_HELD:
+                self._held.append(finding)
+
+    def settle(self, entries: int) -> Iterator[Finding]:
+        """The log is over; give one note where most of what follows the first wrong entry is wrong, of `entries`."""
+        if not self._held:
+            return
+        first = min(finding.position or 0 for finding in self._held) // self._entry_size
+        self.are_there = 2 * self._count >= entries - first
+        if not self.are_there:
+            yield from self._held
+            return
+        text = f"entries {first} to {entries - 1} are not of this log, but of one that was truncated"
+        yield found(self._code, self._path, text, first * self._entry_size)
+
+
+def used_entries(segment: Segment, kind: str) -> int:
+    """How many entries an .index or .timeindex has, zeros at its end left out; none where it cannot be read."""
+    try:
+        with segment.offset_index() if kind == names.OFFSET_INDEX else segment.time_index() as index:
+            index.drop_zero_tail()
+            return index.entries
+    except (OSError, CorruptIndexError):
+        return 0
 
 
 def fits_preallocation(segment: Segment) -> bool:

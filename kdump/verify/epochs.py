@@ -47,6 +47,7 @@ class EpochCheck:
         self._log_start = log_start_offset
         self._disagreement_found: Finding | None = None
         self._is_known = False
+        self._first: int | None = None  # offset of the first batch that the checkpoint ought to have an epoch for
 
     def read(self) -> Iterator[Finding]:
         """Read the checkpoint. Raises OSError."""
@@ -143,9 +144,11 @@ class EpochCheck:
         at = bisect_right(self._starts, base) - 1
         if at < 0:
             first = self._entries[0]
+            if self._first is None:
+                self._first = base
             return (
                 ""
-                if epoch < first.epoch
+                if epoch <= first.epoch
                 else f"leader epoch {epoch} begins at offset {base}, leader-epoch-checkpoint begins with epoch"
                 f" {first.epoch} at offset {first.start_offset}"
             )
@@ -161,6 +164,11 @@ class EpochCheck:
         """The log is over; it ends before `end_offset`."""
         if self._disagreement_found:
             yield self._disagreement_found
+        elif self._first is not None:
+            start = self._entries[0].start_offset
+            text = f"it begins at offset {start}: the log start offset had been {start}. The batches from offset"
+            text += f" {self._first} on had been deleted, and are there again"
+            yield found("KD-EPOCH-LOG-START", self.path, text, offset=start)
         if end_offset is None:
             return
         for entry in self._entries:

@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import ABORT, CODEC_MASK, COMMIT, CONTROL, HEADER_SIZE
+from kdump.formats.control import KEY, MARKER_VALUE
+from kdump.formats.faults import DamageError, fault_error
+from kdump.storage.control_batches import ControlRecord, control_record
 from kdump.storage.log_reader import LogFile
-from kdump.storage.records import BadBatch, Record, records_of
 from kdump.verify.column import is_uniform
 
 MARKER_SIZE = 78
 _SHAPE = b"\x20\0\0\0\x08"  # length 16, attributes, timestamp delta and offset delta 0, key of 4 bytes
 _MARKER = Struct(">hhBhi")
-_KEY = Struct(">hh")
-_VALUE = Struct(">hi")
 
 
 class Marker(NamedTuple):
@@ -76,23 +76,23 @@ def _decoded(block: BatchBlock, row: int) -> Marker:
         return Marker(None)
     if block.attributes[row] & CODEC_MASK:
         return Marker(None, fault="a control batch is compressed, which no release writes")
-    for record in records_of(block, row, row + 1):
-        if isinstance(record, BadBatch):
-            return Marker(None, fault=str(record.error))
-        return _from_record(block, row, record)
-    return Marker(None)
+    try:
+        record = control_record(block, row)
+    except DamageError as damage:
+        return Marker(None, fault=str(fault_error(damage.fault)))
+    return Marker(None) if record is None else _from_record(block, row, record)
 
 
-def _from_record(block: BatchBlock, row: int, record: Record) -> Marker:
+def _from_record(block: BatchBlock, row: int, record: ControlRecord) -> Marker:
     key, value = record.key, record.value
-    if key is None or len(key) < _KEY.size:
+    if key is None or len(key) < KEY.size:
         return Marker(None, fault=f"its key is {'null' if key is None else f'{len(key)} bytes'}, not a control type")
-    version, kind = _KEY.unpack_from(key)
+    version, kind = KEY.unpack_from(key)
     if kind not in (ABORT, COMMIT):
         return _judged(block, row, kind, -1, version, 0, 6)
-    if value is None or len(value) < _VALUE.size:
+    if value is None or len(value) < MARKER_VALUE.size:
         return Marker(kind, fault=f"the marker's value is {'null' if value is None else f'{len(value)} bytes'}")
-    value_version, epoch = _VALUE.unpack_from(value)
+    value_version, epoch = MARKER_VALUE.unpack_from(value)
     return _judged(block, row, kind, epoch, version, value_version, len(value))
 
 

@@ -2,7 +2,8 @@
 
 Entries are read in stretches and looked up in the sheet that they lead to: nothing grows with the length of a file.
 An entry may name the last offset of a later batch than the one whose position it has, up to the next entry's position:
-followers, and the cleaner, wrote one entry an append of many batches before Kafka 4.1.
+followers, and the cleaner, wrote one entry an append of many batches before Kafka 4.1. Before Kafka 2.0 an entry named
+the first offset of the batch whose position it has; such entries stay as long as their segment does.
 """
 
 from __future__ import annotations
@@ -13,16 +14,29 @@ from collections.abc import Iterator
 from operator import sub
 
 from kdump import kernels
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.catalogue import INFO, Finding, found
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
 from kdump.storage.indexes import OffsetIndex
 from kdump.storage.segment import Segment
-from kdump.verify.entries import CHUNK_ENTRIES, Entries, absolute, columns_of, widened
+from kdump.verify.entries import CHUNK_ENTRIES, Entries, Leftovers, absolute, columns_of, used_entries, widened
 from kdump.verify.sheets import BadBytes, Sheet
 
 SPARSE_BYTES = (1 << 20) + (1 << 16)
 """Bytes of a log without an index entry from which on it is worth a word: more than a follower fetches at once."""
+
+PROVING_ENTRIES = 3
+"""Entries of a .timeindex that prove that the .index had some: each is written with one of those, but the last one
+that a rolled or closed segment gets; truncation may leave one more.
+"""
+
+
+def _begins_at(sheet: Sheet, row: int, offset: int) -> bool:
+    """Whether `offset` is a batch's first one; of a v0/v1 wrapper that was not decompressed, whether it may be."""
+    base = sheet.base_offset[row]
+    if base < 0 and sheet.magic[row] < 2:
+        return (sheet.last_offset[row - 1] if row else -1) < offset <= sheet.last_offset[row]
+    return offset == base
 
 
 def _may_end_at(sheet: Sheet, row: int, offset: int) -> bool:
@@ -36,11 +50,16 @@ def _may_end_at(sheet: Sheet, row: int, offset: int) -> bool:
 class OffsetIndexCheck:
     """The .index of one segment."""
 
-    def __init__(self, segment: Segment, *, excused: bool) -> None:
-        """A zero tail is `excused` where preallocation may have left it."""
+    def __init__(self, segment: Segment, *, excused: bool, is_last: bool = False, is_open: bool = False) -> None:
+        """Zeros at the end and entries of a truncated log are `excused` where preallocation may have left them.
+
+        `is_last`: the segment is the partition's last one; `is_open`: it was neither rolled nor closed.
+        """
         self._segment = segment
         self.path = segment.path(names.OFFSET_INDEX)
         self._excused = excused
+        self._is_last, self._is_open = is_last, is_open
+        self.leftovers = Leftovers("KD-IDX-LEFTOVER", self.path, OFFSET_ENTRY_SIZE, may_be=excused)
         self._index: OffsetIndex | None = None
         self._next = 0  # number of the first entry that has not been read
         self._entries = Entries((segment.base_offset - 1, -1))  # offsets and positions
@@ -53,7 +72,7 @@ class OffsetIndexCheck:
     def open(self) -> Iterator[Finding]:
         """Look at what the file says without its log. Raises OSError, CorruptIndexError."""
         if not self._segment.has(names.OFFSET_INDEX):
-            yield found("KD-IDX-MISSING", self.path, "the segment has no .index", offset=self._segment.base_offset)
+            yield self._missing()
             return
         self._index = index = self._segment.offset_index()
         if index.size % OFFSET_ENTRY_SIZE:
@@ -65,6 +84,18 @@ class OffsetIndexCheck:
             code = "KD-IDX-PREALLOCATED" if self._excused else "KD-IDX-ZEROS"
             text = f"{zeros} entries of zeros behind {index.entries} entries"
             yield found(code, self.path, text, index.entries * OFFSET_ENTRY_SIZE)
+        elif not total and not self._is_open:
+            times = used_entries(self._segment, names.TIME_INDEX)
+            if times >= PROVING_ENTRIES:
+                text = f"no entries, but the .timeindex has {times}: lookups read the log from its start"
+                yield found("KD-IDX-EMPTY", self.path, text)
+
+    def _missing(self) -> Finding:
+        """A broker makes the file with the first entry: an active segment without any may have none (LazyIndex)."""
+        is_due = not self._is_last or used_entries(self._segment, names.TIME_INDEX) > 1
+        text = "the segment has no .index" if is_due else "the active segment has no .index yet"
+        severity = "" if is_due else INFO
+        return found("KD-IDX-MISSING", self.path, text, offset=self._segment.base_offset, severity=severity)
 
     def close(self) -> None:
         """Close the file."""
@@ -85,6 +116,9 @@ class OffsetIndexCheck:
 
     def sheet(self, sheet: Sheet) -> Iterator[Finding]:
         """Good batches. Raises OSError."""
+        return self.leftovers.pass_on(self._sheet(sheet))
+
+    def _sheet(self, sheet: Sheet) -> Iterator[Finding]:
         if self._index is None:
             return
         self._end = sheet.end
@@ -148,7 +182,7 @@ class OffsetIndexCheck:
                 yield found("KD-IDX-POSITION", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
             elif offset > sheet.last_offset[row]:
                 self._waiting = number, offset, position
-            elif not _may_end_at(sheet, row, offset):
+            elif not (_may_end_at(sheet, row, offset) or _begins_at(sheet, row, offset)):
                 yield self._misnamed(number, offset, position)
 
     def _settle(self, sheet: Sheet, upto: int | None) -> Iterator[Finding]:
@@ -167,13 +201,24 @@ class OffsetIndexCheck:
         yield self._misnamed(number, offset, position)
 
     def _misnamed(self, number: int, offset: int, position: int) -> Finding:
-        text = f"entry {number} (position {position}) names offset {offset}, which is not the last one of a batch there"
+        text = f"entry {number} (position {position}) names offset {offset}, which no batch there begins or ends with"
         return found("KD-IDX-OFFSET", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
 
     def finish(self) -> Iterator[Finding]:
         """The log is over: what is left leads beyond it. Raises OSError."""
         if self._index is None:
             return
+        yield from self.leftovers.pass_on(self._rest(self._index))
+        yield from self.leftovers.settle(self._index.entries)
+        if self._end - self._gap_from > max(SPARSE_BYTES, self._gap[1] - self._gap[0]):
+            self._gap = self._gap_from, self._end
+        if self._gap[1] - self._gap[0] > SPARSE_BYTES:
+            start, stop = self._gap
+            text = f"{self._index.entries} entries; the longest stretch without one has {stop - start} bytes, from byte"
+            yield found("KD-IDX-SPARSE", self.path, f"{text} {start} on")
+
+    def _rest(self, index: OffsetIndex) -> Iterator[Finding]:
+        """The entries that lead beyond the log."""
         if self._waiting:
             yield self._misnamed(*self._waiting)
         while True:
@@ -181,15 +226,9 @@ class OffsetIndexCheck:
                 text = f"entry {number} (offset {offset}) leads to byte {position}, the last good batch ends at"
                 yield found("KD-IDX-POSITION", self.path, f"{text} {self._end}", number * OFFSET_ENTRY_SIZE, offset)
             self._entries.drop(len(self._entries))
-            if self._next >= self._index.entries:
+            if self._next >= index.entries:
                 break
-            yield from self._load(self._index)
-        if self._end - self._gap_from > max(SPARSE_BYTES, self._gap[1] - self._gap[0]):
-            self._gap = self._gap_from, self._end
-        if self._gap[1] - self._gap[0] > SPARSE_BYTES:
-            start, stop = self._gap
-            text = f"{self._index.entries} entries; the longest stretch without one has {stop - start} bytes, from byte"
-            yield found("KD-IDX-SPARSE", self.path, f"{text} {start} on")
+            yield from self._load(index)
 
 
 def _agree(sheet: Sheet, offsets: array[int], positions: array[int]) -> bool:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.disk.reading import read_small
+from kdump.disk.reading import read_small, status_of
 from kdump.errors import CorruptIndexError
 from kdump.findings.catalogue import Finding, found
 from kdump.formats import names
@@ -164,9 +164,11 @@ class PartitionCheck:
         self._epochs.open_segment(path)
         self._producers.open_segment(path)
         self._times.open_segment(path)
-        excused = next_base is None and not closed and fits_preallocation(segment)
-        self._offset_index = OffsetIndexCheck(segment, excused=excused)
-        self._time_index = TimeIndexCheck(segment, excused=excused, is_open=next_base is None and not closed)
+        is_last = next_base is None
+        is_open = is_last and not closed
+        excused = is_open and fits_preallocation(segment)
+        self._offset_index = OffsetIndexCheck(segment, excused=excused, is_last=is_last, is_open=is_open)
+        self._time_index = TimeIndexCheck(segment, excused=excused, is_open=is_open)
         for check in (self._offset_index, self._time_index):
             yield from self._guarded(check.path, check.open())
 
@@ -188,7 +190,7 @@ class PartitionCheck:
         self._times.sheet(part)
         yield from self._guarded(self._offset_index.path, self._offset_index.sheet(part))
         covered = self._offset_index.covered(part)
-        yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered, self._times.largest))
+        yield from self._guarded(self._time_index.path, self._time_index.sheet(part, covered))
 
     def unread(self, error: OSError) -> Iterator[Finding]:
         """The segment's log could not be read, or not to its end."""
@@ -213,15 +215,16 @@ class PartitionCheck:
         self, segment: Segment, offset_index: OffsetIndexCheck, time_index: TimeIndexCheck
     ) -> Iterator[Finding]:
         try:
-            status = os.stat(segment.log_path)
+            status = status_of(segment.log_path)
         except OSError as error:
             yield unreadable(segment.log_path, error)
             return
-        yield from self._logs.close_segment(status.st_size, len(self._segments) - self._number - 1)
-        yield from self._guarded(segment.log_path, self._held(segment, status.st_mtime_ns // 1_000_000))
+        yield from self._logs.close_segment(status.size, len(self._segments) - self._number - 1)
+        yield from self._guarded(segment.log_path, self._held(segment, status.modified_ns // 1_000_000))
         yield from self._guarded(offset_index.path, offset_index.finish())
         has_batches = not self._logs.is_empty
-        closing = time_index.finish(has_batches=has_batches, is_damaged=self._logs.is_damaged)
+        is_misled = offset_index.leftovers.are_there
+        closing = time_index.finish(has_batches=has_batches, is_damaged=self._logs.is_damaged, is_misled=is_misled)
         yield from self._guarded(time_index.path, closing)
         index = segment.path(names.TXN_INDEX)
         checks = check_txn_index(

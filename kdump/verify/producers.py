@@ -1,6 +1,7 @@
 """Producers and transactions along the log: sequences, epochs, open transactions.
 
 State begins where the log does: of what retention has deleted, a producer's first batch in the log is believed.
+A batch that the cleaner has emptied but kept for its sequence opens no transaction: it may have dropped the marker.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from kdump.findings.catalogue import Finding, found
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.producer_fields import has_running_sequences
 from kdump.formats.sequences import MAX_SEQUENCE, last_sequence
+from kdump.transactions.partition import opens_transaction
 from kdump.verify.column import is_uniform
 from kdump.verify.gaps import Gaps
 from kdump.verify.sheets import Sheet
@@ -83,10 +85,12 @@ class ProducerCheck:
             sheet.last_offset,
             sheet.attributes,
             sheet.max_timestamp,
+            sheet.count,
         )
         if self._next_offset is None:
             self.gaps.begin(sheet.base_offset[0])
-        for row, (number, epoch, sequence, base, last, attributes, timestamp) in enumerate(zip(*columns, strict=True)):
+        for row, each in enumerate(zip(*columns, strict=True)):
+            number, epoch, sequence, base, last, attributes, timestamp, count = each
             producer = self._producers.get(number)
             if (
                 producer is not None
@@ -122,7 +126,10 @@ class ProducerCheck:
             producer.last_offset = last
             producer.timestamp = timestamp
             producer.missing = self._missing
-            yield from self._transaction(sheet, row, number, producer)
+            if opens_transaction(count):
+                yield from self._transaction(sheet, row, number, producer)
+            else:
+                self.gaps.add(base, last + 1)
 
     def _transaction(self, sheet: Sheet, row: int, number: int, producer: Producer) -> Iterator[Finding]:
         """Begin the producer's transaction with a batch, or say that a batch is not part of the one that is open."""

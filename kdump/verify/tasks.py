@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
+from kdump.disk.reading import status_of
 from kdump.errors import NameFormatError
 from kdump.findings.catalogue import Finding
 from kdump.formats import names
@@ -268,6 +269,6 @@ def _around(folder: str) -> Around:
 
 def _size(path: str) -> int:
     try:
-        return os.path.getsize(path)
+        return status_of(path).size
     except OSError:
         return 0

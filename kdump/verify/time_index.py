@@ -1,4 +1,9 @@
-"""The .timeindex of a segment, held against its log entry by entry while the log is walked."""
+"""The .timeindex of a segment, held against its log entry by entry while the log is walked.
+
+Two things that old brokers did are legal. An entry for a v0 message that 0.10 converted has the timestamp that was
+thrown away then: nothing can be said of it. The cleaner up to 2.0 did not count the timestamp of a batch that it had
+emptied.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,14 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from operator import add
 
-from kdump.findings.catalogue import Finding, found
+from kdump import kernels
+from kdump.findings.catalogue import INFO, Finding, found
 from kdump.formats import names
 from kdump.formats.index_entries import TIME_ENTRY_SIZE
 from kdump.storage.indexes import TimeIndex
 from kdump.storage.segment import Segment
 from kdump.verify.column import is_sorted
-from kdump.verify.entries import CHUNK_ENTRIES, Entries, absolute, columns_of, widened
+from kdump.verify.entries import CHUNK_ENTRIES, Entries, Leftovers, absolute, columns_of, used_entries, widened
 from kdump.verify.sheets import Sheet
 
 
@@ -21,27 +27,30 @@ class TimeIndexCheck:
     """The .timeindex of one segment."""
 
     def __init__(self, segment: Segment, *, excused: bool, is_open: bool) -> None:
-        """A zero tail is `excused` where preallocation may have left it; of a segment that `is_open`, neither rolled
-        nor closed, the last entry is not written yet.
+        """Zeros at the end and entries of a truncated log are `excused` where preallocation may have left them.
+
+        Of a segment that `is_open`, neither rolled nor closed, the last entry is not written yet.
         """
         self._segment = segment
         self.path = segment.path(names.TIME_INDEX)
         self._excused = excused
         self._is_open = is_open
+        self._leftovers = Leftovers("KD-TIDX-LEFTOVER", self.path, TIME_ENTRY_SIZE, may_be=excused)
         self._index: TimeIndex | None = None
         self._next = 0  # number of the first entry that has not been read
         self._entries = Entries((-1, segment.base_offset - 1))  # timestamps and offsets
         self._covered = -1  # the largest timestamp that the index has been told of
-        self._largest = -1
+        self._largest = -1  # of the batches that have records
+        self._emptied = -1  # with those that have none, where there are any
         self._last_time = -1
+        self._last_is_v0 = False  # whether the last entry is one for a message without timestamp
         self._end_offset = segment.base_offset
-        self._hole = False
+        self._hole = self._is_beyond = False
 
     def open(self) -> Iterator[Finding]:
         """Look at what the file says without its log. Raises OSError, CorruptIndexError."""
         if not self._segment.has(names.TIME_INDEX):
-            text = "the segment has no .timeindex"
-            yield found("KD-TIDX-MISSING", self.path, text, offset=self._segment.base_offset)
+            yield self._missing()
             return
         self._index = index = self._segment.time_index()
         if index.size % TIME_ENTRY_SIZE:
@@ -55,6 +64,13 @@ class TimeIndexCheck:
             code = "KD-TIDX-PREALLOCATED" if self._excused else "KD-TIDX-ZEROS"
             text = f"{zeros} entries of zeros behind {index.entries} entries"
             yield found(code, self.path, text, index.entries * TIME_ENTRY_SIZE)
+
+    def _missing(self) -> Finding:
+        """A broker makes the file with the first entry: an open segment without any may have none (LazyIndex)."""
+        is_due = not self._is_open or used_entries(self._segment, names.OFFSET_INDEX) > 0
+        text = "the segment has no .timeindex" if is_due else "the active segment has no .timeindex yet"
+        severity = "" if is_due else INFO
+        return found("KD-TIDX-MISSING", self.path, text, offset=self._segment.base_offset, severity=severity)
 
     def close(self) -> None:
         """Close the file."""
@@ -75,15 +91,23 @@ class TimeIndexCheck:
             yield found("KD-TIDX-ORDER", self.path, text, number * TIME_ENTRY_SIZE, offset)
         self._next += max(count, 1)
 
-    def sheet(self, sheet: Sheet, covered: int, largest: int) -> Iterator[Finding]:
-        """Good batches, after which the log's largest timestamp is `largest`; those before row `covered` were there
-        when the offset index got its last entry. Raises OSError.
+    def sheet(self, sheet: Sheet, covered: int) -> Iterator[Finding]:
+        """Good batches; those before row `covered` were there when the offset index got its last entry.
+
+        Raises OSError.
         """
+        return self._leftovers.pass_on(self._sheet(sheet, covered))
+
+    def _sheet(self, sheet: Sheet, covered: int) -> Iterator[Finding]:
         if self._index is None:
             return
-        before, self._largest = self._largest, largest
+        before = self._largest
+        times = _counted_times(sheet)
+        self._largest = max(before, kernels.survey(times)[1])
+        if times is not sheet.max_timestamp:
+            self._emptied = max(self._emptied, max(sheet.max_timestamp))
         if self._is_open and covered:
-            self._covered = max(before, max(sheet.max_timestamp[:covered]))
+            self._covered = max(before, max(times[:covered]))
         self._end_offset = max(self._end_offset, sheet.last_offset[-1] + 1)
         entries = self._entries
         while True:
@@ -103,16 +127,17 @@ class TimeIndexCheck:
                     self._last_time = entries.first[gone - 1]
                     entries.drop(gone)
                     continue
-            if not _agree(sheet, entries.first[:stop], entries.second[:stop], before):
-                yield from self._one_by_one(sheet, stop, before)
+            if not _agree(sheet, times, entries.first[:stop], entries.second[:stop], before):
+                yield from self._one_by_one(sheet, times, stop, before)
             self._last_time = entries.first[stop - 1]
+            self._last_is_v0 = _is_v0(sheet, entries.second[stop - 1])
             entries.drop(stop)
 
     def bad_bytes(self) -> None:
         """Bytes that are no batches: entries that name offsets of the gap cannot be judged."""
         self._hole = True
 
-    def _one_by_one(self, sheet: Sheet, stop: int, before: int) -> Iterator[Finding]:
+    def _one_by_one(self, sheet: Sheet, times: array[int], stop: int, before: int) -> Iterator[Finding]:
         """The next `stop` entries, all of which name offsets of the sheet or before it."""
         done, running = 0, before
         length = len(sheet.last_offset)
@@ -128,8 +153,10 @@ class TimeIndexCheck:
                 yield found("KD-TIDX-OFFSET", self.path, text, number * TIME_ENTRY_SIZE, offset)
                 continue
             if row >= done:
-                running = max(running, max(sheet.max_timestamp[done : row + 1]))
+                running = max(running, max(times[done : row + 1]))
                 done = row + 1
+            if sheet.magic[row] == 0:
+                continue
             text = ""
             if sheet.max_timestamp[row] != timestamp:
                 text = f"its batch has {sheet.max_timestamp[row]}"
@@ -139,34 +166,57 @@ class TimeIndexCheck:
                 text = f"entry {number} (offset {offset}) has timestamp {timestamp}, {text}"
                 yield found("KD-TIDX-TIMESTAMP", self.path, text, number * TIME_ENTRY_SIZE, offset)
 
-    def finish(self, *, has_batches: bool, is_damaged: bool) -> Iterator[Finding]:
-        """The log is over. Raises OSError."""
+    def finish(self, *, has_batches: bool, is_damaged: bool, is_misled: bool) -> Iterator[Finding]:
+        """The log is over. The offset index `is_misled`, and so what was said to be covered. Raises OSError."""
         if self._index is None:
             return
-        beyond = 0
+        yield from self._leftovers.pass_on(self._beyond(self._index))
+        yield from self._leftovers.settle(self._index.entries)
+        if self._leftovers.are_there or is_misled or self._is_beyond or not has_batches:
+            return
+        wanted = self._covered if self._is_open else self._largest
+        if wanted < 0 or wanted == self._last_time:
+            return
+        if self._last_time > wanted:
+            if self._last_is_v0 or self._emptied >= self._last_time:
+                return
+            if is_damaged or self._is_open:
+                return  # the batch that has it may be among the damaged ones, or have come after the last entry
+        says = f"the last entry has timestamp {self._last_time}" if self._index.entries else "the file is empty"
+        yield found("KD-TIDX-LAST", self.path, f"{says}, the largest in the log up to there is {wanted}")
+
+    def _beyond(self, index: TimeIndex) -> Iterator[Finding]:
+        """The entries for offsets beyond the log."""
         while True:
             for number, timestamp, offset in self._entries:
-                beyond += 1
+                self._is_beyond = True
                 if self._hole:
                     continue
                 text = f"entry {number} (timestamp {timestamp}) names offset {offset}, the log ends before"
                 text += f" {self._end_offset}"
                 yield found("KD-TIDX-OFFSET", self.path, text, number * TIME_ENTRY_SIZE, offset)
             self._entries.drop(len(self._entries))
-            if self._next >= self._index.entries:
+            if self._next >= index.entries:
                 break
-            yield from self._load(self._index)
-        wanted = self._covered if self._is_open else self._largest
-        if has_batches and not beyond and wanted >= 0 and wanted != self._last_time:
-            if (is_damaged or self._is_open) and self._last_time > wanted:
-                return  # the batch that has it may be among the damaged ones, or have come after the last entry
-            says = f"the last entry has timestamp {self._last_time}" if self._index.entries else "the file is empty"
-            yield found("KD-TIDX-LAST", self.path, f"{says}, the largest in the log up to there is {wanted}")
+            yield from self._load(index)
 
 
-def _agree(sheet: Sheet, times: array[int], offsets: array[int], before: int) -> bool:
+def _counted_times(sheet: Sheet) -> array[int]:
+    """The timestamps of a sheet that an index must count: those of its batches, of emptied ones -1."""
+    if 0 not in sheet.count:
+        return sheet.max_timestamp
+    return array("q", [time if count else -1 for time, count in zip(sheet.max_timestamp, sheet.count, strict=True)])
+
+
+def _is_v0(sheet: Sheet, offset: int) -> bool:
+    """Whether the message at an offset of the sheet is of format v0, which has no timestamps."""
+    row = bisect_left(sheet.last_offset, offset)
+    return row < len(sheet.magic) and sheet.magic[row] == 0
+
+
+def _agree(sheet: Sheet, counted: array[int], times: array[int], offsets: array[int], before: int) -> bool:
     """Whether all entries name last offsets of batches that have their timestamps, and no batch before a larger one;
-    `before` is the largest timestamp before the sheet.
+    `before` is the largest timestamp before the sheet, `counted` those of its batches that count.
     """
     last, own = sheet.last_offset, sheet.max_timestamp
     count, first = len(offsets), bisect_left(last, offsets[0])
@@ -181,11 +231,11 @@ def _agree(sheet: Sheet, times: array[int], offsets: array[int], before: int) ->
     if not agrees or before > times[0]:
         return False
     until = rows[-1] + 1
-    if is_sorted(own[:until]):
+    if is_sorted(counted[:until]):
         return True
     start = 0
     for row, timestamp in zip(rows, times, strict=True):
-        if max(own[start : row + 1]) > timestamp:
+        if max(counted[start : row + 1]) > timestamp:
             return False
         start = row
     return True

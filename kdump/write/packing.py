@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from struct import Struct
 
 from kdump import kernels
 from kdump.formats.batch import ABORT, COMMIT, CONTROL, HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL
 from kdump.formats.codecs import ZSTD
+from kdump.formats.control import encode_marker
 from kdump.formats.encode import (
     NewBatch,
     NewRecord,
@@ -23,8 +23,6 @@ from kdump.formats.sequences import increment_sequence
 from kdump.write.errors import InvalidTimestampError, UnsupportedForMessageFormatError
 from kdump.write.record_source import Message, RecordSource
 
-_MARKER_KEY = Struct(">hh")
-_MARKER_VALUE = Struct(">hi")
 _NO_TIMESTAMP = -1
 
 _Seal = Callable[[bytearray, int, int, int], bytearray]
@@ -170,7 +168,6 @@ def pack_marker(
     producer_id: int, producer_epoch: int, timestamp: int, *, commit: bool, coordinator_epoch: int = 0
 ) -> bytes:
     """The marker that ends a transaction; `timestamp` in ms."""
-    key = _MARKER_KEY.pack(0, COMMIT if commit else ABORT)
-    record = NewRecord(0, timestamp, key, _MARKER_VALUE.pack(0, coordinator_epoch))
+    record = NewRecord(0, timestamp, *encode_marker(COMMIT if commit else ABORT, coordinator_epoch))
     batch = NewBatch(CONTROL | TRANSACTIONAL, producer_id, producer_epoch)
     return encode_batch([record], batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -253,7 +254,7 @@ def test_a_running_broker_is_not_interfered_with(run: Run, partition: Path) -> N
             [sys.executable, "-m", "kdump", "compact", str(partition), AT, "--apply"], capture_output=True, text=True
         )
     assert done.returncode == 4
-    assert "holds this lock" in done.stderr
+    assert f"Refused: a broker is running on {partition.parent} (process {os.getpid()} holds .lock)." in done.stderr
     assert len(list(partition.glob("*.log"))) == 3
 
 

@@ -363,18 +363,20 @@ def test_what_cannot_be_read_does_not_stop_the_rest(
 
 
 def test_a_partition_that_cannot_be_looked_into(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kdump.storage import partition_log
+    from kdump.storage import partition
 
-    really = partition_log.list_directory
+    really = partition.list_directory
 
     def refuse(path: str) -> tuple[list[str], list[str]]:
         if path.endswith("orders-0"):
             raise PermissionError(13, "Permission denied", path)
         return really(path)
 
-    monkeypatch.setattr(partition_log, "list_directory", refuse)
+    monkeypatch.setattr(partition, "list_directory", refuse)
     assert run("ls", data, "--format", "jsonl") == 3
-    assert run.err == f"kdump: {data}/orders-0: Permission denied\n"
+    assert run.err == (
+        f"kdump: {data}/orders-0: Permission denied\nINCOMPLETE. 1 of 5 partitions could not be read.\n"
+    )
     assert len(run.of_type("partition")) == 4
 
 

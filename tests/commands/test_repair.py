@@ -259,7 +259,7 @@ class TestApply:
         monkeypatch.setattr(os, "stat", stat)
         before = tree(data)
         assert run("repair", data, "--apply", "--backup-dir", kept, *config) == 4
-        assert f"refused: {kept} is in another file system than {data}/orders-0" in run.err
+        assert f"Refused: {kept} is in another file system than {data}/orders-0" in run.err
         assert tree(data) == before
 
     def test_a_backup_among_the_partitions(self, run: Run, data: Path, config: list[str]) -> None:
@@ -319,12 +319,20 @@ class TestRails:
     def test_a_live_process_holds_the_lock(self, run: Run, locked: Path, arguments: list[str]) -> None:
         before = tree(locked)
         assert run(*arguments, locked, "--apply") == 4
-        assert f"refused: {locked}/.lock: another process holds this lock" in run.err
-        assert "stop it first" in run.err
+        assert f"Refused: a broker is running on {locked} (process " in run.err
+        assert " holds .lock)." in run.err
+        assert "Nothing was changed. Stop the broker, then run this again." in run.err
         assert tree(locked) == before
 
-    def test_a_plan_may_be_had_all_the_same(self, run: Run, locked: Path, config: list[str]) -> None:
-        assert run("repair", locked, *config) == 1
+    @pytest.mark.parametrize("command", ["repair", "rebuild-index", "trim", "retain", "compact"])
+    def test_a_plan_beside_a_broker_is_worth_nothing(
+        self, run: Run, locked: Path, command: str, tmp_path: Path
+    ) -> None:
+        before = tree(locked)
+        assert run(command, locked) == 4
+        assert f"Refused: a broker is running on {locked} (process " in run.err
+        assert run.out == ""
+        assert tree(locked) == before
 
     def test_a_lock_file_without_a_lock_is_a_leftover(self, run: Run, data: Path, config: list[str]) -> None:
         (data / names.LOCK).write_text("")
@@ -349,7 +357,7 @@ class TestRails:
                 file.write(b"x")
 
         monkeypatch.setattr(time, "sleep", grow)
-        told = f"refused: {log}: this file is being written; stop the broker, or work on a copy\n"
+        told = f"Refused: {log}: this file is being written; stop the broker, or work on a copy\n"
         for target in ([], ["--output", data.parent / "copy"]):
             assert run("repair", data, "--apply", *target, *config) == 4
             assert run.err.count(told) == 1

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kdump.disk.locks import LockHolder
 from kdump.formats import names
 from kdump.settings.writing import LogConfig
 from kdump.write.log_dir import LogDirWriter, read_offsets
@@ -71,11 +72,11 @@ def test_not_there(path: str, code: int, complaint: str, run: Run, data: Path) -
 
 
 def test_locked(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdump.disk.locks._holder", lambda descriptor: "another process")
+    monkeypatch.setattr("kdump.disk.locks._holder", lambda descriptor: LockHolder(4711))
     (data / names.LOCK).touch()
     before = files(data)
     assert run("roll", data / "orders-0") == 4
-    assert "holds this lock" in run.err
+    assert "process 4711 holds .lock" in run.err
     assert files(data) == before
     assert run("roll", data / "orders-0", "--force", "orders-0") == 0
 

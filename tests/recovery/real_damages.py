@@ -31,7 +31,7 @@ from tests.recovery.real_rich import DISKS, SETTINGS, Rich, rich
 
 _ERROR = re.compile(r"There was an error in one of the threads during logs loading: (.*)")
 _FATAL = re.compile(r"(?:fatal fault|Exiting Kafka due to fatal exception).*\n(?:\s*\n)*((?:org|java|kafka)\.[\w.$]+(?:: .*)?)")
-_OFFLINE = re.compile(r"Stopping serving logs in dir (\S+)")
+_OFFLINE = re.compile(r"Stopping serving logs in dir (\S+)|Error while reading meta.properties file (\S+)/meta.properties")
 _LOADED = re.compile(
     r"Completed load of Log\(dir=([^,]+), .*?logStartOffset=(-?\d+), logEndOffset=(-?\d+)\) with (\d+) segments"
 )
@@ -46,6 +46,7 @@ class Outcome:
 
     ends: str | None = None
     ending: set[str] = field(default_factory=set)
+    others: set[str] = field(default_factory=set)
     offline: set[str] = field(default_factory=set)
     stray: set[str] = field(default_factory=set)
     offsets: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -76,6 +77,8 @@ def predict(disks: Sequence[Path]) -> Outcome:
             failures.append(("", row))
         elif row["type"] == "logDirectory":
             failures += [(row["path"], failure) for failure in row["failures"]]
+            if any("another broker" in warning for warning in row["warnings"]):
+                outcome.others.add(Path(row["path"]).name)
         elif row["type"] == "outcome":
             path = str(Path(row["path"]).relative_to(root))
             if row["failure"]:
@@ -91,6 +94,9 @@ def predict(disks: Sequence[Path]) -> Outcome:
         else:
             outcome.ending.add(Path(disk).name)
             outcome.ends = outcome.ends or f"{failure['exception']}: {failure['message']}"
+    if outcome.others and not outcome.ends:  # here all disks are one broker's
+        outcome.ending |= outcome.others
+        outcome.ends = "java.lang.RuntimeException: another broker's"
     return outcome
 
 
@@ -115,7 +121,7 @@ def observe(broker: Broker) -> Outcome:
         halted = re.search(r"Shutdown broker because.*", log)
         outcome.ends = found.group(1) if found else halted.group(0) if halted else "(no exception found)"
         return outcome
-    outcome.offline = {Path(path).name for path in _OFFLINE.findall(log)}
+    outcome.offline = {Path(one or other).name for one, other in _OFFLINE.findall(log)}
     outcome.stray = {str(Path(path).relative_to(root)) for path in _STRAY.findall(log)}
     for path, start, end, _ in _LOADED.findall(log):
         outcome.offsets[str(Path(path).relative_to(root))] = int(start), int(end)
@@ -165,9 +171,16 @@ def _file_differences(path: str, predicted: Outcome, seen: Outcome) -> Iterator[
 def _same_end(predicted: str | None, seen: str | None) -> bool:
     if predicted is None or seen is None:
         return predicted is seen
-    if predicted == seen:
+    predicted, seen = predicted.partition("\n")[0], seen.partition("\n")[0].removesuffix(" (kafka.log.LogManager)")
+    if predicted == seen or _java_class(predicted) == _java_class(seen) == "java.lang.IllegalArgumentException":
+        return True
+    if _java_class(predicted) == _java_class(seen) == "java.lang.RuntimeException":
         return True
     return seen.startswith("Shutdown broker") and predicted.startswith("Shutdown broker")
+
+
+def _java_class(text: str) -> str:
+    return text.partition(":")[0]
 
 
 class Campaign:

@@ -9,6 +9,7 @@ import pytest
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName, parse_partition_dir
 from kdump.recovery.broker_start import DirectoryState, directory_state, duplicate_failures, fate_of
+from kdump.storage.broker import BrokerIdentity
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from tests.recovery.building import file, make_log
@@ -100,8 +101,8 @@ def test_what_becomes_of_a_partition_by_its_name(data: Path) -> None:
     assert "move between log directories" in (fates["future"] or "")
 
 
-def place(path: str, broker: int = 1) -> tuple[tuple[str, int], str, PartitionDirName]:
-    return ("abc", broker), path, parse_partition_dir(path.rpartition("/")[2])
+def place(path: str, broker: int = 1) -> tuple[BrokerIdentity, str, PartitionDirName]:
+    return BrokerIdentity("abc", broker), path, parse_partition_dir(path.rpartition("/")[2])
 
 
 def test_a_partition_in_two_directories_of_a_broker() -> None:
@@ -118,7 +119,7 @@ def test_a_partition_in_two_directories_of_a_broker() -> None:
         *(place(f"/b/orders-0.{UNIQUE}-{state}") for state in ("delete", "stray", "future")),
     ],
 )
-def test_no_duplicates(other: tuple[tuple[str, int], str, PartitionDirName]) -> None:
+def test_no_duplicates(other: tuple[BrokerIdentity, str, PartitionDirName]) -> None:
     assert duplicate_failures([place("/a/orders-0"), other]) == []
 
 

@@ -240,7 +240,7 @@ def test_no_descriptor_and_no_process_is_left(tmp_path: Path, monkeypatch: pytes
 
 SLEEPER = """
 import os, sys, time
-from kdump.storage.log_file import LogFile
+from kdump.storage.log_reader import LogFile
 from kdump.storage.regions import walk_regions
 
 class Slow:

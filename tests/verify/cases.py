@@ -11,7 +11,14 @@ from kdump.formats.batch import LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.checksums import crc32
 from kdump.formats.codecs import GZIP, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
-from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
+from kdump.formats.index_entries import (
+    AbortedTxn,
+    OffsetIndexEntry,
+    TimeIndexEntry,
+    encode_aborted_txns,
+    encode_offset_entries,
+    encode_time_entries,
+)
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
 from tests.topics.building import OTHER_ID, cluster_directory, metadata_pairs
 from tests.verify.building import (
@@ -37,6 +44,9 @@ SIZE = len(batch(0))
 """Bytes of a batch of the kind that most logs here have."""
 LONG: Mapping[int, Sequence[bytes]] = {base: [batch(base + n) for n in range(0, 16, 2)] for base in (0, 16)}
 """Two segments with several index entries each."""
+STALE_ENTRY = encode_offset_entries([OffsetIndexEntry(500, 5000)], 6)
+STALE_TIME = encode_time_entries([TimeIndexEntry(TIME + 500, 500)], 6)
+"""An entry of an .index and of a .timeindex that a truncation left behind."""
 ABORTED = (produced(0, 7, 0), marker(2, 7))
 
 
@@ -83,6 +93,11 @@ def cut(size: int) -> Callable[[bytes], bytes]:
 def added(content: bytes) -> Callable[[bytes], bytes]:
     """Add bytes at the end."""
     return lambda data: data + content
+
+
+def then_zeros(entry: bytes) -> Callable[[bytes], bytes]:
+    """One entry more, and zeros up to 240 bytes as `padded` has them."""
+    return lambda data: (data + entry).ljust(240, b"\0")
 
 
 def padded(size: int) -> Callable[[bytes], bytes]:
@@ -237,6 +252,7 @@ CASES = (
     # leader epochs
     Case("KD-EPOCH-ORDER", LOG, one(batch(0, leader_epoch=1), batch(2), epochs="1 0\n")),
     Case("KD-EPOCH-CHECKPOINT", LOG, log(epochs="0 0\n1 2\n")),
+    Case("KD-EPOCH-LOG-START", names.LEADER_EPOCH_CHECKPOINT, log(epochs="0 6\n")),
     Case("KD-EPOCH-BEYOND", names.LEADER_EPOCH_CHECKPOINT, log(epochs="0 0\n1 50\n")),
     Case("KD-EPOCH-FORMAT", names.LEADER_EPOCH_CHECKPOINT, log(epochs="0 0\n0 2\n")),
     # producers and transactions
@@ -263,12 +279,23 @@ CASES = (
     Case("KD-IDX-LENGTH", INDEX, log(edited(INDEX, added(b"abc")))),
     Case("KD-IDX-ORDER", INDEX, log(edited(INDEX, swapped(8)), segments=LONG)),
     Case("KD-IDX-POSITION", INDEX, log(edited(INDEX, flip(7)))),
-    Case("KD-IDX-OFFSET", INDEX, log(edited(INDEX, flip(3)))),
+    Case("KD-IDX-OFFSET", INDEX, log(edited(INDEX, flip(3, 4)), segments=LONG)),
     Case("KD-IDX-ZEROS", INDEX, log(edited(INDEX, padded(240)))),
     Case(
-        "KD-IDX-PREALLOCATED", file(6, "index"),
+        "KD-IDX-PREALLOCATED",
+        file(6, "index"),
         log(edited(file(6, "index"), padded(240)), edited(file(6, "timeindex"), padded(240)), closed=False),
     ),
+    Case(
+        "KD-IDX-LEFTOVER",
+        file(6, "index"),
+        log(
+            edited(file(6, "index"), then_zeros(STALE_ENTRY)),
+            edited(file(6, "timeindex"), padded(240)),
+            closed=False,
+        ),
+    ),
+    Case("KD-IDX-EMPTY", INDEX, log(edited(INDEX, lambda _: b""), segments=LONG)),
     Case("KD-IDX-MISSING", INDEX, log(removed(INDEX))),
     Case("KD-IDX-ORPHAN", file(99, "index"), beside(file(99, "index"))),
     Case("KD-IDX-SPARSE", INDEX, one(*(batch(n, 1, value=bytes(100_000)) for n in range(13)), interval=1 << 30)),
@@ -280,14 +307,25 @@ CASES = (
     Case("KD-TIDX-LAST", TIME_INDEX, log(edited(TIME_INDEX, lambda _: b""))),
     Case("KD-TIDX-ZEROS", TIME_INDEX, log(edited(TIME_INDEX, padded(240)))),
     Case(
-        "KD-TIDX-PREALLOCATED", file(6, "timeindex"),
+        "KD-TIDX-PREALLOCATED",
+        file(6, "timeindex"),
         log(edited(file(6, "index"), padded(240)), edited(file(6, "timeindex"), padded(240)), closed=False),
+    ),
+    Case(
+        "KD-TIDX-LEFTOVER",
+        file(6, "timeindex"),
+        log(
+            edited(file(6, "index"), padded(240)),
+            edited(file(6, "timeindex"), then_zeros(STALE_TIME)),
+            closed=False,
+        ),
     ),
     Case("KD-TIDX-MISSING", TIME_INDEX, log(removed(TIME_INDEX))),
     # producer snapshots
     Case("KD-SNAP-CORRUPT", SNAPSHOT, beside(SNAPSHOT, flip(20)(encode_producer_snapshot([STATE])))),
     Case(
-        "KD-SNAP-STATE", SNAPSHOT,
+        "KD-SNAP-STATE",
+        SNAPSHOT,
         log(
             segments={0: [produced(0, 7, 5, attributes=0)], 6: [batch(6)]},
             beside={SNAPSHOT: encode_producer_snapshot([STATE])},
@@ -301,7 +339,8 @@ CASES = (
     Case("KD-CKPT-HIGH-WATERMARK", names.REPLICATION_CHECKPOINT, log(line(names.REPLICATION_CHECKPOINT, 99))),
     Case("KD-CKPT-LOG-START", names.LOG_START_CHECKPOINT, log(line(names.LOG_START_CHECKPOINT, 99))),
     Case(
-        "KD-CKPT-ORDER", names.LOG_START_CHECKPOINT,
+        "KD-CKPT-ORDER",
+        names.LOG_START_CHECKPOINT,
         log(line(names.LOG_START_CHECKPOINT, 8), line(names.REPLICATION_CHECKPOINT, 7)),
     ),
     Case("KD-CKPT-CLEANER", names.CLEANER_CHECKPOINT, log(line(names.CLEANER_CHECKPOINT, 99))),
@@ -323,14 +362,16 @@ CASES = (
     Case("KD-META-TOPIC-CLUSTER", names.PARTITION_METADATA, cluster()),
     Case("KD-META-CLUSTER", LOG, cluster(("Partition", {"topicId": OTHER_ID, "partitionId": 0}))),
     Case(
-        "KD-META-NODES", names.META_PROPERTIES,
+        "KD-META-NODES",
+        names.META_PROPERTIES,
         two_directories(unchanged, written(names.META_PROPERTIES, "version=1\nnode.id=4\ncluster.id=abc\n")),
     ),
     Case("KD-META-PROPERTIES", names.META_PROPERTIES, log(written(names.META_PROPERTIES, "version=1\nnode.id=x\n"))),
     Case("KD-META-SHUTDOWN", names.CLEAN_SHUTDOWN, log(written(names.CLEAN_SHUTDOWN, "{"))),
     Case("KD-KRAFT-STATE", names.QUORUM_STATE, log(name="__cluster_metadata-0", beside={names.QUORUM_STATE: b"{}"})),
     Case(
-        "KD-KRAFT-SNAPSHOT", "00000000000000000002-0000000001.checkpoint",
+        "KD-KRAFT-SNAPSHOT",
+        "00000000000000000002-0000000001.checkpoint",
         log(name="__cluster_metadata-0", beside={"00000000000000000002-0000000001.checkpoint": batch(0)}),
     ),
     # what could not be looked at

@@ -37,10 +37,10 @@ def test_the_package_is_the_function(log: Log) -> None:
     [
         "import kdump; f = kdump.verify",
         "import kdump, kdump.verify; f = kdump.verify",
-        "import kdump, kdump.verify.findings; f = kdump.verify",
+        "import kdump, kdump.verify.log; f = kdump.verify",
         "from kdump import verify as f",
         "from kdump.verify import verify as f",
-        "import kdump; kdump.verify; from kdump.verify.findings import CATALOGUE; f = kdump.verify",
+        "import kdump; kdump.verify; from kdump.verify.run import Verification; f = kdump.verify",
     ],
 )
 def test_however_it_is_imported(program: str, log: Log) -> None:

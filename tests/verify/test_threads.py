@@ -79,9 +79,9 @@ def test_damage_anywhere(log: Log, at: int) -> None:
 
 def test_entries_that_do_not_lead_to_batches_cut_nothing(log: Log) -> None:
     index = file(0, "index")
-    log.edit(index, lambda data: b"".join(
-        data[at : at + 7] + bytes((data[at + 7] ^ 1,)) for at in range(0, len(data), 8)
-    ))
+    log.edit(
+        index, lambda data: b"".join(data[at : at + 7] + bytes((data[at + 7] ^ 1,)) for at in range(0, len(data), 8))
+    )
     assert set(same(log)) == {"KD-IDX-POSITION"}
     log.edit(index, lambda _: b"")
     assert same(log) == []

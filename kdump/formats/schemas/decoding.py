@@ -69,9 +69,9 @@ def decode_control(key: bytes | None, value: bytes | None) -> DecodedRecord:
     shown = {"type": number, "name": name, "data": {}}
     try:
         if number in (ABORT, COMMIT):
-            version, epoch = decode_marker(number, value)
-            data = {"version": version, "coordinatorEpoch": epoch}
-            return DecodedRecord(shown, {"type": number, "name": name, "version": version, "data": data})
+            marker = decode_marker(number, value)
+            data = {"version": marker.version, "coordinatorEpoch": marker.coordinator_epoch}
+            return DecodedRecord(shown, {"type": number, "name": name, "version": marker.version, "data": data})
         if value is None:
             return DecodedRecord(shown, None, ("the control record has no value",))
         return DecodedRecord(shown, _json(decode_value(number, value)) | {"name": name})

@@ -1,0 +1,65 @@
+"""A broker by its log directories: who it is, and which partitions it has twice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kdump.formats import names
+from kdump.formats.names import PartitionDirName
+from kdump.storage.directory import LogDirectory
+
+
+class BrokerIdentity(NamedTuple):
+    """Which broker a log directory belongs to; None where its meta.properties does not say."""
+
+    cluster_id: str | None
+    node_id: int | None
+
+
+def identity_of(directory: LogDirectory) -> BrokerIdentity | None:
+    """Return the broker that a log directory belongs to; None without meta.properties.
+
+    Raises OSError, CheckpointError.
+    """
+    meta = directory.meta_properties()
+    return BrokerIdentity(meta.cluster_id, meta.node_id) if meta else None
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A partition that is in several places of one broker, which then does not start."""
+
+    topic: str
+    partition: int
+    paths: tuple[str, ...]
+
+
+class PartitionPlaces:
+    """Where the partitions of brokers are, and Kafka's rule of what is one too many (LogManager.loadLog).
+
+    A live replica and one on its way here (-future) may both be there, two of either kind may not. Those that wait for
+    their deletion and stray ones never count, nor do replicas of several brokers; one directory under two paths is one.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[BrokerIdentity | None, str, int, str], dict[str, str]] = {}
+
+    def add(self, broker: BrokerIdentity | None, name: PartitionDirName, path: str) -> str | None:
+        """Take in a partition directory; return the path of an earlier one that it duplicates, None without one."""
+        if name.state in (names.DELETE, names.STRAY):
+            return None
+        paths = self._places.setdefault((broker, name.topic, name.partition, name.state), {})
+        real = os.path.realpath(path)
+        if real in paths:
+            return None
+        paths[real] = path
+        return None if len(paths) == 1 else next(iter(paths.values()))
+
+    def duplicates(self) -> Iterator[Duplicate]:
+        """Yield the partitions that are there more than once, by topic and number."""
+        for (_, topic, partition, _), paths in sorted(self._places.items(), key=lambda item: item[0][1:]):
+            if len(paths) > 1:
+                yield Duplicate(topic, partition, tuple(paths.values()))

@@ -1,0 +1,263 @@
+"""Read beside a running broker: one picture of a partition, whatever the broker does to its files meanwhile.
+
+A broker appends to a log and then to its indexes; rolls, renames and deletes segments; swaps cleaned ones in under the
+same names; takes whole directories away. So the files of a partition are opened before anything is read of them, in an
+order in which no file can speak of what another one has not got yet, and stay open (see kdump.disk.held): the epoch
+file and the snapshots first, then transaction indexes, time indexes and offset indexes, then the logs. Of the segment
+that is written to, the entries that its indexes have then and the whole batches count, and nothing behind them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from kdump.disk.held import Hold, is_held, room_for_files
+from kdump.disk.locks import LockHolder, lock_holder
+from kdump.disk.reading import list_directory, open_for_reading, status_of
+from kdump.formats import names
+from kdump.formats.faults import END, PARTIAL
+from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from kdump.formats.names import parse_file_name
+from kdump.storage.partition import PartitionLog
+from kdump.storage.scan import MAX_OFFSET, Damage, is_zero_tail, scan
+from kdump.storage.segment import Segment
+
+ATTEMPTS = 4
+"""How often a partition is listed: once, and again up to three times where files went away before they were open."""
+SWAP_PAUSE = 0.05
+"""Seconds after which segments that are just being swapped in have their names."""
+
+_ORDER = {names.TXN_INDEX: 1, names.TIME_INDEX: 2, names.OFFSET_INDEX: 3, names.LOG: 4}
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a run has come to, beside brokers and otherwise.
+
+    `brokers` are the log directories that a broker was running on, as they were named, with who holds the lock;
+    `partitions` those that were looked at and `unreadable` those of them that could not be, or not wholly, by absolute
+    path; `growing` the logs that were written to meanwhile, and `deleted` what went away before it could be read.
+    """
+
+    brokers: dict[str, LockHolder] = field(default_factory=dict)
+    partitions: set[str] = field(default_factory=set)
+    unreadable: set[str] = field(default_factory=set)
+    growing: set[str] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
+
+    def cannot_read(self, path: str) -> None:
+        """A file or a directory at this path cannot be read: count the partition that it belongs to."""
+        path = os.path.abspath(path)
+        for folder in (path, os.path.dirname(path)):
+            if names.is_partition_dir(os.path.basename(folder)):
+                self.partitions.add(folder)
+                self.unreadable.add(folder)
+                return
+
+    def clear(self) -> None:
+        """A new run begins."""
+        for each in (self.brokers, self.partitions, self.unreadable, self.growing, self.deleted):
+            each.clear()
+
+
+tally = Tally()
+"""That of this process."""
+
+
+def broker_on(log_directory: str) -> LockHolder | None:
+    """The broker that is running on a log directory, if one is."""
+    try:
+        holder = lock_holder(log_directory)
+    except OSError:
+        return None
+    if holder is not None:
+        tally.brokers[log_directory] = holder
+    return holder
+
+
+@contextmanager
+def held(path: str) -> Iterator[PartitionLog | None]:
+    """The partition in a directory, readable as it is now for as long as the `with` lasts.
+
+    None where a running broker has taken it away. Without a broker it is the partition and nothing else. Raises
+    OSError.
+    """
+    tally.partitions.add(os.path.abspath(path))
+    if is_held(path) or broker_on(_parent(path)) is None:
+        yield PartitionLog(path)
+        return
+    hold = hold_partition(path)
+    if hold is None:
+        tally.deleted.add(os.path.abspath(path))
+        yield None
+        return
+    with hold:
+        log = PartitionLog(path)
+        yield log
+        if _has_grown(hold, log):
+            tally.growing.add(hold.path)
+
+
+def is_live(path: str) -> bool:
+    """Whether a broker is running on the log directory around a partition directory."""
+    return broker_on(_parent(path)) is not None
+
+
+def opened(path: str) -> PartitionLog | None:
+    """The partition in a directory, to be held later; None where a running broker has deleted it. Raises OSError."""
+    try:
+        return PartitionLog(path)
+    except FileNotFoundError as error:
+        if was_deleted(path, error):
+            return None
+        raise
+
+
+def was_deleted(path: str, error: BaseException) -> bool:
+    """Whether an error says that a file or directory is missing because a running broker has deleted or replaced it."""
+    return isinstance(error, FileNotFoundError) and is_deleted(path)
+
+
+def is_deleted(path: str) -> bool:
+    """Whether it is a running broker that has deleted what is missing at a path; it is counted then.
+
+    The path may be that of a log directory's file, of a partition's, or of the partition's directory.
+    """
+    folder = _parent(path)
+    if broker_on(folder) is None and broker_on(_parent(folder)) is None:
+        return False
+    tally.deleted.add(os.path.abspath(path))
+    return True
+
+
+def hold_partition(path: str, pause: Callable[[float], object] = time.sleep) -> Hold | None:
+    """Hold a partition directory that a broker is running on; None where it has been deleted. Raises OSError."""
+    for attempt in range(ATTEMPTS):
+        try:
+            directories, files = list_directory(path)
+        except FileNotFoundError:
+            return None
+        hold = Hold(path)
+        try:
+            is_last = attempt == ATTEMPTS - 1
+            if _is_swapping(files) and not is_last:
+                pause(SWAP_PAUSE)
+                continue
+            _take_all(hold, files, skips_missing=is_last)
+            if is_last or _is_one_picture(hold):
+                hold.publish(directories, [name for name in files if name in hold.files or not _is_taken(name)])
+                _leave_out_growing_end(hold)
+                return hold
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            hold.release()
+            raise
+        hold.release()
+    return None
+
+
+def _is_taken(name: str) -> bool:
+    """Whether a file is one that readers look into, and no leftover of the broker's."""
+    says = parse_file_name(name)
+    return not says.state and says.kind != names.OTHER
+
+
+def _is_swapping(files: Iterable[str]) -> bool:
+    """Whether cleaned segments are complete but have not got their names yet, while the old ones have lost theirs."""
+    return any(says.kind == names.LOG and says.state == names.SWAP for says in map(parse_file_name, files))
+
+
+def _base_offsets(files: Iterable[str]) -> list[int]:
+    found = map(parse_file_name, files)
+    return sorted(says.offset or 0 for says in found if says.kind == names.LOG and not says.state)
+
+
+def _take_all(hold: Hold, files: list[str], *, skips_missing: bool) -> None:
+    """Open the files, logs last, those of older segments before those of newer ones.
+
+    Where they are too many, those of the oldest and of the newest segment, which are the next to change. Raises
+    FileNotFoundError where one is gone.
+    """
+    last = max(_base_offsets(files), default=0)
+    wanted = sorted(filter(_is_taken, files), key=lambda name: _rank(name, last))
+    wanted = sorted(wanted[: room_for_files()], key=_opening_order)
+    for name in wanted:
+        try:
+            hold.take(name, open_for_reading(os.path.join(hold.path, name)))
+        except FileNotFoundError:
+            if not skips_missing:
+                raise
+        except OSError:
+            continue  # who needs it will be told why it cannot be read
+
+
+def _rank(name: str, last: int) -> tuple[bool, int]:
+    """Files that belong to no segment and those of the last one first, then from the oldest on."""
+    says = parse_file_name(name)
+    return says.kind in names.SEGMENT_KINDS and says.offset != last, says.offset or 0
+
+
+def _opening_order(name: str) -> tuple[int, int]:
+    says = parse_file_name(name)
+    return _ORDER.get(says.kind, 0), says.offset or 0
+
+
+def _is_one_picture(hold: Hold) -> bool:
+    """Whether what was opened was there together: nothing else has come under its names, nor in between."""
+    if not all(map(hold.is_still_there, hold.files)):
+        return False
+    held = _base_offsets(hold.files)
+    now = _base_offsets(list_directory(hold.path)[1])
+    return not held or all(base in held or base > held[-1] for base in now)
+
+
+def _leave_out_growing_end(hold: Hold) -> None:
+    """Let nothing count behind the last whole batch of the last segment, and no room that its indexes keep."""
+    bases = _base_offsets(hold.files)
+    if not bases:
+        return
+    segment = PartitionLog(hold.path).segments[-1]
+    for kind in names.INDEX_KINDS:
+        name = os.path.basename(segment.path(kind))
+        if name in hold.files:
+            hold.limit(name, _used_size(segment, kind))
+    hold.limit(os.path.basename(segment.log_path), _end_of_data(segment))
+
+
+def _used_size(segment: Segment, kind: str) -> int:
+    """The bytes of whole entries in an index, the room behind them left out."""
+    if kind == names.TXN_INDEX:
+        size = status_of(segment.path(kind)).size
+        return size - size % ABORTED_TXN_SIZE
+    with segment.offset_index() if kind == names.OFFSET_INDEX else segment.time_index() as index:
+        index.drop_zero_tail()
+        return index.entries * (OFFSET_ENTRY_SIZE if kind == names.OFFSET_INDEX else TIME_ENTRY_SIZE)
+
+
+def _end_of_data(segment: Segment) -> int:
+    """The byte behind the last batch, a batch of which a part is still to be written left out."""
+    with segment.open_log() as log:
+        tail: Damage | None = None
+        for part in scan(log, segment.base_offset, segment.position_of(log, MAX_OFFSET), whole=False):
+            tail = part if isinstance(part, Damage) else None
+        if tail is None or tail.resumed < log.size:
+            return log.size
+        entry = log.entry_at(tail.position, log.size)
+        is_growing = entry.status in (END, PARTIAL) or is_zero_tail(tail, log)
+        return tail.position if is_growing else log.size
+
+
+def _has_grown(hold: Hold, log: PartitionLog) -> bool:
+    """Whether a part of the last segment did not count."""
+    file = hold.files.get(os.path.basename(log.segments[-1].log_path)) if log.segments else None
+    return file is not None and os.fstat(file.descriptor).st_size != file.size
+
+
+def _parent(path: str) -> str:
+    """The log directory around a partition directory, spelled as the path is."""
+    return os.path.dirname(path.rstrip(os.sep)) or os.path.dirname(os.path.abspath(path))
