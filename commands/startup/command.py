@@ -13,7 +13,7 @@ from kdump.formats import names
 from kdump.operations.startup import BrokerStart
 from kdump.recovery.broker_start import DirectoryState
 from kdump.storage.directory import LogDirectory
-from kdump.storage.live import broker_on, is_live, tally, was_deleted
+from kdump.storage.live import broker_on, is_live, tally
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes

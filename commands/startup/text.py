@@ -184,7 +184,8 @@ _HOW = {
 
 def _shutdown(is_clean: bool, is_given: bool) -> str:
     if is_given:
-        return f"treated as after {'a clean' if is_clean else 'an unclean'} shutdown (--{'' if is_clean else 'un'}clean)."
+        how = "clean" if is_clean else "unclean"
+        return f"treated as after {'a' if is_clean else 'an'} {how} shutdown (--{how})."
     return "clean shutdown." if is_clean else "unclean shutdown (.kafka_cleanshutdown is missing)."
 
 
@@ -193,7 +194,7 @@ def _line(word: str, text: str) -> str:
 
 
 def _range(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}–{last}"
+    return str(first) if first == last else f"{first}\N{EN DASH}{last}"
 
 
 def _lost(loaded: Loaded) -> str:

@@ -35,7 +35,6 @@ from kdump.storage.live import held, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import ClusterMetadata, Clusters
 
-
 _Read = TypeVar("_Read")
 
 _HANDLED = (names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
@@ -157,7 +156,7 @@ class BrokerStart:
         self._first = first = self._first or state
         if first.broker == state.broker or first.broker is None:
             return state
-        here, there = (f"node {broker.node_id} of cluster {broker.cluster_id}" for broker in (state.broker, first.broker))
+        here, there = (f"node {each.node_id} of cluster {each.cluster_id}" for each in (state.broker, first.broker))
         text = (
             f"{names.META_PROPERTIES} is of another broker ({here}) than that of {first.path} ({there}): a broker that"
             " has both in its log.dirs does not start"

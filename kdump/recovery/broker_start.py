@@ -33,8 +33,10 @@ _FATES = {
     names.FUTURE: "it is the target of a move between log directories, which goes on once it is loaded",
 }
 _CONSEQUENCES = {
-    names.RECOVERY_POINT_CHECKPOINT: "the broker treats it as empty, so after an unclean shutdown every segment is checked",
-    names.LOG_START_CHECKPOINT: "the broker treats it as empty, so deleted records whose segments are still there come back",
+    names.RECOVERY_POINT_CHECKPOINT: "the broker treats it as empty, so after an unclean shutdown every segment is"
+    " checked",
+    names.LOG_START_CHECKPOINT: "the broker treats it as empty, so deleted records whose segments are still there come"
+    " back",
     names.REPLICATION_CHECKPOINT: "the broker treats it as empty, so every high watermark starts at 0",
     names.CLEANER_CHECKPOINT: "the thread of the log cleaner ends there, so the broker compacts nothing",
 }

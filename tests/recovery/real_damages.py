@@ -30,12 +30,15 @@ from tests.recovery.real_damage_kinds import Damage, every_small_file, some
 from tests.recovery.real_rich import DISKS, SETTINGS, Rich, rich
 
 _ERROR = re.compile(r"There was an error in one of the threads during logs loading: (.*)")
-_FATAL = re.compile(r"(?:fatal fault|Exiting Kafka due to fatal exception).*\n(?:\s*\n)*((?:org|java|kafka)\.[\w.$]+(?:: .*)?)")
-_OFFLINE = re.compile(r"Stopping serving logs in dir (\S+)|Error while reading meta.properties file (\S+)/meta.properties")
+_FATAL = re.compile(r"(?:fatal fault|Exiting Kafka due to fatal exception).*\s+((?:org|java|kafka)\.[\w.$]+(?:: .*)?)")
+_OFFLINE = re.compile(
+    r"Stopping serving logs in dir (\S+)|Error while reading meta.properties file (\S+)/meta.properties"
+)
 _LOADED = re.compile(
     r"Completed load of Log\(dir=([^,]+), .*?logStartOffset=(-?\d+), logEndOffset=(-?\d+)\) with (\d+) segments"
 )
-_STRAY = re.compile(r"Log in (\S+) marked stray and renamed to")
+_STRAY = re.compile(r"Log in (\S+) marked stray and renamed to (\S+)")
+_AT_FAULT = re.compile(r"^The log dir (\S+) is already offline")
 _WRITTEN_LATER = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _COMPARED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
@@ -73,8 +76,10 @@ def predict(disks: Sequence[Path]) -> Outcome:
     root = disks[0].parent
     failures: list[tuple[str, dict[str, Any]]] = []
     for row in map(json.loads, done.stdout.splitlines()):
-        if row["type"] == "failure":
-            failures.append(("", row))
+        if row["type"] == "broker":
+            for failure in row["failures"]:
+                found = _AT_FAULT.search(failure["message"])
+                failures.append((found.group(1) if found else "", failure))
         elif row["type"] == "logDirectory":
             failures += [(row["path"], failure) for failure in row["failures"]]
             if any("another broker" in warning for warning in row["warnings"]):
@@ -122,9 +127,10 @@ def observe(broker: Broker) -> Outcome:
         outcome.ends = found.group(1) if found else halted.group(0) if halted else "(no exception found)"
         return outcome
     outcome.offline = {Path(one or other).name for one, other in _OFFLINE.findall(log)}
-    outcome.stray = {str(Path(path).relative_to(root)) for path in _STRAY.findall(log)}
+    former = {after: before for before, after in _STRAY.findall(log)}
+    outcome.stray = {str(Path(path).relative_to(root)) for path in former.values()}
     for path, start, end, _ in _LOADED.findall(log):
-        outcome.offsets[str(Path(path).relative_to(root))] = int(start), int(end)
+        outcome.offsets[str(Path(former.get(path, path)).relative_to(root))] = int(start), int(end)
     for disk in broker.log_dirs:
         for path in disk.iterdir():
             if path.is_dir():
