@@ -37,7 +37,7 @@ from .text import TextPrinter
     show_default=True,
     help="For people, or one JSON object a line.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show every step for partitions that come to no harm, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every partition with every step.")
 @click.option(
     "--color",
     type=click.Choice(("auto", "always", "never")),
@@ -54,21 +54,22 @@ def command(
 ) -> int:
     """Say what a broker would do with these logs when it starts, and what would be lost. Nothing is changed.
 
-    PATHs are partition directories or log directories. The broker's log loading is carried out on paper: leftovers
+    PATHs are partition directories or log directories. The broker's log loading is carried out in the plan only: leftovers
     that it deletes, swaps that it completes or undoes, segments that it checks because they lie past the recovery
     point or lack their index, the byte at which each is cut and why, later segments that go with it, indexes,
     producer snapshots and leader epochs that it writes anew, and what keeps it from starting at all. The sizes of
     files are those after loading and an orderly shutdown.
 
-    Give all log directories of a broker at once: partitions that are in two of them keep it from starting. In a log
-    directory, a partition that comes to no harm takes one line.
+    Give all log directories of a broker at once: partitions that are in two of them keep it from starting, and the
+    cluster's metadata in one of them has the settings and the owners of all. In a log directory, partitions that come
+    to no harm are a count at the end.
 
     Whether the last shutdown was clean and where recovery begins is taken from the log directory (of a partition
-    directory: the directory that it is in), unless options say otherwise. Of --config these settings count, under
-    their names for topics or for the server: index.interval.bytes, segment.index.bytes, message.format.version,
+    directory: the directory that it is in), unless options say otherwise. Of the cluster's metadata beside the logs and
+    of --config these settings count, under their names for topics or for the server: index.interval.bytes, segment.index.bytes, message.format.version,
     producer.id.expiration.ms and remote.storage.enable.
 
-    Exits with 1 when data would be lost or a log would not load, with 3 when something could not be read, else with 0.
+    Exits with 1 when data would be lost or go out of service, or a log would not load, with 3 when something could not be read, else with 0.
 
     \b
     Examples:

@@ -66,7 +66,9 @@ class JsonPrinter:
         )
 
     def end(self, start: BrokerStart) -> None:
-        """What the partitions come to: the `broker` row."""
+        """What log directories come to together: the `broker` row."""
+        if not start.directories:
+            return
         self._row(
             {
                 "type": "broker",

@@ -81,14 +81,12 @@ def _parse(data: bytes, path: str, parse_entry: Callable[[str, str], Entry | Non
     if len(lines) < 2:
         return []
     expected = _parse_number(lines[1], path)
-    if expected < 0:
-        text = f"Illegal Capacity: {expected}"
-        raise CheckpointError(f"{text} in checkpoint file [{path}]", ILLEGAL_ARGUMENT, text)
     entries = list(_parse_entries(lines[2:], path, parse_entry))
     if len(entries) != expected:
-        raise CheckpointError(
-            f"Expected [{expected}] entries in checkpoint file [{path}], but found only [{len(entries)}]"
-        )
+        text = f"Expected [{expected}] entries in checkpoint file [{path}], but found only [{len(entries)}]"
+        if expected < 0:
+            raise CheckpointError(text, ILLEGAL_ARGUMENT, f"Illegal Capacity: {expected}")
+        raise CheckpointError(text)
     return entries
 
 
@@ -104,7 +102,7 @@ def _parse_offset_entry(line: str, path: str) -> OffsetCheckpointEntry | None:
     fields = split_whitespace(line)
     if len(fields) != 3:
         return None
-    partition, offset = _parsed(parse_int, fields[1], path), _parsed(parse_long, fields[2], path)
+    partition, offset = _number(parse_int, fields[1], line, path), _number(parse_long, fields[2], line, path)
     return OffsetCheckpointEntry(fields[0], partition, offset)
 
 
@@ -112,15 +110,14 @@ def _parse_epoch_entry(line: str, path: str) -> EpochEntry | None:
     fields = split_whitespace(line)
     if len(fields) != 2:
         return None
-    return EpochEntry(_parsed(parse_int, fields[0], path), _parsed(parse_long, fields[1], path))
+    return EpochEntry(_number(parse_int, fields[0], line, path), _number(parse_long, fields[1], line, path))
 
 
-def _parsed(parse: Callable[[str], int | None], field: str, path: str) -> int:
+def _number(parse: Callable[[str], int | None], field: str, line: str, path: str) -> int:
     """The number of an entry, where Kafka catches no NumberFormatException, as it does for version and count."""
     number = parse(field)
     if number is None:
-        text = f'For input string: "{field}"'
-        raise CheckpointError(f"{text} in checkpoint file [{path}]", NUMBER_FORMAT, text)
+        raise CheckpointError(str(_malformed(line, path)), NUMBER_FORMAT, f'For input string: "{field}"')
     return number
 
 

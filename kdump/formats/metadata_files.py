@@ -92,7 +92,7 @@ def _line(lines: Iterator[str], path: str) -> str:
     line = next(lines, None)
     if line is None:
         text = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
-        raise CheckpointError(f"A line is missing in {path}", NULL_POINTER, text)
+        raise CheckpointError(str(_malformed("", path)), NULL_POINTER, text)
     return line
 
 

@@ -97,6 +97,7 @@ class BrokerStart:
     """One start of one broker or of several. Fill it with `directory` and `partition`; `end` comes last.
 
     `stops` are the failures that end a broker's process, `offline` the log directories that go offline, each with why.
+    `directories` are those that were given.
     """
 
     circumstances: Circumstances
@@ -104,6 +105,7 @@ class BrokerStart:
     report: Report
     stops: list[Failure] = field(default_factory=list)
     offline: dict[str, Failure] = field(default_factory=dict)
+    directories: list[str] = field(default_factory=list)
     _first: DirectoryState | None = None
     _seen: list[tuple[BrokerIdentity | None, str, PartitionDirName]] = field(default_factory=list)
 
@@ -112,8 +114,9 @@ class BrokerStart:
         state = directory_state(directory)
         for problem in state.problems:
             self.report(problem)
-        cluster = self._cluster(directory)
-        state = self._compared(state)
+        cluster, warnings = self._cluster(directory)
+        state = self._compared(replace(state, warnings=(*state.warnings, *warnings)))
+        self.directories.append(directory.path)
         yield state
         self._note(directory.path, state.failures)
         has_fault = state.has_fault
@@ -135,7 +138,7 @@ class BrokerStart:
         if directory is None:
             state, cluster = DirectoryState(folder, clean=False), ClusterMetadata()
         else:
-            state, cluster = directory_state(directory), self._cluster(directory)
+            state, (cluster, _) = directory_state(directory), self._cluster(directory)
             for problem in state.problems:
                 self.report(problem)
         found = self._attempt(path, partial(self._load, path, state, cluster, is_named=True))
@@ -193,11 +196,18 @@ class BrokerStart:
         mark = state.high_watermark_of(log)
         return Loaded(log.path, startup, outcome, kind, fate_of(log), mark, is_named, stray, expiring)
 
-    def _cluster(self, directory: LogDirectory) -> ClusterMetadata:
+    def _cluster(self, directory: LogDirectory) -> tuple[ClusterMetadata, list[str]]:
+        """The cluster's metadata, and a warning where what is in the directory cannot be used."""
         cluster = self.clusters.of(directory)
         for problem in cluster.troubles:
-            self.report(problem)
-        return cluster
+            if problem.is_unreadable:
+                self.report(problem)
+        if not cluster.troubles:
+            return cluster, []
+        first = cluster.troubles[0]
+        more = f" (and {len(cluster.troubles) - 1} more)" if len(cluster.troubles) > 1 else ""
+        text = f"{os.path.basename(first.path)}: {first.text}{more}"
+        return cluster, [f"topic settings and partitions set aside are not known: {names.CLUSTER_METADATA_DIR}/{text}"]
 
     def _attempt(self, path: str, read: Callable[[], _Read]) -> _Read | None:
         """What `read` gives; None, and a report, where something cannot be read."""

@@ -1,4 +1,4 @@
-"""Damages of a broker's files: bits, lengths, names, whole files; and the texts of the small ones in every wrong way."""
+"""Damages of a broker's files: bits, lengths, names, whole files; and the small files wrong in every way."""
 
 from __future__ import annotations
 
@@ -236,11 +236,12 @@ _SHUTDOWN: dict[str, Change] = {
     "made": _text('{"version":0,"brokerEpoch":5}'),
 }
 
+_NOBODY = '"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA"'
 _QUORUM: dict[str, Change] = {
     "leader missing": _text('{"leaderEpoch":1,"votedId":1,"data_version":1}'),
-    "version 5": _text('{"leaderId":1,"leaderEpoch":1,"votedId":1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":5}'),
+    "version 5": _text(f'{{"leaderId":1,"leaderEpoch":1,"votedId":1,{_NOBODY},"data_version":5}}'),
     "no json": _text("{"),
-    "node other": _text('{"leaderId":9,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'),
+    "node other": _text(f'{{"leaderId":9,"leaderEpoch":1,"votedId":-1,{_NOBODY},"data_version":1}}'),
 }
 
 _CHANGES = _RANDOM | _COMMON | _CHECKPOINT | _METADATA | _PROPERTIES
@@ -306,9 +307,10 @@ def some(folder: Path, chance: random.Random, number: int) -> Iterator[Damage]:
         by_kind: dict[str, list[Path]] = {}
         for path in sorted(disk.rglob("*")):
             kind = parse_file_name(path.name).kind
-            if path.is_file() and kind in _WEIGHTS and not path.name.endswith(".tmp"):
-                if kind not in names.INDEX_KINDS or path.stat().st_size or chance.random() < 0.3:
-                    by_kind.setdefault(kind, []).append(path)
+            if not path.is_file() or kind not in _WEIGHTS or path.name.endswith(".tmp"):
+                continue
+            if kind not in names.INDEX_KINDS or path.stat().st_size or chance.random() < 0.3:
+                by_kind.setdefault(kind, []).append(path)
         kinds = sorted(by_kind)
         kind = chance.choices(kinds, [_WEIGHTS[kind] for kind in kinds])[0]
         path = chance.choice(by_kind[kind])

@@ -66,9 +66,10 @@ class Trial:
     log: str = ""
 
 
-def predict(disks: Sequence[Path]) -> Outcome:
-    """What `kdump startup` says."""
-    command = [sys.executable, "-m", "kdump", "startup", "--format", "jsonl", *map(str, disks)]
+def predict(disks: Sequence[Path], config: Path) -> Outcome:
+    """What `kdump startup` says with these settings of the server."""
+    command = [sys.executable, "-m", "kdump", "startup", "--format", "jsonl", "--config", str(config)]
+    command += map(str, disks)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1, 3) or "Traceback" in done.stderr:
         raise SystemExit(f"kdump startup ended with {done.returncode}:\n{done.stderr}")
@@ -197,6 +198,8 @@ class Campaign:
         self.keep = keep
         self.right = self.wrong = self.starts = 0
         self.verbose = verbose
+        self.config = keep / "server.properties"
+        self.config.write_text("".join(f"{name}={value}\n" for name, value in SETTINGS.items()))
         self.kinds: Counter[str] = Counter()
 
     def run(self, damages: Iterable[Damage]) -> None:
@@ -235,7 +238,7 @@ class Campaign:
             disks = self.source.copy(Path(scratch))
             for damage in damages:
                 damage.apply(Path(scratch) / damage.disk)
-            return predict(disks).ending
+            return predict(disks, self.config).ending
 
     def trial(self, damages: Sequence[Damage]) -> Trial:
         """Copy, damage, predict, start."""
@@ -244,7 +247,7 @@ class Campaign:
         disks = self.source.copy(folder / "disks")
         for damage in damages:
             damage.apply(folder / "disks" / damage.disk)
-        predicted = predict(disks)
+        predicted = predict(disks, self.config)
         broker = Broker(self.source.release, folder / "node", disks, **SETTINGS)
         seen = observe(broker)
         self.starts += 1
