@@ -403,6 +403,11 @@ _KINDS = (
         "The cluster's metadata does not have the replica on this broker, which sets it aside (-stray) at start.",
         IGNORES, "none if it was moved or deleted on purpose; else mend what the message names before it starts",
     ),
+    Kind(
+        "KD-CHANGE-UNFINISHED", ERROR,
+        "A change by kdump was interrupted: some files are what they were, some what they were to become.",
+        IGNORES, "run the command that was interrupted again, or take the change back: kdump undo",
+    ),
     Kind("KD-FILE-DELETED", INFO, "A file waits for its deletion.", IGNORES, _NONE),
     Kind(
         "KD-FILE-CLEANED", WARNING, "A cleaning or split was interrupted; a broker deletes what it had written.",
