@@ -8,13 +8,12 @@ from typing import Any
 
 import click
 
-from kdump.errors import KdumpError, Problem
+from kdump.errors import Problem
 from kdump.formats import names
 from kdump.query.inventory import owner_of
 from kdump.settings.sources import PropertyFile, Settings
 from kdump.storage.directory import LogDirectory
-from kdump.storage.partition import PartitionLog
-from kdump.topics.metadata_log import state_of_directory
+from kdump.topics.metadata_log import state_beside
 
 from .options import note
 from .output import safe, safe_path
@@ -55,18 +54,11 @@ def settings_in(
 
 def _cluster(directory: LogDirectory) -> Mapping[tuple[int, str], Mapping[str, str]]:
     """The configurations in the cluster's metadata log, where it is in the same log directory and can be trusted."""
-    if names.CLUSTER_METADATA_DIR not in directory.directories:
-        return {}
-    path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
     troubles: list[Problem] = []
-    try:
-        state = state_of_directory(PartitionLog(path), troubles.append)
-    except OSError as error:
-        troubles.append(Problem.unreadable(path, error))
-    except KdumpError as error:
-        troubles.append(Problem(path, None, str(error)))
+    state = state_beside(directory, troubles.append)
     if not troubles:
-        return state.image.configs
+        return state.image.configs if state else {}
     more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+    path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
     note(f"{safe_path(path)}: settings of topics in it do not count: {safe(troubles[0].text)}{more}")
     return {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -11,9 +10,8 @@ from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.settings.sources import Settings, built_in
 from kdump.storage.directory import LogDirectory
-from kdump.storage.partition import PartitionLog
 from kdump.topics.cluster_image import ClusterImage
-from kdump.topics.metadata_log import state_of_directory
+from kdump.topics.metadata_log import state_beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +44,9 @@ def cluster_rules(log_directory: str, name: PartitionDirName) -> ClusterRules:
 
 
 def _image(directory: LogDirectory) -> tuple[ClusterImage | None, Problem | None]:
-    if names.CLUSTER_METADATA_DIR not in directory.directories:
-        return None, None
-    path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
     problems: list[Problem] = []
-    try:
-        state = state_of_directory(PartitionLog(path), problems.append)
-    except OSError as error:
-        return None, Problem.unreadable(path, error)
-    except KdumpError as error:
-        return None, Problem(path, None, str(error))
-    return (None, problems[0]) if problems else (state.image, None)
+    state = state_beside(directory, problems.append)
+    return state.image if state else None, problems[0] if problems else None
 
 
 def _node_id(directory: LogDirectory) -> int | None:
