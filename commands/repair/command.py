@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -11,11 +12,15 @@ from kdump.change.journal import PLAN, UNDONE, read_plan
 from kdump.change.undo import undo
 from kdump.disk.locks import holding
 from kdump.errors import KdumpError, RefusedError
+from kdump.recovery.startup import Startup
 from kdump.repair.lost_markers import CHOICES, OPEN
-from kdump.repair.proposal import ALL_KINDS, KAFKA, SALVAGE, STRATEGIES, Request, examine
+from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, STRATEGIES, Request, Task, examine
+from kdump.repair.replicas import replicas_of
+from kdump.storage.partition import PartitionLog
+from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
-from ..shell.output import safe_path
+from ..shell.output import complain, safe_path
 from ..shell.session import tell_refused
 from ..shell.startup_options import chosen_startup, startup_options
 from .options import repair_options, run
@@ -31,11 +36,26 @@ def _kinds(ctx: click.Context, param: click.Parameter, text: str | None) -> froz
     return kinds
 
 
+def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    if text is None or text in STRATEGIES:
+        return text
+    if text not in OLD_NAMES:
+        raise click.BadParameter(f"{text!r} is none of {', '.join(STRATEGIES)}", ctx, param)
+    complain(f"--strategy {text} is now called {OLD_NAMES[text]}; the old name goes after two more releases")
+    return OLD_NAMES[text]
+
+
 @click.command("repair")
 @click.argument("paths", nargs=-1, metavar="PATH...")
 @click.option(
-    "--strategy", type=click.Choice(STRATEGIES), default=KAFKA, show_default=True,
-    help="kafka: what the broker's own recovery would leave. salvage: keep every good batch behind damage, too.",
+    "--strategy", callback=_strategy, metavar="NAME",
+    help="safe (the default): drop no valid batch; what needs a decision is listed and left alone. truncate: cut the"
+    " log at the first damage, as the broker's recovery does. salvage: give damaged batches up, keep all valid ones.",
+)
+@click.option(
+    "--fix-bit", is_flag=True,
+    help="Flip the one bit back that explains a damaged batch, and change nothing else. Other damage may look the same,"
+    " though that is rare: the plan says how rare.",
 )
 @click.option(
     "--lost-markers", type=click.Choice(CHOICES),
@@ -59,7 +79,8 @@ def _kinds(ctx: click.Context, param: click.Parameter, text: str | None) -> froz
 @repair_options
 def command(
     paths: tuple[str, ...],
-    strategy: str,
+    strategy: str | None,
+    fix_bit: bool,
     lost_markers: str | None,
     only: frozenset[str] | None,
     clean: bool | None,
@@ -72,11 +93,10 @@ def command(
 ) -> int:
     """Show what it takes to make partitions loadable again, and with --apply do it.
 
-    PATHs are partition directories or log directories. Strategy kafka carries out what `kdump startup` foretells: it
-    leaves the files as the broker's log loading, followed by an orderly shutdown, would leave them, byte for byte.
-    That throws away everything behind the first bad batch. Strategy salvage keeps the good batches behind it: what
-    cannot be trusted is taken out of the .log (and saved), the gap stays a gap in the offsets, later segments stay,
-    and indexes, producer state and leader epochs are made anew.
+    PATHs are partition directories or log directories. By default no valid batch is dropped: incomplete batches at the
+    end of a log are cut, unsound indexes, snapshots and leader epochs are rebuilt. Where valid batches follow damage,
+    the ways out are listed with what each of them loses, and the partition is left alone until one is chosen: another
+    in-sync replica, --fix-bit, --strategy salvage, --strategy truncate.
 
     Nothing is changed without --apply; then every file is either old or new at every moment, and after a kill or a
     power cut the same command goes on where it was stopped. What is replaced is kept in .kdump-backup in the partition
@@ -103,11 +123,22 @@ def command(
             return exit_codes.REFUSED
     if not paths:
         raise click.UsageError("Missing argument 'PATH...'.")
+    if fix_bit and strategy is not None:
+        raise click.UsageError("--fix-bit is a strategy of its own: leave --strategy out")
+    strategy = FIX_BIT if fix_bit else strategy or SAFE
     if lost_markers and strategy != SALVAGE:
-        raise click.UsageError("--lost-markers goes with --strategy salvage: Kafka's recovery puts no marker back")
+        raise click.UsageError("--lost-markers goes with --strategy salvage: no other puts a marker back")
     request = Request(strategy, only, lost_markers=lost_markers or OPEN)
     startup = chosen_startup(clean, recovery_point, log_start_offset, now, config_file)
-    return run(paths, lambda log, start, _: examine(log, start, request), startup, **options)
+    clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
+
+    def planned(log: PartitionLog, start: Startup, _: object) -> Task:
+        task = examine(log, start, request)
+        if task.decision is None:
+            return task
+        return task._replace(decision=replace(task.decision, replicas=replicas_of(log, clusters)))
+
+    return run(paths, planned, startup, **options)
 
 
 def _undo(backup: str) -> int:

@@ -8,6 +8,8 @@ from typing import Any
 
 from kdump.change.plan import Operation
 from kdump.recovery.outcome import Loss
+from kdump.repair.decision import Decision
+from kdump.repair.flipped_bit import FlippedBit
 
 from .run import Done
 
@@ -29,6 +31,11 @@ class JsonPrinter:
             self._row({"type": "operation", "path": done.path} | _operation(operation))
         for cut in task.cuts:
             self._row({"type": "leftOut", "path": done.path} | cut._asdict())
+        if task.decision is not None:
+            self._row({"type": "decision", "path": done.path} | _decision(task.decision))
+        for each in task.fixed:
+            if each.flipped is not None:
+                self._row({"type": "flippedBit", "path": done.path, "file": each.range.file} | _flipped(each.flipped))
         failure, rescue = task.failure, task.rescue
         self._row(
             {
@@ -43,6 +50,8 @@ class JsonPrinter:
                 if failure
                 else None,
                 "problems": list(task.problems),
+                "needsDecision": task.decision is not None,
+                "dropped": _held(task.dropped),
                 "logStartOffset": task.extent[0] if task.extent else None,
                 "logEndOffset": task.extent[1] if task.extent else None,
                 "lost": _held(task.outcome.loss) if task.outcome and rescue is None else None,
@@ -90,6 +99,38 @@ def _operation(operation: Operation) -> Row:
         "oldSize": operation.old_size if operation.old_size >= 0 else None,
         "source": operation.source or None,
         "why": operation.why,
+    }
+
+
+def _decision(decision: Decision) -> Row:
+    replicas = decision.replicas
+    return {
+        "damaged": [
+            {
+                "file": each.range.file,
+                "start": each.range.start,
+                "stop": each.range.stop,
+                "firstOffset": each.offsets[0],
+                "lastOffset": each.offsets[1],
+                "why": each.range.why,
+                "flippedBit": _flipped(each.flipped) if each.flipped else None,
+            }
+            for each in decision.damaged
+        ],
+        "after": _held(decision.after) if decision.after else None,
+        "replicas": list(replicas.brokers) if replicas else None,
+        "inSync": list(replicas.in_sync) if replicas else None,
+        "offers": [{"way": offer.way.value, "losesRecords": offer.loses} for offer in decision.offers()],
+    }
+
+
+def _flipped(bit: FlippedBit) -> Row:
+    return {
+        "position": bit.position,
+        "bit": bit.bit,
+        "firstOffset": bit.first_offset,
+        "lastOffset": bit.last_offset,
+        "bitsConsidered": bit.bits,
     }
 
 

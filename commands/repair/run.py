@@ -327,6 +327,8 @@ class Run:
         if done.task.plan is None:
             self._failed += 1
             self._worsen(exit_codes.INCOMPLETE)
+        elif done.task.decision is not None:
+            self._worsen(exit_codes.FINDINGS)
         elif done.task.plan or done.interrupted:
             self._work += 1
             if not applies:

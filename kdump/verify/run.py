@@ -19,7 +19,7 @@ from kdump.verify.options import Options
 from kdump.verify.partition import PartitionCheck
 from kdump.verify.resume import Mark
 from kdump.verify.sheets import BadBytes, Part, Piece, Sheet, walk
-from kdump.verify.tasks import EVERYTHING, Opening, PartitionTask, Said, Share, Task, Tasks, look
+from kdump.verify.tasks import EVERYTHING, Around, Opening, PartitionTask, Said, Share, Task, Tasks, look
 from kdump.verify.timestamps import RETENTION_MS
 
 __all__ = ["Path", "Share", "Verification", "verify"]
@@ -66,8 +66,17 @@ def verify(
 class Verification:
     """One run. `mark` tells, once the deadline has ended it, where the next run is to go on."""
 
-    def __init__(self, options: Options, mark: Mark | None = None, share: Share = EVERYTHING) -> None:
-        """`mark` is where an earlier run over the same paths was ended; `share` what of the whole is to be done."""
+    def __init__(
+        self,
+        options: Options,
+        mark: Mark | None = None,
+        share: Share = EVERYTHING,
+        around: Around | None = None,
+    ) -> None:
+        """`mark` is where an earlier run over the same paths was ended; `share` what of the whole is to be done.
+
+        `around` is what is around partition directories, where that is known and need not be read again.
+        """
         self.mark: Mark | None = None
         self.partitions = self.segments = self.bytes = 0
         self.on_partition: Callable[[str], object] | None = None
@@ -76,7 +85,7 @@ class Verification:
         self._jobs = options.jobs or os.cpu_count() or 1
         self._place = Place()
         self._alike = Alike(options.most_alike)
-        self._tasks = Tasks(options, self._place, mark, share)
+        self._tasks = Tasks(options, self._place, mark, share, around)
         self._check: PartitionCheck | None = None
         self._only = ""
         self._is_open = False  # whether a segment is, and its log could be read so far

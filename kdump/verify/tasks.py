@@ -93,8 +93,17 @@ Task = PartitionTask | Opening | Piece | Closing | Said
 class Tasks:
     """Lays out the work of one run."""
 
-    def __init__(self, options: Options, place: Place, resume: Mark | None = None, share: Share = EVERYTHING) -> None:
+    def __init__(
+        self,
+        options: Options,
+        place: Place,
+        resume: Mark | None = None,
+        share: Share = EVERYTHING,
+        around: Around | None = None,
+    ) -> None:
         """`resume` is where an earlier run over the same paths was ended; what it has checked is left out.
+
+        `around` is what is around partition directories that are named, where that is known.
 
         `clusters` is what the metadata in the log directories at hand tells of partitions.
         """
@@ -102,6 +111,7 @@ class Tasks:
         self._place = place
         self._resume = resume
         self._share = share
+        self._around = around
         self.clusters = Clusters(())
 
     def of(self, paths: list[str]) -> Iterator[Task]:
@@ -124,7 +134,7 @@ class Tasks:
                 continue
             if isinstance(place, PartitionLog):
                 logs = [path]
-                around = _around(path)
+                around = self._around or _around(path)
             else:
                 logs = [os.path.join(path, name) for name in place.partition_names]
                 around, findings = self._directory(place)

@@ -21,13 +21,14 @@ from kdump.change.apply import apply_plan
 from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.repair.proposal import KAFKA, SALVAGE, Request, examine
+from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, examine
 from tests.commands.running import Run
 from tests.repair.damaged import DAMAGES, STARTUP, edit, flip, marker, name, removed
 from tests.repair.salvaging import content, errors
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DAMAGED = ("orders-0", "orders-1", "orders-2")
+AS_BROKER = ("--strategy", "truncate")
 SETTINGS = "index.interval.bytes=300\nsegment.index.bytes=2000\n"
 
 
@@ -89,7 +90,7 @@ def backups(partition: Path) -> list[Path]:
 
 
 class TestPlan:
-    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     @pytest.mark.parametrize("format_", ["text", "jsonl"])
     def test_nothing_is_changed(self, run: Run, data: Path, config: list[str], strategy: str, format_: str) -> None:
         before = tree(data)
@@ -98,40 +99,37 @@ class TestPlan:
         assert tree(data) == before
         assert sorted(path.name for path in data.iterdir()) == sorted({path.split("/")[0] for path in before})
 
-    def test_what_a_broker_would_not_check_is_named(self, run: Run, data: Path, config: list[str]) -> None:
-        """Behind a clean shutdown its own loading, and so this strategy, passes damage by."""
-        damaged = data / "orders-0"
-        assert run("repair", damaged, *config) == 1
-        assert "not checked" not in run.out
+    def test_damage_is_found_whatever_the_shutdown_was(self, run: Run, data: Path, config: list[str]) -> None:
+        """A broker passes it by behind a clean shutdown; a repair does not."""
         (data / names.CLEAN_SHUTDOWN).write_text("")
-        assert run("repair", damaged, *config) == 0
-        assert "1 partition not checked, as a broker does not at this start: --unclean" in run.out
-        for how in (("--unclean", "--recovery-point", "0"), ("--strategy", "salvage")):
-            assert run("repair", damaged, *how, *config) == 1
-            assert "not checked" not in run.out
+        for how in ((), AS_BROKER, ("--strategy", "salvage")):
+            assert run("repair", data / "orders-0", *how, *config) == 1
+            assert name(20, "log") in run.out
 
     def test_in_words(self, run: Run, data: Path, config: list[str]) -> None:
-        run("repair", data, *config)
+        run("repair", data, *AS_BROKER, *config)
         text = run.out
-        assert f"{data}/orders-0\n  LOST: " in text
+        assert f"{data}/orders-0\n  drops: " in text
         assert "log start offset 0, log end offset 20" in text
         assert f"cut     {name(20, 'log')} at byte 0 (of 1213): the CRC of the batch" in text
         assert f"remove  {name(40, 'log')}: {name(20, 'log')} before it is cut, so later ones are removed" in text
-        assert f"{data}/orders-2\n  nothing is lost\n" in text
+        assert f"{data}/orders-2\n  no valid batch is dropped\n" in text
         assert f"write   {name(0, 'index')}" in text
-        assert f"{data}/orders-3\n  nothing is lost\n  log start offset 0, log end offset 59\n  nothing to do\n" in text
-        assert text.endswith("3 partitions would be changed; nothing is, without --apply\n")
+        assert "orders-3" not in text
+        assert text.endswith(
+            "Dry run: nothing was changed. 3 partitions would be.\nNext: the same command with --apply\n"
+        )
 
     def test_of_salvage_in_words(self, run: Run, data: Path, config: list[str]) -> None:
         run("repair", data / "orders-0", "--strategy", "salvage", *config)
         text = run.out
-        assert f"left out: 203 bytes of {name(20, 'log')} from byte 0 on: the CRC" in text
-        assert "kept: 55 records in 29 batches, offsets 0 to 58\n" in text
-        assert "Kafka's own recovery would keep: 19 records in 10 batches, offsets 0 to 18\n" in text
+        assert f"given up: 203 bytes of {name(20, 'log')} from byte 0: the CRC" in text
+        assert "kept: 55 records in 29 batches, offsets 0\N{EN DASH}58\n" in text
+        assert "Kafka's own recovery would keep: 19 records in 10 batches, offsets 0\N{EN DASH}18\n" in text
 
     def test_a_sound_directory(self, run: Run, data: Path, config: list[str]) -> None:
-        assert run("repair", data / "orders-3", *config) == 0
-        assert run.out.endswith("nothing to do\n")
+        assert run("repair", data / "orders-3", *AS_BROKER, *config) == 0
+        assert run.out == "Nothing to do.\n"
 
     def test_nothing_there(self, run: Run, tmp_path: Path) -> None:
         assert run("repair", tmp_path / "nowhere") == 3
@@ -139,13 +137,13 @@ class TestPlan:
 
 
 class TestApply:
-    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     @pytest.mark.parametrize("jobs", ["1", "2"])
     def test_a_whole_log_directory(self, run: Run, data: Path, config: list[str], strategy: str, jobs: str) -> None:
         arguments = ["repair", data, "--strategy", strategy, "--jobs", jobs, *config]
         assert run(*arguments, "--apply") == 0
         assert run.err == ""
-        assert run.out.endswith("3 partitions changed\n")
+        assert "Done. 3 partitions changed, " in run.out
         after = bytes_of(data)
         assert run(*arguments) == 0
         assert run(*arguments, "--apply") == 0
@@ -159,9 +157,9 @@ class TestApply:
 
     def test_the_number_of_jobs_makes_no_difference(self, run: Run, data: Path, config: list[str]) -> None:
         other = Path(shutil.copytree(data, data.parent / "other"))
-        assert run("repair", data, "--apply", "--jobs", "1", *config) == 0
+        assert run("repair", data, "--apply", "--jobs", "1", *AS_BROKER, *config) == 0
         one = run.out
-        assert run("repair", other, "--apply", "--jobs", "2", *config) == 0
+        assert run("repair", other, "--apply", "--jobs", "2", *AS_BROKER, *config) == 0
         assert bytes_of(data) == bytes_of(other)
         assert len(one.splitlines()) == len(run.out.splitlines())
 
@@ -169,11 +167,11 @@ class TestApply:
         wanted = {}
         for partition in DAMAGED:
             copy = Path(shutil.copytree(data / partition, data.parent / "copies" / partition))
-            plan = examine(kdump.open_log(str(copy)), STARTUP, Request()).plan
+            plan = examine(kdump.open_log(str(copy)), STARTUP, Request(TRUNCATE_LOG)).plan
             assert plan is not None
             apply_plan(plan, journal.new_folder(str(copy)))
             wanted[partition] = content(copy)
-        assert run("repair", data, "--apply", *config) == 0
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 0
         assert {partition: content(data / partition) for partition in DAMAGED} == wanted
 
     def test_undo_brings_back_every_byte(self, run: Run, data: Path, config: list[str]) -> None:
@@ -185,14 +183,14 @@ class TestApply:
         assert run.out.count("as it was before") == len(DAMAGED)
         assert bytes_of(data) == before
         assert {path: each[1] for path, each in tree(data).items() if path in times} == times
-        assert run("repair", data, *config) == 1
+        assert run("repair", data, *AS_BROKER, *config) == 1
         assert "interrupted" not in run.out
 
     def test_undo_of_all_of_several_repairs(self, run: Run, data: Path, config: list[str]) -> None:
         before = bytes_of(data)
-        assert run("repair", data / "orders-1", "--apply", *config) == 0
+        assert run("repair", data / "orders-1", "--apply", *AS_BROKER, *config) == 0
         assert run("repair", "--undo", data) == 0
-        assert run("repair", data / "orders-1", "--apply", *config) == 0
+        assert run("repair", data / "orders-1", "--apply", *AS_BROKER, *config) == 0
         (data / "orders-1" / name(0, "index")).unlink()
         between = bytes_of(data)
         assert run("rebuild-index", data / "orders-1", "--apply", "--config", config[1]) == 0
@@ -206,7 +204,7 @@ class TestApply:
 
     def test_undo_of_one_partition(self, run: Run, data: Path, config: list[str]) -> None:
         before = content(data / "orders-1")
-        run("repair", data, "--apply", *config)
+        run("repair", data, "--apply", *AS_BROKER, *config)
         repaired = content(data / "orders-0")
         (folder,) = backups(data / "orders-1")
         assert run("repair", "--undo", folder) == 0
@@ -222,8 +220,8 @@ class TestApply:
         assert "--undo takes no PATH" in run.err
 
     def test_without_a_backup(self, run: Run, data: Path, config: list[str]) -> None:
-        assert run("repair", data, "--apply", "--no-backup", *config) == 0
-        assert "what was there before" not in run.out
+        assert run("repair", data, "--apply", "--no-backup", *AS_BROKER, *config) == 0
+        assert "the original files" not in run.out
         for partition in DAMAGED:
             assert backups(data / partition) == []
             assert not (data / partition / journal.BACKUP_FOLDER).exists()
@@ -232,14 +230,14 @@ class TestApply:
         assert run("repair", data / "orders-0", "--strategy", "salvage", "--apply", "--no-backup", *config) == 0
         (folder,) = backups(data / "orders-0")
         assert {path.name for path in folder.iterdir()} == {"cut", "plan.jsonl", "done"}
-        assert f"what was there before is in {folder}" not in run.out
+        assert f"the original files are in {folder}" not in run.out
         assert f"what was cut out is in {folder}" in run.out
 
     def test_a_backup_elsewhere(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
         kept = tmp_path / "kept"
         kept.mkdir()
         before = bytes_of(data)
-        assert run("repair", data, "--apply", "--backup-dir", kept, *config) == 0
+        assert run("repair", data, "--apply", "--backup-dir", kept, *AS_BROKER, *config) == 0
         assert sorted(path.name for path in kept.iterdir()) == list(DAMAGED)
         assert not any((data / partition / journal.BACKUP_FOLDER).exists() for partition in DAMAGED)
         assert run("repair", "--undo", kept) == 0
@@ -258,13 +256,13 @@ class TestApply:
 
         monkeypatch.setattr(os, "stat", stat)
         before = tree(data)
-        assert run("repair", data, "--apply", "--backup-dir", kept, *config) == 4
+        assert run("repair", data, "--apply", "--backup-dir", kept, *AS_BROKER, *config) == 4
         assert f"Refused: {kept} is in another file system than {data}/orders-0" in run.err
         assert tree(data) == before
 
     def test_a_backup_among_the_partitions(self, run: Run, data: Path, config: list[str]) -> None:
         (data / "kept").mkdir()
-        assert run("repair", data / "orders-0", "--apply", "--backup-dir", data / "kept", *config) == 4
+        assert run("repair", data / "orders-0", "--apply", "--backup-dir", data / "kept", *AS_BROKER, *config) == 4
         assert "where a broker takes every directory for a partition" in run.err
 
     def test_backup_options_contradict_each_other(self, run: Run, data: Path) -> None:
@@ -276,11 +274,11 @@ class TestOnly:
     def test_some_kinds(self, run: Run, data: Path, config: list[str]) -> None:
         removed(name(20, "timeindex"))(data / "orders-2")
         before = content(data / "orders-2")
-        assert run("repair", data / "orders-2", "--only", "indexes, snapshots", "--apply", *config) == 0
+        assert run("repair", data / "orders-2", "--only", "indexes, snapshots", "--apply", *AS_BROKER, *config) == 0
         assert set(content(data / "orders-2")) - set(before) == {name(0, "index")}
 
     def test_an_index_of_a_log_that_needs_repair(self, run: Run, data: Path, config: list[str]) -> None:
-        assert run("repair", data / "orders-0", "--only", "indexes", "--apply", *config) == 3
+        assert run("repair", data / "orders-0", "--only", "indexes", "--apply", *AS_BROKER, *config) == 3
         assert ": the log itself needs repair, and other files follow from it" in run.err
 
     def test_an_unknown_kind(self, run: Run, data: Path) -> None:
@@ -336,11 +334,11 @@ class TestRails:
 
     def test_a_lock_file_without_a_lock_is_a_leftover(self, run: Run, data: Path, config: list[str]) -> None:
         (data / names.LOCK).write_text("")
-        assert run("repair", data, "--apply", *config) == 0
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 0
         assert (data / names.LOCK).exists()
 
     def test_an_undo_is_refused_too(self, run: Run, data: Path, config: list[str]) -> None:
-        run("repair", data, "--apply", *config)
+        run("repair", data, "--apply", *AS_BROKER, *config)
         after = tree(data)
         child = holder(data / names.LOCK)
         try:
@@ -359,7 +357,7 @@ class TestRails:
         monkeypatch.setattr(time, "sleep", grow)
         told = f"Refused: {log}: this file is being written; stop the broker, or work on a copy\n"
         for target in ([], ["--output", data.parent / "copy"]):
-            assert run("repair", data, "--apply", *target, *config) == 4
+            assert run("repair", data, "--apply", *target, *AS_BROKER, *config) == 4
             assert run.err.count(told) == 1
         assert not any(backups(data / partition) for partition in DAMAGED)
         assert sorted(path.name for path in data.parent.iterdir()) == ["data", "topic.properties"]
@@ -367,13 +365,13 @@ class TestRails:
     @pytest.mark.parametrize("which", ["data", "orders-0"])
     def test_the_name_of_the_directory_forces_it(self, run: Run, locked: Path, config: list[str], which: str) -> None:
         target = locked if which == "data" else locked / which
-        assert run("repair", target, "--apply", "--force", which, *config) == 0
+        assert run("repair", target, "--apply", "--force", which, *AS_BROKER, *config) == 0
         assert "done" in run.out
 
     @pytest.mark.parametrize("wrong", ["yes", "", "orders", "Data"])
     def test_another_name_does_not(self, run: Run, locked: Path, config: list[str], wrong: str) -> None:
         before = tree(locked)
-        assert run("repair", locked, "--apply", "--force", wrong, *config) == 4
+        assert run("repair", locked, "--apply", "--force", wrong, *AS_BROKER, *config) == 4
         assert "the directory is called data" in run.err
         assert tree(locked) == before
 
@@ -381,7 +379,7 @@ class TestRails:
         os.rename(data / "orders-0", tmp_path / "orders-0")
         (data / "orders-0").symlink_to(tmp_path / "orders-0")
         before = tree(tmp_path / "orders-0")
-        assert run("repair", data, "--apply", *config) == 4
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 4
         assert "a symbolic link that leads out of" in run.err
         assert tree(tmp_path / "orders-0") == before
         assert errors(data / "orders-2") == []  # the others are repaired
@@ -391,7 +389,7 @@ class TestRails:
         os.rename(log, tmp_path / "elsewhere")
         log.symlink_to(tmp_path / "elsewhere")
         before = (tmp_path / "elsewhere").read_bytes()
-        assert run("repair", data / "orders-0", "--apply", *config) == 4
+        assert run("repair", data / "orders-0", "--apply", *AS_BROKER, *config) == 4
         assert "a symbolic link, and what it leads to is not changed" in run.err
         assert (tmp_path / "elsewhere").read_bytes() == before
         assert log.is_symlink()
@@ -401,7 +399,7 @@ class TestRails:
         forbidden = str(data / "orders-0")
         monkeypatch.setattr(os, "access", lambda path, mode: path != forbidden and allowed(path, mode))
         before = tree(data / "orders-0")
-        assert run("repair", data, "--apply", *config) == 3
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 3
         assert f"{forbidden}: cannot be written (permissions, or a read-only file system)" in run.err
         assert tree(data / "orders-0") == before
 
@@ -423,9 +421,9 @@ class TestWhereKafkaDies:
 
     def test_strategy_kafka_refuses(self, run: Run, dying: Path, config: list[str]) -> None:
         before = tree(dying)
-        assert run("repair", dying, "--apply", *config) == 3
-        assert "cannot be repaired: loading it ends in java.lang.IllegalArgumentException" in run.out
-        assert "--strategy salvage leaves out what stands in the way" in run.out
+        assert run("repair", dying, "--apply", *AS_BROKER, *config) == 3
+        assert "cannot be repaired this way: loading it ends in java.lang.IllegalArgumentException" in run.out
+        assert "kdump repair without --strategy shows the ways out" in run.out
         assert "1 partition cannot be repaired this way" in run.out
         assert tree(dying) == before
 
@@ -433,10 +431,10 @@ class TestWhereKafkaDies:
         assert run("repair", dying, "--strategy", "salvage", "--apply", *config) == 0
         assert "Kafka's own recovery would not get through" in run.out
         assert errors(dying) == []
-        assert run("repair", dying, *config) == 0
+        assert run("repair", dying, *AS_BROKER, *config) == 0
 
     def test_the_others_are_repaired(self, run: Run, data: Path, dying: Path, config: list[str]) -> None:
-        assert run("repair", data, "--apply", *config) == 3
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 3
         assert errors(data / "orders-0") == []
 
 
@@ -460,17 +458,17 @@ class TestOutput:
 
     def test_of_one_partition_alone(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
         target = tmp_path / "rescued"
-        assert run("repair", data / "orders-0", "--output", target, "--apply", *config) == 0
+        assert run("repair", data / "orders-0", "--output", target, "--apply", *AS_BROKER, *config) == 0
         assert [path.name for path in target.iterdir() if path.is_dir()] == ["orders-0"]
 
     def test_something_is_there(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
         (tmp_path / "rescued").write_text("mine")
-        assert run("repair", data, "--output", tmp_path / "rescued", "--apply", *config) == 3
+        assert run("repair", data, "--output", tmp_path / "rescued", "--apply", *AS_BROKER, *config) == 3
         assert "exists already" in run.err
 
     def test_among_the_partitions_of_a_broker(self, run: Run, data: Path, config: list[str]) -> None:
         before = tree(data)
-        assert run("repair", data / "orders-0", "--output", data / "rescued", "--apply", *config) == 2
+        assert run("repair", data / "orders-0", "--output", data / "rescued", "--apply", *AS_BROKER, *config) == 2
         assert f"{data / 'rescued'} is in Kafka's own {data}" in run.err
         assert tree(data) == before
 
@@ -479,7 +477,7 @@ class TestOutput:
         assert "--output takes the partitions of one log directory" in run.err
 
     def test_a_locked_source(self, run: Run, locked: Path, config: list[str], tmp_path: Path) -> None:
-        assert run("repair", locked, "--output", tmp_path / "rescued", "--apply", *config) == 4
+        assert run("repair", locked, "--output", tmp_path / "rescued", "--apply", *AS_BROKER, *config) == 4
         assert not (tmp_path / "rescued").exists()
 
 
@@ -494,7 +492,7 @@ def run_lines(run: Run, target: Path, arguments: list[Any]) -> str:
 
 
 class TestInterrupted:
-    def interrupt(self, partition: Path, strategy: str = KAFKA) -> Path:
+    def interrupt(self, partition: Path, strategy: str = TRUNCATE_LOG) -> Path:
         """Leave a repair behind that was killed after its first changes."""
         task = examine(kdump.open_log(str(partition)), STARTUP, Request(strategy))
         assert task.plan is not None
@@ -516,7 +514,7 @@ class TestInterrupted:
                 apply_plan(task.plan, folder, cuts=task.cuts)
         return Path(folder)
 
-    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     def test_the_next_run_finishes_it(self, run: Run, data: Path, config: list[str], strategy: str) -> None:
         undisturbed = Path(shutil.copytree(data, data.parent / "undisturbed"))
         assert run("repair", undisturbed, "--strategy", strategy, "--apply", *config) == 0
@@ -531,14 +529,14 @@ class TestInterrupted:
 
     def test_rows(self, run: Run, data: Path, config: list[str]) -> None:
         folder = self.interrupt(data / "orders-1")
-        run("repair", data, "--format", "jsonl", *config)
+        run("repair", data, "--format", "jsonl", *AS_BROKER, *config)
         told = {row["path"]: row["interrupted"] for row in run.of_type("partition")}
         assert told[str(data / "orders-1")] == [str(folder)]
         assert told[str(data / "orders-0")] == []
 
     def test_ctrl_c(self, data: Path, config: list[str], run: Run) -> None:
         undisturbed = Path(shutil.copytree(data, data.parent / "undisturbed"))
-        assert run("repair", undisturbed, "--apply", *config) == 0
+        assert run("repair", undisturbed, "--apply", *AS_BROKER, *config) == 0
         program = textwrap.dedent(
             """
             import os, signal, sys
@@ -556,13 +554,13 @@ class TestInterrupted:
             main()
             """
         )
-        arguments = ["repair", str(data), "--apply", "--jobs", "1", *config]
+        arguments = ["repair", str(data), "--apply", "--jobs", "1", *AS_BROKER, *config]
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 130
         assert "interrupted: the same command goes on from here" in done.stderr
         assert "Traceback" not in done.stderr
         assert bytes_of(data) != bytes_of(undisturbed)
-        assert run("repair", data, "--apply", *config) == 0
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 0
         assert bytes_of(data) == bytes_of(undisturbed)
 
     def test_ctrl_c_ends_at_a_safe_boundary_with_several_jobs(self, data: Path, config: list[str], run: Run) -> None:
@@ -587,8 +585,8 @@ class TestInterrupted:
         assert done.returncode == 130
         assert "interrupted: the same command goes on from here" in done.stderr
         assert not [folder for each in DAMAGED for folder in backups(data / each) if not (folder / "done").exists()]
-        assert run("repair", data, "--apply", *config) == 0
-        assert run("repair", data, *config) == 0
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 0
+        assert run("repair", data, *AS_BROKER, *config) == 0
 
 
 OPERATION = {"type", "path", "action", "file", "size", "oldSize", "source", "why"}
@@ -596,12 +594,13 @@ LEFT_OUT = {"type", "path", "file", "start", "stop", "why"}
 PARTITION = {
     "type", "path", "ok", "operations", "applied", "backup", "interrupted", "failure", "problems",
     "logStartOffset", "logEndOffset", "lost", "kept", "kafkaKeeps", "markers", "openTransactions",
+    "needsDecision", "dropped",
 }  # fmt: skip
 
 
 class TestRows:
     def test_of_a_plan(self, run: Run, data: Path, config: list[str]) -> None:
-        run("repair", data, "--format", "jsonl", *config)
+        run("repair", data, "--format", "jsonl", *AS_BROKER, *config)
         operations = [row for row in run.of_type("operation") if row["path"] == f"{data}/orders-0"]
         assert all(set(row) == OPERATION for row in operations)
         cut = next(row for row in operations if row["action"] == "truncate")
@@ -633,7 +632,7 @@ class TestRows:
 
     def test_of_a_failure(self, run: Run, data: Path, config: list[str]) -> None:
         (data / "orders-3" / "leader-epoch-checkpoint").write_text("garbage")
-        assert run("repair", data / "orders-3", "--format", "jsonl", *config) == 3
+        assert run("repair", data / "orders-3", "--format", "jsonl", *AS_BROKER, *config) == 3
         (row,) = run.of_type("partition")
         assert row["ok"] is False
         assert row["failure"]["file"] == "leader-epoch-checkpoint"
@@ -641,7 +640,7 @@ class TestRows:
         assert row["logEndOffset"] is None
 
     def test_without_a_backup(self, run: Run, data: Path, config: list[str]) -> None:
-        run("repair", data / "orders-2", "--apply", "--no-backup", "--format", "jsonl", *config)
+        run("repair", data / "orders-2", "--apply", "--no-backup", "--format", "jsonl", *AS_BROKER, *config)
         (row,) = run.of_type("partition")
         assert (row["applied"], row["backup"]) == (True, None)
 
@@ -653,9 +652,9 @@ class TestRows:
     def test_nothing_in_a_path_drives_the_terminal(self, run: Run, data: Path, config: list[str]) -> None:
         strange = data.parent / "da\x1b[31mta"
         os.rename(data, strange)
-        run("repair", strange, *config)
+        run("repair", strange, *AS_BROKER, *config)
         assert "\x1b" not in run.out
-        run("repair", strange, "--format", "jsonl", *config)
+        run("repair", strange, "--format", "jsonl", *AS_BROKER, *config)
         assert "\x1b" not in run.out
         assert run.of_type("partition")[0]["path"].startswith(str(strange))
 
@@ -732,16 +731,16 @@ def test_settings_that_kafka_would_not_take(run: Run, data: Path, tmp_path: Path
 
 
 def test_the_settings_count(run: Run, data: Path, config: list[str]) -> None:
-    assert run("repair", data / "orders-3", *config) == 0
+    assert run("repair", data / "orders-3", *AS_BROKER, *config) == 0
     assert run("repair", data / "orders-3", "--now", str(STARTUP.now)) == 1
     assert "rebuilt from the log" in run.out
 
 
 def test_how_it_stopped_counts(run: Run, data: Path, config: list[str]) -> None:
-    assert run("repair", data / "orders-0", "--clean", *config) == 0  # nothing is looked at then
-    assert run("repair", data / "orders-0", "--unclean", *config) == 1
-    assert run("repair", data / "orders-0", "--recovery-point", "40", *config) == 0
-    assert run("repair", data / "orders-3", "--log-start-offset", "30", *config) == 1
+    assert run("repair", data / "orders-0", "--clean", *AS_BROKER, *config) == 1
+    assert run("repair", data / "orders-0", "--unclean", *AS_BROKER, *config) == 1
+    assert run("repair", data / "orders-0", "--recovery-point", "40", *AS_BROKER, *config) == 1
+    assert run("repair", data / "orders-3", "--log-start-offset", "30", *AS_BROKER, *config) == 1
 
 
 def test_undo_of_renames_that_follow_each_other(run: Run, data: Path, config: list[str]) -> None:
@@ -751,7 +750,7 @@ def test_undo_of_renames_that_follow_each_other(run: Run, data: Path, config: li
         shutil.copy2(log, partition / name(20, suffix))
     log.unlink()
     before = bytes_of(data)
-    assert run("repair", partition, "--apply", *config) == 0
+    assert run("repair", partition, "--apply", *AS_BROKER, *config) == 0
     assert log.exists()
     assert not (partition / name(20, "log.swap.swap")).exists()
     assert run("repair", "--undo", data) == 0

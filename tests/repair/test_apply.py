@@ -19,7 +19,7 @@ from kdump.change.undo import undo
 from kdump.disk import durable
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
-from kdump.repair.proposal import KAFKA, SALVAGE, Request, examine
+from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, examine
 from kdump.storage.recipe import NewContent, SourceBytes
 from tests.repair.damaged import DAMAGES, STARTUP, name
 from tests.repair.salvaging import content
@@ -35,7 +35,7 @@ def partition(sound: Path, tmp_path: Path) -> Path:
     return tmp_path / "logs" / "orders-0"
 
 
-def planned(partition: Path, strategy: str = KAFKA) -> Plan:
+def planned(partition: Path, strategy: str = TRUNCATE_LOG) -> Plan:
     plan = examine(kdump.open_log(str(partition)), STARTUP, Request(strategy)).plan
     assert plan
     return plan
@@ -76,7 +76,7 @@ class TestRails:
             apply_plan(planned(partition), journal.new_folder(str(partition)))
         assert refused.value.filename == blocked
 
-    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     def test_not_enough_space(self, partition: Path, monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
         usage = namedtuple("usage", "total used free")
         monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 1 << 20))
@@ -118,7 +118,7 @@ def test_a_file_that_was_replaced_since_the_plan_was_made(partition: Path) -> No
     assert (partition / cut.name).read_bytes() == held
 
 
-@pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+@pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_undo_brings_back_every_byte(sound: Path, tmp_path: Path, damage: str, strategy: str) -> None:
     partition = tmp_path / "logs" / "orders-0"
@@ -302,7 +302,7 @@ class TestOrder:
     def actions(self, partition: Path, strategy: str) -> list[tuple[str, str]]:
         return [(each.action, each.name) for each in planned(partition, strategy).operations]
 
-    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     def test_an_index_goes_before_its_log_changes_and_comes_after(self, partition: Path, strategy: str) -> None:
         found = self.actions(partition, strategy)
         changed = [name for action, name in found if name.endswith(".log") and action in (REPLACE, TRUNCATE)]
@@ -317,15 +317,15 @@ class TestOrder:
                 assert [action for _, action in steps] in ([], [REPLACE], [REMOVE, REPLACE]), index
 
     def test_checkpoints_first_and_leader_epochs_last(self, partition: Path) -> None:
-        found = [action for action, _ in self.actions(partition, KAFKA)]
+        found = [action for action, _ in self.actions(partition, TRUNCATE_LOG)]
         assert found[:3] == ["checkpoint"] * 3
-        assert self.actions(partition, KAFKA)[-1] == (REPLACE, "leader-epoch-checkpoint")
+        assert self.actions(partition, TRUNCATE_LOG)[-1] == (REPLACE, "leader-epoch-checkpoint")
 
     def test_swaps_are_renamed(self, sound: Path, tmp_path: Path) -> None:
         shutil.copytree(sound, tmp_path / "logs")
         partition = tmp_path / "logs" / "orders-0"
         DAMAGES["swap half renamed"](partition)
-        assert (RENAME, name(0, "log")) in self.actions(partition, KAFKA)
+        assert (RENAME, name(0, "log")) in self.actions(partition, TRUNCATE_LOG)
 
 
 def test_the_plan_can_be_read_back(partition: Path) -> None:

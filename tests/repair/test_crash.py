@@ -25,7 +25,7 @@ import kdump
 from kdump.change import journal
 from kdump.change.apply import apply_plan, clear_leftovers, finish
 from kdump.formats import names
-from kdump.repair.proposal import KAFKA, SALVAGE, Request, Task, examine
+from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, Task, examine
 from tests.repair.damaged import DAMAGES, STARTUP, build
 from tests.repair.salvaging import content, errors
 
@@ -121,7 +121,7 @@ def planned(log_dir: Path, strategy: str) -> Task:
     return examine(kdump.open_log(str(log_dir / "orders-0")), STARTUP, Request(strategy))
 
 
-def repair(log_dir: Path, strategy: str = KAFKA, *, keep_old: bool = True) -> None:
+def repair(log_dir: Path, strategy: str = TRUNCATE_LOG, *, keep_old: bool = True) -> None:
     """What one run of the repair does: finish an interrupted one, then plan and apply."""
     partition = str(log_dir / "orders-0")
     for folder in list(journal.unfinished(partition)):
@@ -282,7 +282,7 @@ POINTS: dict[str, int] = {}
 
 @pytest.mark.parametrize(
     ("strategy", "damaged", "error"),
-    [(KAFKA, *each) for each in RECOVERED] + [(SALVAGE, *each) for each in SALVAGED],
+    [(TRUNCATE_LOG, *each) for each in RECOVERED] + [(SALVAGE, *each) for each in SALVAGED],
     indirect=["damaged"],
 )
 def test_killed_anywhere_nothing_is_lost_and_a_rerun_finishes(
@@ -292,9 +292,9 @@ def test_killed_anywhere_nothing_is_lost_and_a_rerun_finishes(
 
 
 WITHOUT_BACKUP = (
-    (KAFKA, "damage and leftovers", None),
-    (KAFKA, "damage and leftovers", errno.ENOSPC),
-    (KAFKA, "swap half renamed", errno.EIO),
+    (TRUNCATE_LOG, "damage and leftovers", None),
+    (TRUNCATE_LOG, "damage and leftovers", errno.ENOSPC),
+    (TRUNCATE_LOG, "swap half renamed", errno.EIO),
     (SALVAGE, "damage and leftovers", errno.ENOSPC),
     (SALVAGE, "middle segment, payload", None),
 )
@@ -348,7 +348,7 @@ def test_how_often_repairs_were_killed() -> None:
 
 
 @pytest.mark.parametrize("damaged", DAMAGES, indirect=True)
-@pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+@pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
 def test_a_second_run_finds_nothing_to_do(damaged: Path, strategy: str) -> None:
     repair(damaged, strategy)
     plan = planned(damaged, strategy).plan
