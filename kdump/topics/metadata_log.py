@@ -23,6 +23,7 @@ from kdump.formats.control import decode_value as decode_control
 from kdump.formats.schemas.cluster_metadata import decode_value
 from kdump.formats.schemas.framing import Decoded
 from kdump.query.contents import Content, contents_in, runs
+from kdump.releases import NEWEST, KafkaRelease, NewerThanKnown, of_metadata_version
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
@@ -115,6 +116,20 @@ def state_beside(directory: LogDirectory, report: Report) -> MetadataState | Non
     for fault in faults:
         report(fault)
     return None if faults else state
+
+
+def release_of(state: MetadataState | None, node_id: int | None = None) -> KafkaRelease:
+    """The release whose broker wrote a directory: of its node where that is registered, else the newest of all brokers.
+
+    By the highest level of metadata.version that the brokers support. The oldest release known stands for the older
+    ones, the last known for the newer ones, and the newest that is out for what nobody knows.
+    """
+    level = None if state is None else state.image.supported_metadata_version(node_id)
+    if level is None:
+        return NEWEST
+    release = of_metadata_version(level)
+    oldest, *_, last = KafkaRelease
+    return oldest if release is None else last if isinstance(release, NewerThanKnown) else release
 
 
 def state_of_snapshot(path: str, report: Report) -> MetadataState | None:
