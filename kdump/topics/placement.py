@@ -21,6 +21,7 @@ class Cluster:
     def __init__(self, image: ClusterImage, broker_id: int | None, *, is_whole: bool = True) -> None:
         self.broker_id = broker_id
         self._is_whole = is_whole
+        self.configs = image.configs
         self._topics = image.topics
         self._ids = {topic.name: topic.topic_id for topic in image.topics.values()}
 
