@@ -153,6 +153,7 @@ NULL_POINTER = "java.lang.NullPointerException"
 NUMBER_FORMAT = "java.lang.NumberFormatException"
 NO_SUCH_ELEMENT = "java.util.NoSuchElementException"
 NO_SUCH_FILE = "java.nio.file.NoSuchFileException"
+UNCHECKED_IO = "java.io.UncheckedIOException"
 FILE_NOT_FOUND = "java.io.FileNotFoundException"
 BUFFER_OVERFLOW = "java.nio.BufferOverflowException"
 
