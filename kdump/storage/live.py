@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from kdump.disk.held import Hold, is_held, room_for_files
 from kdump.disk.locks import LockHolder, lock_holder
 from kdump.disk.reading import list_directory, open_for_reading, status_of
+from kdump.errors import CorruptIndexError
 from kdump.formats import names
 from kdump.formats.faults import END, PARTIAL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
@@ -225,8 +226,18 @@ def _leave_out_growing_end(hold: Hold) -> None:
     for kind in names.INDEX_KINDS:
         name = os.path.basename(segment.path(kind))
         if name in hold.files:
-            hold.limit(name, _used_size(segment, kind))
+            hold.limit(name, _settled_size(hold, name, segment, kind))
     hold.limit(os.path.basename(segment.log_path), _end_of_data(segment))
+
+
+def _settled_size(hold: Hold, name: str, segment: Segment, kind: str) -> int:
+    """The used size of an index, which may lose the room that it keeps while we look: its segment is being rolled."""
+    for _ in range(ATTEMPTS):
+        try:
+            return _used_size(segment, kind)
+        except CorruptIndexError:
+            hold.limit(name, os.fstat(hold.files[name].descriptor).st_size)
+    return 0
 
 
 def _used_size(segment: Segment, kind: str) -> int:

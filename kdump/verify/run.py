@@ -19,10 +19,12 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.storage.parallel import ordered
 from kdump.verify.directory import Place
 from kdump.verify.live import confirmed, is_doubtful, judged, segments_in_doubt
+from kdump.verify.notes import Notes
 from kdump.verify.options import Options
 from kdump.verify.partition import PartitionCheck
 from kdump.verify.resume import Mark
 from kdump.verify.sheets import BadBytes, Part, Piece, Sheet, walk
+from kdump.verify.state import State
 from kdump.verify.tasks import EVERYTHING, Opening, PartitionTask, Said, Share, Task, Tasks, look
 from kdump.verify.timestamps import RETENTION_MS
 
@@ -70,18 +72,24 @@ def verify(
 class Verification:
     """One run. `mark` tells, when it was ended by its deadline or otherwise, where the next run is to go on."""
 
-    def __init__(self, options: Options, mark: Mark | None = None, share: Share = EVERYTHING) -> None:
-        """`mark` is where an earlier run over the same paths was ended; `share` what of the whole is to be done."""
+    def __init__(
+        self, options: Options, mark: Mark | None = None, share: Share = EVERYTHING, state: State | None = None
+    ) -> None:
+        """`mark` is where an earlier run over the same paths was ended; `share` what of the whole is to be done.
+
+        What `state` knows is not read again, and what is verified is put into it. `skipped` counts those segments.
+        """
         self.mark: Mark | None = None
         self._first_mark: Mark | None = None  # that of the partition at hand
-        self.partitions = self.segments = self.bytes = 0
+        self.partitions = self.segments = self.skipped = self.bytes = 0
         self.on_partition: Callable[[str], object] | None = None
         self._options = options
         self._now = int(time.time() * 1000) if options.now is None else options.now
         self._jobs = options.jobs or os.cpu_count() or 1
         self._place = Place()
         self._alike = Alike(options.most_alike)
-        self._tasks = Tasks(options, self._place, mark, share)
+        self._tasks = Tasks(options, self._place, mark, share, state)
+        self._notes = Notes(state, deep=options.deep)
         self._check: PartitionCheck | None = None
         self._only = ""
         self._doubtful: list[Finding] = []  # what was found in the partition at hand, of which a broker is at work
@@ -105,14 +113,19 @@ class Verification:
     def _findings(self, paths: list[str]) -> Iterator[Finding]:
         try:
             for found, task, is_over in self._of(self._tasks.of(paths)):
-                if task is None or not task.is_live:
+                if task is None:
                     yield from found
-                    continue
-                self._doubtful += judged(found, task.log)
-                if is_over:
-                    first, self._doubtful = self._doubtful, []
-                    task.hold.close()
-                    yield from confirmed(first, partial(self._look_again, task), time.monotonic())
+                elif not task.is_live:
+                    yield from self._notes.seen(found)
+                else:
+                    self._doubtful += judged(found, task.log)
+                    if is_over:
+                        first, self._doubtful = self._doubtful, []
+                        task.hold.close()
+                        settled = confirmed(first, partial(self._look_again, task), time.monotonic())
+                        yield from self._notes.seen(settled)
+                if is_over and task is not None:
+                    self._notes.keep(task)
         except BaseException:
             if any(map(is_doubtful, self._doubtful)):
                 self.mark = self._first_mark  # for what was found there has not been said
@@ -123,13 +136,13 @@ class Verification:
     def _look_again(self, task: PartitionTask, doubtful: list[Finding]) -> Iterator[Finding]:
         """What a second look at a partition finds, which goes as far as what is in doubt does."""
         second = Verification(replace(self._options, jobs=1, deadline=None, progress=None))
-        second._place, second._tasks.clusters = self._place, self._tasks.clusters  # noqa: SLF001
-        tasks = second._tasks.again(task, segments_in_doubt(doubtful, task.log))  # noqa: SLF001
+        second._place, second._tasks.clusters = self._place, self._tasks.clusters
+        tasks = second._tasks.again(task, segments_in_doubt(doubtful, task.log))
         try:
-            for found, again, _ in second._of(tasks):  # noqa: SLF001
+            for found, again, _ in second._of(tasks):
                 yield from found if again is None else judged(found, again.log)
         finally:
-            second._tasks.close()  # noqa: SLF001
+            second._tasks.close()
 
     def _of(self, tasks: Iterable[Task]) -> Iterator[tuple[Iterator[Finding], PartitionTask | None, bool]]:
         """What each task finds, with the partition that it is part of, and whether that is over."""
@@ -155,6 +168,8 @@ class Verification:
                 yield self._chosen(self._piece(self._check, task, result)), partition, False
             elif task.segment is not None:
                 yield self._chosen(self._check.close_segment(was_read=self._is_open)), partition, False
+                if self._is_open:
+                    self._notes.closed(task.segment, self._check.before_next)
             else:
                 yield chain(self._chosen(self._check.finish()), self._alike.rest()), partition, True
                 if partition is not None:
@@ -176,6 +191,8 @@ class Verification:
 
     def _start(self, task: PartitionTask) -> Iterator[Finding]:
         self.partitions += 1
+        self.skipped += len(task.known)
+        self._notes.begin(task)
         around = task.around
         if self.on_partition is not None:
             self.on_partition(task.log.path)
@@ -220,6 +237,7 @@ class Verification:
             for part in parts:
                 before = check.position
                 yield from check.part(part)
+                self._notes.part(part)
                 self._tell(piece.segment.log_path, check.position - before)
         except OSError as error:
             self._is_open = False

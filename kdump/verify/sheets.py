@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kdump.blocks import BatchBlock
+from kdump.disk.pace import Pace
 from kdump.disk.page_cache import PageDropper
 from kdump.errors import CorruptIndexError
 from kdump.findings.catalogue import Finding
@@ -64,6 +65,7 @@ class Sheet(NamedTuple):
     leader_epoch: array[int]
     markers: dict[int, Marker]
     deep: list[Finding]
+    crc: array[int]
 
     @property
     def end(self) -> int:
@@ -83,6 +85,7 @@ class Sheet(NamedTuple):
         for row, marker in other.markers.items():
             self.markers[rows + row] = marker
         self.deep.extend(other.deep)
+        self.crc.extend(other.crc)
 
 
 class BadBytes(NamedTuple):
@@ -99,13 +102,14 @@ Part = Sheet | BadBytes
 
 class Reading(NamedTuple):
     """How logs are read: whether records are decoded (`decoder` names the internal topic), what a batch may
-    decompress to, whether pages are dropped behind.
+    decompress to, whether pages are dropped behind, how fast.
     """
 
     deep: bool
     limit: int
     drops_pages: bool
     topic: str = ""
+    pace: Pace | None = None
 
 
 class Piece(NamedTuple):
@@ -167,6 +171,9 @@ def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
                 yield classified(log, part, expected, stop)
                 continue
             first = part.first
+            if reading.pace is not None:
+                rows, last = part.block, part.stop - 1
+                reading.pace.take(rows.position[last] + rows.size[last] - rows.position[first])
             expected = part.block.last_offset[part.stop - 1] + 1
             while first < part.stop and part.block.position[first] < resume_after:
                 first += 1
@@ -205,6 +212,7 @@ def sheet_of(log: LogFile, run: Run, deep: DeepCheck | None) -> Sheet:
         block.leader_epoch[first:stop],
         markers_of(log, block, first, stop),
         findings,
+        block.crc[first:stop],
     )
     if deep:
         for row, base in deep.base_offsets.items():

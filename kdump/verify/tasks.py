@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain
 from typing import NamedTuple
 
+from kdump.disk.pace import Pace
 from kdump.disk.reading import status_of
 from kdump.errors import NameFormatError
 from kdump.findings.catalogue import Finding
@@ -31,6 +32,7 @@ from kdump.verify.options import Options
 from kdump.verify.partition import Before, unreadable
 from kdump.verify.resume import Mark
 from kdump.verify.sheets import Piece, Reading, pieces_of
+from kdump.verify.state import State, Verified
 
 
 class Around(NamedTuple):
@@ -65,7 +67,8 @@ EVERYTHING = Share()
 class PartitionTask(NamedTuple):
     """A partition to check; `only` what concerns the files whose names begin so.
 
-    It is held for as long as `hold` is open. `is_live`: a broker is running on its log directory.
+    It is held for as long as `hold` is open. `is_live`: a broker is running on its log directory. `known` are the first
+    segments, which were verified before and are left out.
     """
 
     log: PartitionLog
@@ -75,6 +78,7 @@ class PartitionTask(NamedTuple):
     before: Before | None = None
     only: str = ""
     is_live: bool = False
+    known: Sequence[Verified] = ()
 
 
 class Opening(NamedTuple):
@@ -102,8 +106,17 @@ Task = PartitionTask | Opening | Piece | Closing | Said
 class Tasks:
     """Lays out the work of one run."""
 
-    def __init__(self, options: Options, place: Place, resume: Mark | None = None, share: Share = EVERYTHING) -> None:
+    def __init__(
+        self,
+        options: Options,
+        place: Place,
+        resume: Mark | None = None,
+        share: Share = EVERYTHING,
+        state: State | None = None,
+    ) -> None:
         """`resume` is where an earlier run over the same paths was ended; what it has checked is left out.
+
+        So are the segments that `state` knows, up to the first one that has changed.
 
         `clusters` is what the metadata in the log directories at hand tells of partitions.
         """
@@ -112,6 +125,8 @@ class Tasks:
         self._resume = resume
         self._share = share
         self.clusters = Clusters(())
+        self._state = state
+        self._pace = Pace(options.max_rate) if options.max_rate else None
         self._holds: list[ExitStack] = []
 
     def close(self) -> None:
@@ -231,14 +246,12 @@ class Tasks:
         task = task_of(log, hold)
         yield task
         reading = self._reading(log)
-        yield from self._segment_tasks(task.segments, reading)
+        yield from self._segment_tasks(task, reading)
         if not task.only:
             yield from self._snapshot_tasks(log, reading)
         yield Closing(None)
 
-    def _partition_task(
-        self, log: PartitionLog, around: Around, hold: ExitStack, resume: Mark | None
-    ) -> PartitionTask:
+    def _partition_task(self, log: PartitionLog, around: Around, hold: ExitStack, resume: Mark | None) -> PartitionTask:
         segments, before = log.segments, None
         if resume is not None:
             segments = [segment for segment in segments if segment.base_offset >= resume.base_offset]
@@ -248,10 +261,21 @@ class Tasks:
             segments = log.segments_from(recovery or 0) if log.segments else []
         if log.name is not None and log.name.state == names.DELETE:
             segments = []
-        return PartitionTask(log, segments, around, hold, before, is_live=is_live(log.path))
+        known = self._known(log) if segments and segments[0] is log.segments[0] else []
+        if known:
+            segments, before = segments[len(known) :], Before(known[-1].last_offset, known[-1].leader_epoch)
+        return PartitionTask(log, segments, around, hold, before, is_live=is_live(log.path), known=known)
 
-    def _segment_tasks(self, segments: list[Segment], reading: Reading) -> Iterator[Task]:
-        for segment in segments:
+    def _known(self, log: PartitionLog) -> list[Verified]:
+        try:
+            return self._state.known(log, deep=self._options.deep) if self._state is not None else []
+        except OSError:
+            return []  # which is for the check of the segment to say
+
+    def _segment_tasks(self, task: PartitionTask, reading: Reading) -> Iterator[Task]:
+        for segment in task.segments:
+            if task.is_live and segment is task.log.segments[-1]:
+                reading = reading._replace(drops_pages=False)  # what the broker has just written it is about to give
             size = _size(segment.log_path)
             yield Opening(segment, size)
             yield from pieces_of(segment, reading, size)
@@ -281,7 +305,7 @@ class Tasks:
     def _reading(self, log: PartitionLog) -> Reading:
         options = self._options
         topic = log.name.topic if log.name is not None else ""
-        return Reading(options.deep, options.limit, options.drops_pages, topic)
+        return Reading(options.deep, options.limit, options.drops_pages, topic, self._pace)
 
 
 def _file_task(path: str, log: PartitionLog, hold: ExitStack) -> PartitionTask:
@@ -290,10 +314,9 @@ def _file_task(path: str, log: PartitionLog, hold: ExitStack) -> PartitionTask:
     says = parse_file_name(name)
     around = _around(folder or ".")
     at = [n for n, segment in enumerate(log.segments) if segment.base_offset == says.offset]
+    segments = log.segments[at[0] : at[0] + 1] if at else []
     if says.state and says.kind == names.LOG:
         segments = [Segment(path)]
-    else:
-        segments = log.segments[at[0] : at[0] + 1] if at else []
     is_segment = says.kind in names.SEGMENT_KINDS
     only = name.partition(".")[0] if says.kind == names.LOG else name
     before = Before() if is_segment and at and at[0] else None
