@@ -11,7 +11,7 @@ from kdump.formats import names
 from kdump.formats.schemas.decoding import Decoder, Json, decode_control, decoder_of
 from kdump.interchange.fields import Contents, Format, Origin, Table, Value
 from kdump.query.sweep import Selected
-from kdump.storage.records import Batch
+from kdump.storage.records import Batch, TxnState
 
 from ..shell.output import iso_time, safe
 
@@ -40,14 +40,16 @@ class DecodingFormat:
         self._path = origin.path
         self._printer.begin(origin, size)
 
-    def batch(self, batch: Batch) -> None:
+    def batch(self, batch: Batch, transaction: TxnState) -> None:
         """A batch is not decoded."""
-        self._printer.batch(batch)
+        self._printer.batch(batch, transaction)
 
-    def records(self, batch: Batch, selected: Selected, contents: Sequence[Contents] | None = None) -> None:
+    def records(
+        self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
+    ) -> None:
         """Records with their contents decoded; what cannot be is printed as it is, and reported after them."""
         if self._decoder is None:
-            self._printer.records(batch, selected, contents)
+            self._printer.records(batch, transaction, selected, contents)
             return
         decode = decode_control if batch.is_control else self._decoder
         source = selected.source
@@ -59,7 +61,7 @@ class DecodingFormat:
             found = decode(key, value)
             decoded.append((found.key or key, found.value or value))
             errors += (f"offset {offset}: {error}" for error in found.errors)
-        self._printer.records(batch, selected, decoded)
+        self._printer.records(batch, transaction, selected, decoded)
         for error in errors:
             self._report(self._path, batch, error)
 

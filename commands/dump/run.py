@@ -16,9 +16,10 @@ from kdump.query.sweep import Selected, Sweep
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, tally, was_deleted
 from kdump.storage.partition import PartitionLog
-from kdump.storage.records import Batch, batch_at
+from kdump.storage.records import Batch, TxnState, batch_at
 from kdump.storage.scan import Damage
 from kdump.storage.segment import Segment
+from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
 from ..shell.output import Output, complain, escape_json, safe, safe_path, wants_color
@@ -64,6 +65,8 @@ class _Run:
         self._options = options
         self._left = options.limit
         self._batch: Batch | None = None
+        self._transaction = TxnState.NONE
+        self._transactions: dict[str, TransactionStates] = {}  # by partition directory
         self._begun: Segment | None = None  # whose beginning was printed last
         selection = options.selection
         self._is_filtered = selection.reads_records or selection.compares_headers
@@ -219,14 +222,24 @@ class _Run:
         batches_only = self._options.batches_only
         if selected.starts or self._batch is None:
             self._batch = batch_at(selected.block, selected.row)
-            self._printer.batch(self._batch)
+            self._transaction = self._state_of(segment, self._batch)
+            self._printer.batch(self._batch, self._transaction)
             self._count(batches_only)
         if batches_only or not selected.picks:
             return
         if self._left is not None:
             selected = selected._replace(picks=selected.picks[: self._left])
-        self._printer.records(self._batch, selected)
+        self._printer.records(self._batch, self._transaction, selected)
         self._count(len(selected.picks))
+
+    def _state_of(self, segment: Segment, batch: Batch) -> TxnState:
+        """How the transaction of a batch ended. Raises OSError."""
+        if not batch.is_transactional or segment.is_checkpoint:
+            return TxnState.NONE
+        folder = os.path.dirname(segment.log_path) or "."
+        if folder not in self._transactions:
+            self._transactions = {folder: TransactionStates(PartitionLog(folder))}
+        return self._transactions[folder].of(batch)
 
     def _count(self, printed: int) -> None:
         if self._left is not None:

@@ -9,7 +9,7 @@ from kdump.errors import KdumpError
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
 from kdump.interchange.fields import Content, Contents, Origin, Table, Value, Write
 from kdump.query.sweep import Selected
-from kdump.storage.records import NO_TIMESTAMP_TYPE, Batch, header_pairs
+from kdump.storage.records import NO_TIMESTAMP_TYPE, Batch, TxnState, header_pairs
 
 from ..shell.output import Style, iso_time, safe, size_text
 
@@ -38,7 +38,7 @@ class TextLines:
         self._begin(origin, size_text(size))
         self._widths = [2 * len(str(origin.number or 0)) + 10, 11, 11]
 
-    def batch(self, batch: Batch) -> None:
+    def batch(self, batch: Batch, transaction: TxnState) -> None:
         """The line of a batch."""
         offsets = f"{'' if batch.is_wrapper else batch.base_offset}..{batch.last_offset}"
         count = "?" if batch.is_wrapper else str(batch.record_count)
@@ -62,14 +62,16 @@ class TextLines:
         if batch.base_sequence >= 0:
             parts.append(f"seq {batch.base_sequence}..{batch.last_sequence}")
         if batch.is_transactional:
-            parts.append("transactional")
+            parts.append("transactional" if transaction is TxnState.NONE else f"transaction {transaction}")
         if batch.is_control:
             parts.append("control")
         if batch.delete_horizon is not None:
             parts.append(f"delete horizon {_time(batch.delete_horizon)}")
         self._write(f"{self._head('  '.join(parts))}\n")
 
-    def records(self, batch: Batch, selected: Selected, contents: Sequence[Contents] | None = None) -> None:
+    def records(
+        self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
+    ) -> None:
         """The lines of records."""
         rows = list(selected.spans())
         source = selected.source

@@ -1,1 +1,5 @@
-"""dump-log: Kafka's kafka-dump-log.sh."""
+"""kdump dump-log."""
+
+from .command import main
+
+__all__ = ["main"]

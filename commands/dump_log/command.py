@@ -1,4 +1,4 @@
-"""`dump-log`: a drop-in for kafka-dump-log.sh of Kafka 4.0. Same options, same bytes on stdout and stderr."""
+"""`dump-log`: a drop-in for kafka-dump-log.sh of any release: same options, same bytes on stdout and stderr."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _run(arguments: list[str]) -> int:
         options = parse(arguments)
     except OptionError as error:
         return _die(error.java_class, str(error))
-    except DecoderError as error:
+    except (DecoderError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     if options.help or not arguments:

@@ -10,7 +10,8 @@ from kdump.formats.java_utf8 import java_utf8
 from .java import JavaError
 
 if TYPE_CHECKING:
-    from kdump.kernels.portable.text import Contents
+    from kdump.kernels.portable.text import Contents, ControlText
+    from kdump.releases import KafkaRelease
 
     from .options import Options
 
@@ -20,7 +21,7 @@ _FIXED = {"LongDecoder": struct.Struct(">q"), "IntegerDecoder": struct.Struct(">
 def contents_printer(options: Options) -> Contents | None:
     """The function that gives the texts of keys and values; None where both are plain text."""
     if options.topic_decoder:
-        return _topic_contents(options.topic_decoder)
+        return _topic_contents(options.topic_decoder, options.release)
     key_decoder, value_decoder = options.key_decoder, options.value_decoder
     if key_decoder == value_decoder == "StringDecoder":
         return None
@@ -31,19 +32,26 @@ def contents_printer(options: Options) -> Contents | None:
     return contents
 
 
-def control_text(number: int, value: bytes | None) -> bytes:
-    """The text of a KRaft control record."""
-    from kdump.formats.schemas import dump_text
+def control_printer(release: KafkaRelease) -> ControlText:
+    """The function that gives the text of a KRaft control record."""
 
-    return dump_text.control_text(number, value).encode()
+    def control_text(number: int, value: bytes | None) -> bytes:
+        from kdump.formats.schemas import dump_text
+
+        try:
+            return dump_text.control_text(number, value, release).encode()
+        except dump_text.DecoderAbort as abort:
+            raise JavaError(abort.java_class, abort.message or "") from None
+
+    return control_text
 
 
-def _topic_contents(decoder: str) -> Contents:
+def _topic_contents(decoder: str, release: KafkaRelease) -> Contents:
     from kdump.formats.schemas import dump_text
 
     def contents(offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
         try:
-            texts = dump_text.parse(decoder, offset, key, value)
+            texts = dump_text.parse(decoder, offset, key, value, release)
         except dump_text.DecoderAbort as abort:
             raise JavaError(abort.java_class, abort.message or "") from None
         return _encoded(texts[0]), _encoded(texts[1])

@@ -12,11 +12,12 @@ from kdump.blocks import BatchBlock
 from kdump.errors import CorruptRecordError
 from kdump.formats.faults import SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.formats.names import BOOTSTRAP_CHECKPOINT, KRAFT_SNAPSHOT, parse_file_name
+from kdump.releases import DUMP_IN_JAVA
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import inflate
 
 from ..shell.whole_lines import write_lines
-from .contents import contents_printer, control_text
+from .contents import contents_printer, control_printer
 from .java import INT_MAX, JavaError, base_offset_of, check_size, java_codec_error, java_fault, slice_end
 from .report import Report
 
@@ -38,7 +39,8 @@ class Dump:
 
     def __init__(self, options: Options, out: BinaryIO) -> None:
         self.options = options
-        self.report = Report()
+        self.is_java = options.release.has(DUMP_IN_JAVA)
+        self.report = Report(is_java=self.is_java)
         self._out = out
         self._contents = contents_printer(options)
 
@@ -47,16 +49,16 @@ class Dump:
         self.line(f"Dumping {path}")
         name = os.path.basename(path)
         dot = name.rfind(".")
-        if dot < 0:
+        if dot < 0 and not self.is_java:
             raise JavaError(
                 "java.lang.StringIndexOutOfBoundsException", f"begin -1, end {len(name)}, length {len(name)}"
             )
-        if name[dot:] in (".log", ".checkpoint"):
+        if dot >= 0 and name[dot:] in (".log", ".checkpoint"):
             self._log(path)
             return
         from .indexes import PRINTERS
 
-        printer = PRINTERS.get(name[dot:])
+        printer = PRINTERS.get(name[dot:]) if dot >= 0 else None
         if printer is None:
             self.report.notes.append(f"Ignoring unknown file {path}")
         else:
@@ -114,7 +116,7 @@ class Dump:
 
         self._out.flush()
         renderers = [self._renderer(hold=True) for _ in range(count)]
-        position, last_offset, gaps = print_regions(log, stop, renderers, self._out.fileno())
+        position, last_offset, gaps = print_regions(log, stop, renderers, self._out.fileno(), from_zero=self.is_java)
         for piece in gaps:
             self.report.gaps(log.path, memoryview(piece).cast("q"))
         text.restart(last_offset)
@@ -122,12 +124,13 @@ class Dump:
 
     def _renderer(self, *, hold: bool = False) -> kernels.LogText:
         options = self.options
-        printing = (options.deep, options.print_data, options.skip_record_metadata, control_text)
+        control = control_printer(self.options.release)
+        printing = (options.deep, options.print_data, options.skip_record_metadata, control)
         if not self._contents:
-            return kernels.LogText(*printing, hold=hold)
+            return kernels.LogText(*printing, hold=hold, java=self.is_java)
         from kdump.kernels.portable.text import LogText
 
-        return LogText(*printing, contents=self._contents)
+        return LogText(*printing, contents=self._contents, java=self.is_java)
 
     def _block(self, text: kernels.LogText, block: BatchBlock) -> None:
         if not self.options.deep:

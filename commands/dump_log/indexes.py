@@ -28,6 +28,7 @@ from .java import (
     java_fault,
     slice_end,
 )
+from .tail import Tail
 
 if TYPE_CHECKING:
     from .files import Dump
@@ -79,11 +80,14 @@ def _time_index(dump: Dump, path: str) -> None:
 
 def _time_entries(dump: Dump, path: str, log: LogFile, index: OffsetIndex, times: TimeIndex) -> None:
     previous = -1
+    tail = Tail(log) if dump.is_java else None
     for number, entry in enumerate(times):
         if number and entry.offset == times.base_offset:
             return
         start = index.lookup(entry.offset).position
         slice_end(log, start, INT_MAX)
+        if tail is not None:
+            tail.read(start)
         found, largest = _largest_timestamp(log, start, entry.offset)
         if found != entry.offset:
             dump.report.not_found(path, entry.offset, found)
@@ -162,7 +166,8 @@ def _snapshot(dump: Dump, path: str) -> None:
         dump.report.notes.append(getattr(error, "kafka_text", str(error)))
         return
     for producer in producers:
-        dump.line(_producer_line(producer))
+        line = _producer_line(producer)
+        dump.line(line.rstrip() if dump.is_java else line)
 
 
 def _producer_line(producer: ProducerEntry) -> str:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kdump.releases import NEWEST, SHARE_STATE_DECODER, KafkaRelease
+
+from ..shell.release import ENVIRONMENT, asked_release
+
 INT_MAX = 0x7FFF_FFFF
 
 DECODER_PACKAGES = ("org.apache.kafka.tools.api.", "kafka.serializer.")
@@ -39,9 +43,16 @@ OPTIONS = (
     Option("remote-log-metadata-decoder", None, "Decode records as those of __remote_log_metadata."),
     Option("share-group-state-decoder", None, "Decode records as those of __share_group_state."),
     Option("skip-record-metadata", None, "Of records print only keys and values."),
+    Option(
+        "kafka",
+        "release",
+        f"Print as that release's kafka-dump-log, from {KafkaRelease.V3_9.value} on (default: {NEWEST.value}, or what"
+        f" {ENVIRONMENT} names).",
+    ),
     Option("help", None, "Print this help and exit with 1, as Kafka's tool does."),
     Option("version", None, "Print the version and exit."),
 )
+_SHARE_STATE = "share-group-state-decoder"
 BY_NAME = {option.name: option for option in OPTIONS}
 TOPIC_DECODERS = tuple(option.name for option in OPTIONS if option.name.endswith("-decoder"))
 
@@ -70,11 +81,15 @@ class Options(NamedTuple):
     key_decoder: str = DECODERS[0]
     value_decoder: str = DECODERS[0]
     topic_decoder: str | None = None
+    release: KafkaRelease = NEWEST
 
 
 def parse(arguments: list[str]) -> Options:
-    """Read a command line. Raises OptionError and DecoderError."""
+    """Read a command line. Raises OptionError and DecoderError, and ValueError for a release that is not known."""
     given = _given(arguments)
+    release = asked_release(given.get("kafka")) or NEWEST
+    if _SHARE_STATE in given and not release.has(SHARE_STATE_DECODER):
+        raise _unrecognized(_SHARE_STATE)
     files = given.get("files")
     topic_decoder = next((name for name in TOPIC_DECODERS if name in given), None)
     print_data = topic_decoder is not None or any(
@@ -94,6 +109,7 @@ def parse(arguments: list[str]) -> Options:
         key_decoder=_decoder(given.get("key-decoder-class")),
         value_decoder=_decoder(given.get("value-decoder-class")),
         topic_decoder=topic_decoder,
+        release=release,
     )
 
 
@@ -110,12 +126,16 @@ def _given(arguments: list[str]) -> dict[str, str | None]:
         name, equals, value = word.lstrip("-").partition("=")
         option = BY_NAME.get(name)
         if option is None:
-            raise OptionError("UnrecognizedOptionException", f"{name} is not a recognized option")
+            raise _unrecognized(name)
         argument = value if equals else _argument(option, rest)
         if name in given and option.argument:
             raise OptionError("MultipleArgumentsForOptionException", f"Found multiple arguments for option {name}")
         given[name] = argument
     return given
+
+
+def _unrecognized(name: str) -> OptionError:
+    return OptionError("UnrecognizedOptionException", f"{name} is not a recognized option")
 
 
 def _argument(option: Option, rest: list[str]) -> str | None:

@@ -20,23 +20,25 @@ MOST_RECORDS = 1 << 16
 
 
 def print_regions(
-    log: LogFile, stop: int, texts: Sequence[kernels.LogText], target: int
+    log: LogFile, stop: int, texts: Sequence[kernels.LogText], target: int, *, from_zero: bool
 ) -> tuple[int, int, list[bytes]]:
     """Print the batches before byte `stop` to a file descriptor, each renderer in a process of its own.
 
-    Returned are the byte up to which that led, the last record's offset (-1: none), and the gaps between offsets in
-    pieces, each a sequence of 64-bit numbers. Raises OSError.
+    With `from_zero` a first offset above 0 follows a gap. Returned are the byte up to which that led, the last
+    record's offset (-1: none), and the gaps between offsets in pieces, each a sequence of 64-bit numbers. Raises
+    OSError.
     """
-    return walk_regions(log, stop, [Printing(text, target) for text in texts], REGION_SIZE)
+    return walk_regions(log, stop, [Printing(text, target, from_zero=from_zero) for text in texts], REGION_SIZE)
 
 
 class Printing:
     """What one process prints (storage.regions.Work)."""
 
-    def __init__(self, text: kernels.LogText, target: int) -> None:
+    def __init__(self, text: kernels.LogText, target: int, *, from_zero: bool) -> None:
         """`text` must hold its text back, and go deep."""
         self._text = text
         self._target = target
+        self._from_zero = from_zero
 
     @property
     def held(self) -> int:
@@ -63,9 +65,10 @@ class Printing:
         text.flush(self._write)
         gaps = array("q")
         if text.first_offset is not None:
-            if state not in (-1, wrap64(text.first_offset - 1)):
+            if state != wrap64(text.first_offset - 1) and (state != -1 or self._from_zero):
                 gaps.extend((state, text.first_offset))
-            gaps.extend(text.gaps)
+            leads_from_nothing = self._from_zero and text.first_offset != 0  # the region's own start is no gap
+            gaps.extend(text.gaps[2:] if leads_from_nothing else text.gaps)
             state = text.last_offset
         text.restart()
         return state, gaps.tobytes()

@@ -5,61 +5,102 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-Pairs = dict[str, list[tuple[int, int]]]
+from kdump.formats.schemas.java_values import string_hash
+
+_BUCKETS = 16
+"""With how many buckets the hash maps begin, of Scala and of Java."""
+
+
+class Found:
+    """Pairs of numbers by the absolute path of a file, in the order of the hash map that Kafka's tool keeps them in."""
+
+    def __init__(self, *, is_java: bool) -> None:
+        self._is_java = is_java
+        self._pairs: dict[str, list[tuple[int, int]]] = {}
+        self._buckets = _BUCKETS
+
+    def add(self, path: str, first: int, second: int) -> None:
+        """Remember a pair."""
+        limit = self._buckets * 3 // 4
+        size = len(self._pairs)
+        # both look before they add: Scala whether one more reaches the limit, Java's computeIfAbsent whether it is past
+        if size > limit if self._is_java else size + 1 >= limit:
+            self._buckets *= 2
+        self._pairs.setdefault(os.path.abspath(path), []).append((first, second))
+
+    def __iter__(self) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+        """Bucket by bucket: in one of Scala's by hash, in one of Java's the latest first."""
+        paths = list(self._pairs)
+        if self._is_java:
+            paths.reverse()
+            paths.sort(key=lambda path: _spread(path) & self._buckets - 1)
+        else:
+            paths.sort(key=lambda path: (_spread(path) & self._buckets - 1, _spread(path)))
+        return ((path, self._pairs[path]) for path in paths)
+
+
+def _spread(path: str) -> int:
+    """The hash of a text as both hash maps improve it: signed, 32 bits."""
+    plain = string_hash(os.fsencode(path).decode("utf-8", "replace")) & 0xFFFFFFFF
+    return ((plain ^ plain >> 16) ^ 0x80000000) - 0x80000000
 
 
 class Report:
-    """Pairs of numbers that do not fit, by the absolute path of the file that they were found in."""
+    """Pairs of numbers that do not fit, by the absolute path of the file that they were found in.
 
-    def __init__(self) -> None:
+    Up to Kafka 4.2 they are printed latest first; the tool in Java keeps index entries by offset in descending order,
+    and gaps by the offset in front of them in ascending order: one for each.
+    """
+
+    def __init__(self, *, is_java: bool) -> None:
         self.notes: list[str] = []
-        self._mismatches: Pairs = {}
-        self._time_mismatches: Pairs = {}
-        self._out_of_order: Pairs = {}
-        self._not_found: Pairs = {}
-        self._gaps: Pairs = {}
+        self._is_java = is_java
+        self._mismatches = Found(is_java=is_java)
+        self._time_mismatches = Found(is_java=is_java)
+        self._out_of_order = Found(is_java=is_java)
+        self._not_found = Found(is_java=is_java)
+        self._gaps = Found(is_java=is_java)
 
     def mismatch(self, path: str, index_offset: int, log_offset: int) -> None:
         """An entry of an offset index does not name the last offset of the batch at its position."""
-        _add(self._mismatches, path, index_offset, log_offset)
+        self._mismatches.add(path, index_offset, log_offset)
 
     def time_mismatch(self, path: str, index_timestamp: int, log_timestamp: int) -> None:
         """An entry of a time index does not name the largest timestamp of its batch's records."""
-        _add(self._time_mismatches, path, index_timestamp, log_timestamp)
+        self._time_mismatches.add(path, index_timestamp, log_timestamp)
 
     def out_of_order(self, path: str, index_timestamp: int, previous: int) -> None:
         """A time index does not increase."""
-        _add(self._out_of_order, path, index_timestamp, previous)
+        self._out_of_order.add(path, index_timestamp, previous)
 
     def not_found(self, path: str, index_offset: int, log_offset: int) -> None:
         """No batch ends at the offset of a time index entry; -1: none reaches it."""
-        _add(self._not_found, path, index_offset, log_offset)
+        self._not_found.add(path, index_offset, log_offset)
 
     def gaps(self, path: str, offsets: Iterable[int]) -> None:
         """Offsets of consecutive records that do not follow each other, as a flat sequence of pairs."""
         each = iter(offsets)
         for before, after in zip(each, each, strict=True):
-            _add(self._gaps, path, before, after)
+            self._gaps.add(path, before, after)
 
     def lines(self) -> Iterator[str]:
         """The report, in the order of Kafka's tool."""
         yield from self.notes
-        for path, pairs in self._mismatches.items():
+        for path, pairs in self._mismatches:
             yield f"Mismatches in :{path}"
-            yield from (f"  Index offset: {a}, log offset: {b}" for a, b in reversed(pairs))
-        for path, pairs in self._time_mismatches.items():
+            ordered = sorted(dict(pairs).items(), reverse=True) if self._is_java else reversed(pairs)
+            yield from (f"  Index offset: {a}, log offset: {b}" for a, b in ordered)
+        for path, pairs in self._time_mismatches:
             yield f"Found timestamp mismatch in :{path}"
             yield from (f"  Index timestamp: {a}, log timestamp: {b}" for a, b in pairs)
-        for path, pairs in self._out_of_order.items():
+        for path, pairs in self._out_of_order:
             yield f"Found out of order timestamp in :{path}"
             yield from (f"  Index timestamp: {a}, Previously indexed timestamp: {b}" for a, b in pairs)
-        for pairs in self._not_found.values():
-            yield "The following indexed offsets are not found in the log."
+        for path, pairs in self._not_found:
+            where = f":{path}" if self._is_java else "the log."
+            yield f"The following indexed offsets are not found in {where}"
             yield from (f"Indexed offset: {a}, found log offset: {b}" for a, b in pairs)
-        for path, pairs in self._gaps.items():
+        for path, pairs in self._gaps:
             yield f"Non-consecutive offsets in {path}"
-            yield from (f"  {a} is followed by {b}" for a, b in reversed(pairs))
-
-
-def _add(found: Pairs, path: str, first: int, second: int) -> None:
-    found.setdefault(os.path.abspath(path), []).append((first, second))
+            ordered = sorted(dict(pairs).items()) if self._is_java else reversed(pairs)
+            yield from (f"  {a} is followed by {b}" for a, b in ordered)

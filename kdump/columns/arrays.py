@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 
 from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.codecs import NAMES
+from kdump.storage.records import TxnState
+from kdump.transactions.states import TransactionStates
 
 if TYPE_CHECKING:
     from kdump.kernels.portable.columns import ByteBuffers, HeaderBuffers
@@ -90,6 +92,19 @@ def are_control(attributes: pa.Array, magics: pa.Array) -> pa.Array:
 
 def _has_flag(attributes: pa.Array, magics: pa.Array, flag: int) -> pa.Array:
     return pc.and_(pc.not_equal(pc.bit_wise_and(attributes, flag), 0), pc.greater_equal(magics, 2))
+
+
+def transaction_states(
+    offsets: pa.Array, producer_ids: pa.Array, attributes: pa.Array, magics: pa.Array, states: TransactionStates
+) -> pa.Array:
+    """How the transactions of records ended (TxnState), asked for the transactional ones alone. Raises OSError."""
+    column = constant(TxnState.NONE.value, pa.string(), len(offsets))
+    flags = are_transactional(attributes, magics)
+    if not pc.any(flags).as_py():
+        return column
+    pairs = zip(producer_ids.filter(flags).to_pylist(), offsets.filter(flags).to_pylist(), strict=True)
+    found = pa.array([states.state_of(*pair).value for pair in pairs], pa.string())
+    return pc.replace_with_mask(column, flags, found)
 
 
 def codec_names(attributes: pa.Array) -> pa.Array:

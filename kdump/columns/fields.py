@@ -11,6 +11,7 @@ from kdump.columns import arrays
 from kdump.errors import KdumpError
 
 KEY, VALUE, HEADERS = "key", "value", "headers"
+TRANSACTION = "transaction"
 LABELS = ("topic", "partition", "path")
 
 Numbers = Mapping[str, pa.Array]
@@ -70,6 +71,7 @@ RECORD_FIELDS: dict[str, Field] = {
     "leader_epoch": plain("batch.leader_epoch", pa.int32()),
     "is_transactional": Field(pa.bool_(), _FLAGS, lambda n: arrays.are_transactional(n[_ATTRIBUTES], n[_MAGIC])),
     "is_control": Field(pa.bool_(), _FLAGS, lambda n: arrays.are_control(n[_ATTRIBUTES], n[_MAGIC])),
+    TRANSACTION: Field(pa.string(), ("offset", "batch.producer_id", *_FLAGS)),
     "magic": plain(_MAGIC, pa.int32()),
     "codec": Field(pa.string(), (_ATTRIBUTES,), lambda n: arrays.codec_names(n[_ATTRIBUTES])),
     "position": plain("batch.position"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,15 +11,28 @@ import pyarrow as pa
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.columns import arrays
-from kdump.columns.fields import HEADERS, KEY, LABELS, NO_LABELS, RECORD_FIELDS, VALUE, Labels, check_names
+from kdump.columns.fields import (
+    HEADERS,
+    KEY,
+    LABELS,
+    NO_LABELS,
+    RECORD_FIELDS,
+    TRANSACTION,
+    VALUE,
+    Labels,
+    Numbers,
+    check_names,
+)
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.faults import fault_error
 from kdump.query.selection import Picks, Selection, Source
 from kdump.query.sweep import bad_messages, undecodable
 from kdump.storage.log_reader import LogFile
+from kdump.storage.partition import PartitionLog
 from kdump.storage.payloads import Stretch, inflate
 from kdump.storage.scan import Damage, scan
 from kdump.storage.segment import Segment
+from kdump.transactions.states import TransactionStates
 
 if TYPE_CHECKING:
     from kdump.kernels.portable.records import Payloads
@@ -43,14 +57,19 @@ class RecordTables:
         control: bool = False,
         most_rows: int = MOST_ROWS,
         most_bytes: int = MOST_BYTES,
+        transactions: TransactionStates | None = None,
     ) -> None:
         """`names` are of RECORD_FIELDS; with `control` the markers of Kafka's own are records too.
+
+        `transactions` are those of the partition, for the column of that name: without them it is that of the
+        directory in which the labels' `path` is.
 
         Raises KdumpError for a column that there is not.
         """
         check_names(names, RECORD_FIELDS)
         self.schema = pa.schema([pa.field(name, RECORD_FIELDS[name].kind) for name in names])
         self.labels = labels
+        self._transactions = transactions
         self._names = tuple(names)
         self._needs = list(dict.fromkeys(need for name in names for need in RECORD_FIELDS[name].needs))
         self._columns = kernels.RecordColumns(
@@ -88,6 +107,8 @@ class RecordTables:
                 columns.append(field.make(made))
             elif name in LABELS:
                 columns.append(arrays.constant(getattr(self.labels, name), field.kind, length))
+            elif name == TRANSACTION:
+                columns.append(self._states(made))
             elif name == HEADERS:
                 assert headers is not None
                 columns.append(arrays.header_lists(headers, length))
@@ -96,6 +117,13 @@ class RecordTables:
                 assert buffers is not None
                 columns.append(arrays.strings_of_bytes(buffers, length))
         return arrays.table(columns, self.schema, length)
+
+    def _states(self, made: Numbers) -> pa.Array:
+        if self._transactions is None:
+            folder = os.path.dirname(self.labels.path or "") or "."
+            self._transactions = TransactionStates(PartitionLog(folder))
+        offsets, producer_ids, attributes, magics = (made[name] for name in RECORD_FIELDS[TRANSACTION].needs)
+        return arrays.transaction_states(offsets, producer_ids, attributes, magics, self._transactions)
 
 
 def read_records(

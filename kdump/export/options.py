@@ -29,6 +29,7 @@ DEFAULT_COLUMNS = (
     "key",
     "value",
     "headers",
+    "transaction",
 )
 
 _SUFFIXES = {NO_CODEC: "", "gzip": ".gz", "zstd": ".zst"}

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -21,8 +22,10 @@ from kdump.export.options import DATE, PARTITION, TOPIC, ExportOptions
 from kdump.export.plan import Unit
 from kdump.export.run import Outcome
 from kdump.storage.log_reader import LogFile
+from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import Damage, only_zeros
 from kdump.storage.segment import Segment
+from kdump.transactions.states import TransactionStates
 
 MOST_OPEN = 32
 MOST_HELD = 96 << 20
@@ -121,7 +124,8 @@ def _parts(
     """The wanted records of a segment as columns, and what cannot be read."""
     segment = Segment(unit.path)
     labels = Labels(unit.topic, unit.partition, unit.path)
-    tables = RecordTables(names, labels, control=options.control)
+    transactions = transactions_in(os.path.dirname(unit.path))
+    tables = RecordTables(names, labels, control=options.control, transactions=transactions)
     chosen = options.selection
     with segment.open_log() as log:
         start = max(unit.start, chosen.start(segment, log) if options.use_indexes else 0)
@@ -134,6 +138,12 @@ def _parts(
             progress(unit.path, log.bytes_read - reported)
             reported = log.bytes_read
     yield from tables.rest()
+
+
+@lru_cache(64)
+def transactions_in(folder: str) -> TransactionStates:
+    """The transactions of a partition directory, shared by its segments; found when the first one is asked for."""
+    return TransactionStates(PartitionLog(folder))
 
 
 def _is_preallocated(damage: Damage, log: LogFile, unit: Unit) -> bool:

@@ -26,7 +26,7 @@ from kdump.interchange.fields import (
 from kdump.interchange.jsonl import base64, decoded_json, headers_json, json_text
 from kdump.interchange.lines import Lines, Reading
 from kdump.query.sweep import Selected
-from kdump.storage.records import Batch, header_pairs
+from kdump.storage.records import Batch, TxnState, header_pairs
 
 
 class CsvRows:
@@ -42,17 +42,19 @@ class CsvRows:
         """Rows are of this log from now on."""
         self._place = _row((origin.topic, origin.partition, origin.number))
 
-    def batch(self, batch: Batch) -> None:
+    def batch(self, batch: Batch, transaction: TxnState) -> None:
         """The row of a batch, where rows are those of batches."""
         if self._batches:
-            self._write(f"{self._place},{_row(batch_values(batch))}\n")
+            self._write(f"{self._place},{_row(batch_values(batch, transaction))}\n")
 
-    def records(self, batch: Batch, selected: Selected, contents: Sequence[Contents] | None = None) -> None:
+    def records(
+        self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
+    ) -> None:
         """A row for each record."""
         given = iter(contents or ())
         kind = cell(batch.timestamp_type)
         producer = f"{batch.producer_id},{batch.producer_epoch}"
-        tail = _row((batch.is_transactional, batch.is_control, batch.leader_epoch, batch.position))
+        tail = _row((batch.is_transactional, batch.is_control, transaction, batch.leader_epoch, batch.position))
         place, source = self._place, selected.source
         lines = []
         for offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count in selected.spans():

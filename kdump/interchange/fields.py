@@ -18,7 +18,7 @@ from kdump.formats.java_text import INT_MAX, LONG_MAX
 from kdump.interchange.dumped import NO_OFFSET, DumpedBatch
 from kdump.interchange.lines import Lines, Reading
 from kdump.query.sweep import Selected
-from kdump.storage.records import LOG_APPEND, Batch
+from kdump.storage.records import LOG_APPEND, Batch, TxnState
 
 Write = Callable[[str], object]
 Value = int | str | bool | None
@@ -44,6 +44,7 @@ RECORD_COLUMNS = (
     "sequence",
     "isTransactional",
     "isControl",
+    "transaction",
     "leaderEpoch",
     "position",
 )
@@ -72,6 +73,7 @@ BATCH_COLUMNS = (
     "partitionLeaderEpoch",
     "isTransactional",
     "isControl",
+    "transaction",
 )
 
 
@@ -118,17 +120,19 @@ class Format(Protocol):
     def begin(self, origin: Origin, size: int) -> None:
         """A log of `size` bytes comes now."""
 
-    def batch(self, batch: Batch) -> None:
-        """A batch of the log."""
+    def batch(self, batch: Batch, transaction: TxnState) -> None:
+        """A batch of the log, in a transaction of this state."""
 
-    def records(self, batch: Batch, selected: Selected, contents: Sequence[Contents] | None = None) -> None:
+    def records(
+        self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
+    ) -> None:
         """Records of the batch; with `contents` these are what the records hold, in their order."""
 
     def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
         """The rows of a file that is no log."""
 
 
-def batch_values(batch: Batch) -> tuple[Value, ...]:
+def batch_values(batch: Batch, transaction: TxnState) -> tuple[Value, ...]:
     """The values of BATCH_COLUMNS from `position` on."""
     return (
         batch.position,
@@ -151,6 +155,7 @@ def batch_values(batch: Batch) -> tuple[Value, ...]:
         batch.leader_epoch,
         batch.is_transactional,
         batch.is_control,
+        transaction,
     )
 
 

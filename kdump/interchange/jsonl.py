@@ -28,7 +28,7 @@ from kdump.interchange.fields import (
 )
 from kdump.interchange.lines import Lines, Reading
 from kdump.query.sweep import Selected
-from kdump.storage.records import Batch, header_pairs
+from kdump.storage.records import Batch, TxnState, header_pairs
 
 decoded_json = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """What a record of an internal topic was decoded to, as an object."""
@@ -48,10 +48,10 @@ class JsonLines:
             f',"segment":{json_text(origin.number)}'
         )
 
-    def batch(self, batch: Batch) -> None:
+    def batch(self, batch: Batch, transaction: TxnState) -> None:
         """The batch's object."""
         b = batch
-        shape = _shape(b.magic, b.attributes, b.valid)
+        shape = _shape(b.magic, b.attributes, b.valid, transaction)
         horizon = b.base_timestamp if shape.has_horizon else "null"
         first, count = ("null", "null") if shape.is_wrapper else (b.base_offset, b.record_count)
         self._write(
@@ -63,10 +63,12 @@ class JsonLines:
             f',"count":{count},"partitionLeaderEpoch":{b.leader_epoch}{shape.flags}}}\n'
         )
 
-    def records(self, batch: Batch, selected: Selected, contents: Sequence[Contents] | None = None) -> None:
+    def records(
+        self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
+    ) -> None:
         """An object for each record."""
         given = iter(contents or ())
-        shape = _shape(batch.magic, batch.attributes, batch.valid)
+        shape = _shape(batch.magic, batch.attributes, batch.valid, transaction)
         head = f'{{"type":"record",{self._place},"offset":'
         kind = shape.record_kind
         producer = f',"producerId":{batch.producer_id},"producerEpoch":{batch.producer_epoch},"sequence":'
@@ -124,7 +126,7 @@ class _Shape(NamedTuple):
 
 
 @lru_cache(1024)
-def _shape(magic: int, attributes: int, valid: bool) -> _Shape:
+def _shape(magic: int, attributes: int, valid: bool, transaction: TxnState) -> _Shape:
     batch = Batch(0, 0, 0, 0, magic, attributes, 0, valid, 0, 0, -1, -1, -1, 0, -1)
     timestamp_type = f',"timestampType":"{batch.timestamp_type}"'
     return _Shape(
@@ -133,7 +135,8 @@ def _shape(magic: int, attributes: int, valid: bool) -> _Shape:
         f',"magic":{magic},"codec":"{batch.codec}"',
         f',"isValid":{json_text(valid)}{timestamp_type}',
         f'{timestamp_type},"key":',
-        f',"isTransactional":{json_text(batch.is_transactional)},"isControl":{json_text(batch.is_control)}',
+        f',"isTransactional":{json_text(batch.is_transactional)},"isControl":{json_text(batch.is_control)}'
+        f',"transaction":"{transaction}"',
     )
 
 

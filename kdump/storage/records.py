@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import NamedTuple
 
 from kdump import kernels
@@ -17,6 +18,15 @@ from kdump.storage.payloads import inflate
 NO_TIMESTAMP_TYPE = "NoTimestampType"
 CREATE_TIME = "CreateTime"
 LOG_APPEND = "LogAppendTime"
+
+
+class TxnState(StrEnum):
+    """How the transaction ended that records belong to; `read_committed` consumers get those of NONE and COMMITTED."""
+
+    NONE = "none"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    OPEN = "open"
 
 
 class Batch(NamedTuple):

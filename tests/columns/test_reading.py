@@ -101,8 +101,8 @@ def test_columns_of_the_batch_come_with_each_record(tmp_path: Path) -> None:
         "topic": "orders", "partition": 7, "offset": 2, "timestamp": 5, "timestamp_us": 5000, "timestamp_type": 0,
         "key": b"k", "value": None, "headers": [{"key": "h", "value": None}], "key_size": 1, "value_size": -1,
         "header_count": 1, "sequence": 8, "producer_id": 4, "producer_epoch": 2, "leader_epoch": 3,
-        "is_transactional": True, "is_control": False, "magic": 2, "codec": "zstd", "position": len(batch(0)),
-        "path": path,
+        "is_transactional": True, "is_control": False, "transaction": "open", "magic": 2, "codec": "zstd",
+        "position": len(batch(0)), "path": path,
     }  # fmt: skip
     assert (second["sequence"], second["key_size"], second["headers"]) == (9, -1, None)
 

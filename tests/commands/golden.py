@@ -1,4 +1,4 @@
-"""Compare dump-log with what kafka-dump-log.sh of Kafka 4.0 printed for the log directories of `fixtures/`.
+"""Compare dump-log with what kafka-dump-log.sh printed for the log directories of `fixtures/`.
 
 Runs on its own too: `python -m tests.commands.golden` prints one line for each difference and exits 1 if there is any.
 """
@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"
 CORPUS = FIXTURES / "corpus"
+RELEASE = "4.0"
+"""The release whose tool gave the expected texts."""
 JAVA_DEATH = b'Exception in thread "main" '
 
 Row = dict[str, Any]
@@ -42,12 +44,17 @@ def rows(case: str) -> list[Row]:
         return [json.loads(line) for line in lines]
 
 
-def in_process(arguments: list[str]) -> Outcome:
-    """Call dump-log's entry point in the corpus folder, with files in place of the terminal."""
-    from kdump.commands.dump_log.command import main
+def in_process(arguments: list[str], release: str = RELEASE, folder: Path = CORPUS) -> Outcome:
+    """Call dump-log's entry point in a folder, with files in place of the terminal, for a release."""
+    return in_process_unasked(["--kafka", release, *arguments], folder)
+
+
+def in_process_unasked(arguments: list[str], folder: Path = CORPUS) -> Outcome:
+    """The same for the release that dump-log chooses."""
+    from kdump.commands.dump_log import main
 
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with _as_command(["dump-log", *arguments], out, err):
+        with _as_command(["dump-log", *arguments], out, err, folder):
             try:
                 code: object = main()
             except SystemExit as stop:
@@ -58,12 +65,12 @@ def in_process(arguments: list[str]) -> Outcome:
 
 
 @contextlib.contextmanager
-def _as_command(argv: list[str], out: Any, err: Any) -> Iterator[None]:
+def _as_command(argv: list[str], out: Any, err: Any, folder: Path) -> Iterator[None]:
     before = sys.argv, sys.stdout, sys.stderr, os.getcwd()
     sys.argv = argv
     sys.stdout = io.TextIOWrapper(out, encoding="utf-8")
     sys.stderr = io.TextIOWrapper(err, encoding="utf-8")
-    os.chdir(CORPUS)
+    os.chdir(folder)
     try:
         yield
     finally:

@@ -148,6 +148,7 @@ def test_a_record_and_its_batch(tmp_path: Path) -> None:
         "partitionLeaderEpoch": 6,
         "isTransactional": True,
         "isControl": False,
+        "transaction": "open",
     }
     assert first == {
         "type": "record",
@@ -171,6 +172,7 @@ def test_a_record_and_its_batch(tmp_path: Path) -> None:
         "sequence": 2**31 - 2,
         "isTransactional": True,
         "isControl": False,
+        "transaction": "open",
         "leaderEpoch": 6,
         "position": 0,
     }
@@ -290,7 +292,7 @@ def test_text(tmp_path: Path) -> None:
         f"  12  no time                                     0x00000001 (4 B)  0x{'ff' * 64}… (100 B)",
         "  13  +10000-01-01T00:00:00.000Z 253402300800000  k                 two\\nlines\\t\\x1b[31m \\n",
         f"batch 14..14        1 record     at {at[1]:<8}  {sizes[1]}  v2 none    CreateTime"
-        " 2023-11-14T22:13:20.000Z 1700000000000  epoch -1  producer 77 epoch 1  transactional  control",
+        " 2023-11-14T22:13:20.000Z 1700000000000  epoch -1  producer 77 epoch 1  transaction committed  control",
         "  14  2023-11-14T22:13:20.000Z 1700000000000  COMMIT  coordinator epoch 7",
         f"batch 15..15        1 record     at {at[2]:<8}  {sizes[2]}  v0 none    no time",
         "  15    old  null",

@@ -80,6 +80,7 @@ class InProcess:
 
 @pytest.fixture
 def dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InProcess:
+    monkeypatch.setenv("KDUMP_KAFKA", "4.0")
     return InProcess(tmp_path, monkeypatch)
 
 
@@ -99,7 +100,11 @@ def dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InProcess:
         (("--files", "a", "--max-bytes", str(1 << 31)), 1, "joptsimple.OptionArgumentConversionException"),
         (("--files", "a", "--value-decoder-class", "com.Mine"), 1, "which dump-log cannot load: it has StringDecoder"),
         (("--files", "/nowhere/1.log"), 1, "java.nio.file.NoSuchFileException: /nowhere/1.log"),
-        (("--files", "nodot"), 1, "java.lang.StringIndexOutOfBoundsException: begin -1, end 5, length 5"),
+        (
+            ("--kafka", "4.0", "--files", "nodot"),
+            1,
+            "java.lang.StringIndexOutOfBoundsException: begin -1, end 5, length 5",
+        ),
         (("--files", "x.log"), 1, 'java.lang.NumberFormatException: For input string: "x"'),
     ],
 )

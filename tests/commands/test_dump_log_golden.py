@@ -32,7 +32,8 @@ def test_same_through_the_console_command(case: str) -> None:
     assert command.is_file(), "the project is not installed beside this Python"
     rows = golden.rows(case)
     row = next((row for row in rows if row["variant"] == "print"), rows[0])
-    done = subprocess.run([command, *row["args"]], cwd=golden.CORPUS, capture_output=True, check=False)
+    environment = {**os.environ, "KDUMP_KAFKA": golden.RELEASE}
+    done = subprocess.run([command, *row["args"]], cwd=golden.CORPUS, env=environment, capture_output=True, check=False)
     assert golden.differences(row, golden.Outcome(done.stdout, done.stderr, done.returncode)) == []
 
 

@@ -20,7 +20,7 @@ import pytest
 from kdump.errors import KdumpError, RefusedError
 from kdump.export import files, work
 from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Result
-from kdump.export.options import CSV, FORMATS, PARQUET, ExportOptionError, ExportOptions
+from kdump.export.options import CSV, FORMATS, JSONL, PARQUET, ExportOptionError, ExportOptions
 from kdump.export.plan import Unit, plan
 from kdump.export.run import LocalEngine, Outcome, export
 from kdump.export.work import NO_DATE, by_date, export_units
@@ -30,6 +30,7 @@ from tests.columns.reading import Case, expected_rows, sound_cases
 from tests.commands.logs import EPOCH, batch, write_segment
 from tests.export.exporting import NAMES, READERS, Failures, data_files, log, offsets, parquet_rows, run
 from tests.storage.building import flipped
+from tests.topics.building import Log
 
 DAY = 86_400_000
 
@@ -315,3 +316,14 @@ def test_control_characters_are_escaped_in_json(tmp_path: Path) -> None:
 def test_the_journal_says_where_it_is(tmp_path: Path) -> None:
     assert Journal(str(tmp_path)).temporary("x").startswith(str(tmp_path / FOLDER))
     assert issubclass(JournalError, KdumpError)
+
+
+def test_records_of_aborted_transactions_are_marked(tmp_path: Path) -> None:
+    """Also where the marker stands in a later segment than the records."""
+    pair = (b"k", b"v")
+    log = Log(tmp_path / "t-0").add(pair).add(pair, producer=(7, 0)).add(pair, producer=(8, 0)).roll()
+    log.add(pair, producer=(9, 0)).abort(7, 0).commit(8, 0).write()
+    run([tmp_path / "t-0"], tmp_path / "out", ExportOptions(JSONL))
+    rows = [json.loads(line) for path in data_files(tmp_path / "out") for line in path.read_text().splitlines()]
+    states = {row["offset"]: row["transaction"] for row in rows}
+    assert states == {0: "none", 1: "aborted", 2: "committed", 3: "open"}

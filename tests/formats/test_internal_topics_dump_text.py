@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from kdump.formats.schemas import consumer_offsets, remote_log_metadata, transaction_state
-from kdump.formats.schemas.dump_text import DECODERS, DecoderAbort, control_text, parse
+from kdump.formats.schemas import consumer_offsets, dump_text, remote_log_metadata, transaction_state
+from kdump.formats.schemas.dump_text import DECODERS, DecoderAbort
+from kdump.releases import KafkaRelease
+
+parse = partial(dump_text.parse, release=KafkaRelease.V4_0)
+control_text = partial(dump_text.control_text, release=KafkaRelease.V4_0)
 
 OFFSETS, TRANSACTIONS, METADATA, REMOTE, SHARE = DECODERS
 

@@ -24,6 +24,7 @@ from kdump.formats.schemas.description import Column, Layout
 from kdump.formats.schemas.framing import CoordinatorTopic, MetadataTopic
 from kdump.formats.schemas.java_values import json_text
 from kdump.formats.schemas.schema import Schema, SchemaError, decode, decode_as_broker, encode, to_json
+from kdump.releases import KafkaRelease
 
 COORDINATOR_TOPICS: dict[str, CoordinatorTopic] = {
     "offsets-decoder": consumer_offsets.TOPIC,
@@ -40,7 +41,7 @@ def every_schema() -> Iterator[Schema]:
     for coordinator in COORDINATOR_TOPICS.values():
         for kind in coordinator.kinds.values():
             yield kind.key
-            yield from kind.values
+            yield from kind.layouts
     for metadata in METADATA_TOPICS.values():
         yield from metadata.schemas.values()
     yield from control.SCHEMAS.values()
@@ -111,9 +112,9 @@ def test_share_snapshot_in_both_layouts() -> None:
     preview = bytes.fromhex("0000" + "ef9f" + "ffffffff" + "0001853a" + "000000000000008f" + "01" + "00")
     assert share_group_state.encode_value(0, 0, fields) == preview
     assert share_group_state.decode_value(0, preview).fields == fields | {"stateBatches": []}
-    later = share_group_state.encode_value(0, 0, fields | {"writeTimestamp": 7}, layout=1)
+    later = share_group_state.encode_value(0, 0, fields | {"writeTimestamp": 7}, later=True)
     decoded = share_group_state.decode_value(0, later)
-    assert decoded.schema is share_group_state.TOPIC.kinds[0].values[1]
+    assert decoded.schema is share_group_state.TOPIC.kinds[0].later
     assert (decoded.fields["snapshotEpoch"], decoded.fields["writeTimestamp"]) == (61343, 7)
 
 
@@ -125,9 +126,9 @@ def test_early_brokers_gave_share_updates_version_1() -> None:
 
 def test_layouts_of_later_releases() -> None:
     for record_type, fields in ((11, {"epoch": 3, "metadataHash": -5}), (15, {"initializingTopics": []})):
-        value = consumer_offsets.encode_value(record_type, 0, fields, layout=1)
+        value = consumer_offsets.encode_value(record_type, 0, fields, later=True)
         decoded = consumer_offsets.decode_value(record_type, value)
-        assert decoded.schema is consumer_offsets.TOPIC.kinds[record_type].values[1]
+        assert decoded.schema is consumer_offsets.TOPIC.kinds[record_type].later
         assert decoded.fields.items() >= fields.items()
     with_hash = consumer_offsets.encode_value(3, 0, {"epoch": 3, "metadataHash": 77})
     assert with_hash == bytes.fromhex("0000" + "00000003" + "01" + "0008" + "000000000000004d")
@@ -262,8 +263,7 @@ def test_round_trip(schema: Schema, version: int, data: st.DataObject) -> None:
     expected = completed(schema.layout(version), value)
     assert decode(schema, version, b"\xff" + encoded + b"\xff", 1) == (expected, len(encoded) + 1)
     assert encode(schema, version, expected) == encoded
-    if not any(field.since for field in schema.fields):
-        assert decode_as_broker(schema, version, encoded) == (expected, len(encoded))
+    assert decode_as_broker(schema, version, encoded) == (expected, len(encoded))
     as_json = to_json(schema, version, expected)
     assert json.loads(json_text(as_json)) == as_json
     assert as_json.keys() >= {column.name for column in schema.layout(version).plain}
@@ -286,7 +286,7 @@ RECORDS = [
     pytest.param(decoder, record_type, layout, id=f"{kind.name}-{record_type}-{layout}")
     for decoder, topic in COORDINATOR_TOPICS.items()
     for record_type, kind in topic.kinds.items()
-    for layout in range(len(kind.values))
+    for layout in range(len(kind.layouts))
 ]
 METADATA_RECORDS = [
     pytest.param(decoder, api_key, id=schema.name)
@@ -303,11 +303,12 @@ def flips(data: bytes) -> Iterator[bytes]:
 
 
 def check_texts(decoder: str, key: bytes | None, value: bytes | None) -> None:
-    try:
-        texts: tuple[str | None, ...] = dump_text.parse(decoder, 7, key, value)
-    except dump_text.DecoderAbort as abort:
-        texts = (abort.java_class,)
-    assert any(texts)
+    for release in (KafkaRelease.V4_0, KafkaRelease.V4_4):
+        try:
+            texts: tuple[str | None, ...] = dump_text.parse(decoder, 7, key, value, release)
+        except dump_text.DecoderAbort as abort:
+            texts = (abort.java_class,)
+        assert any(texts)
 
 
 def check_error(error: KdumpError, data: bytes) -> None:
@@ -320,9 +321,9 @@ def check_error(error: KdumpError, data: bytes) -> None:
 def test_damaged_coordinator_records(decoder: str, record_type: int, layout: int) -> None:
     topic = COORDINATOR_TOPICS[decoder]
     kind = topic.kinds[record_type]
-    schema = kind.values[layout]
+    schema = kind.layouts[layout]
     key = topic.encode_key(record_type, sample(kind.key.layout(0)))
-    value = topic.encode_value(record_type, schema.last, sample(schema.layout(schema.last)), layout)
+    value = topic.encode_value(record_type, schema.last, sample(schema.layout(schema.last)), later=layout > 0)
     assert topic.decode_value(record_type, value).fields.keys() >= {column.name for column in schema.layout(0).plain}
     for size in range(len(key)):
         with pytest.raises(SchemaError):
@@ -388,7 +389,7 @@ def test_damaged_control_records(control_type: int) -> None:
             check_error(error, value)
         if control_type != control.LEADER_CHANGE:
             try:
-                text = dump_text.control_text(control_type, damaged)
+                text = dump_text.control_text(control_type, damaged, KafkaRelease.V4_1)
             except dump_text.DecoderAbort as abort:
                 text = abort.java_class
             assert text.startswith((f"{schema.name.removesuffix('Record')} ", "KRaftVoters ", "java."))

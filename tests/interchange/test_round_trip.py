@@ -25,7 +25,7 @@ from kdump.interchange.lines import Lines, Reading
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.open import open_segment
-from kdump.storage.records import batch_at
+from kdump.storage.records import TxnState, batch_at
 from kdump.storage.segment import Segment
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers", "leader_epoch")
@@ -52,8 +52,8 @@ def dumped(path: Path, printer: Format) -> None:
             assert isinstance(event, Selected)
             batch = batch_at(event.block, event.row)
             if event.starts:
-                printer.batch(batch)
-            printer.records(batch, event)
+                printer.batch(batch, TxnState.NONE)
+            printer.records(batch, TxnState.NONE, event)
 
 
 def exported(segment: Segment) -> list[pa.RecordBatch]:

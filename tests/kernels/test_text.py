@@ -166,7 +166,7 @@ def test_empty_is_not_null(kernel: ModuleType, magic: int) -> None:
     [
         ("abort", " endTxnMarker: ABORT coordinatorEpoch: 3"),
         ("commit", " endTxnMarker: COMMIT coordinatorEpoch: 3"),
-        ("leader change", " controlType: LEADER_CHANGE(2)"),
+        ("leader change", " Kraft2 00000000000102000000010000"),
         ("snapshot header", " Kraft3 0000000000000000271000"),
         ("snapshot footer", " Kraft4 000000"),
         ("kraft version", " Kraft5 0000000100"),

@@ -244,7 +244,7 @@ def test_a_broker_is_running(data: Path) -> None:
             os._exit(0)
     os.read(ready[0], 1)
     before = files(data)
-    with pytest.raises(RefusedError, match="holds [.]lock"), opened(str(data / "orders-0"), CONFIG, HOW):
+    with pytest.raises(RefusedError, match=r"holds [.]lock"), opened(str(data / "orders-0"), CONFIG, HOW):
         pass
     assert files(data) == before
     with opened(str(data / "orders-0"), CONFIG, Opening(clock=Clock(), force=True)) as log:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from kdump.formats.schemas.description import Field, Schema
 from kdump.formats.schemas.framing import MetadataTopic
+from kdump.releases import KafkaRelease
+
+_V4_3 = KafkaRelease.V4_3
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
@@ -39,7 +42,7 @@ TOPIC = MetadataTopic(
     {
         0: Schema(
             "RegisterBrokerRecord",
-            "0-3",
+            "0-4",
             "0+",
             _BROKER_ID,
             Field("isMigratingZkBroker", "bool", "2+"),
@@ -51,6 +54,8 @@ TOPIC = MetadataTopic(
             Field("fenced", "bool", default=True),
             Field("inControlledShutdown", "bool", "1+"),
             Field("logDirs", "[]uuid", "3+", tag=0),
+            Field("cordonedLogDirs", "[]uuid", "4+", nullable="4+", tag=1, default=None, since=_V4_3),
+            since={4: _V4_3},
         ),
         1: Schema("UnregisterBrokerRecord", "0", "0+", _BROKER_ID, _BROKER_EPOCH),
         2: Schema("TopicRecord", "0", "0+", _NAME, _TOPIC_ID),
@@ -147,13 +152,15 @@ TOPIC = MetadataTopic(
         ),
         17: Schema(
             "BrokerRegistrationChangeRecord",
-            "0-2",
+            "0-3",
             "0+",
             _BROKER_ID,
             _BROKER_EPOCH,
             Field("fenced", "int8", tag=0),
             Field("inControlledShutdown", "int8", "1+", tag=1),
             Field("logDirs", "[]uuid", "2+", tag=2),
+            Field("cordonedLogDirs", "[]uuid", "3+", nullable="3+", tag=3, default=None, since=_V4_3),
+            since={3: _V4_3},
         ),
         18: Schema(
             "AccessControlEntryRecord",
@@ -187,7 +194,9 @@ TOPIC = MetadataTopic(
             Field("features", "[]ControllerFeature", fields=_FEATURE),
         ),
         28: Schema("ClearElrRecord", "0", "0+", Field("topicName", "string")),
+        29: Schema("UnregisterControllerRecord", "0", "0+", Field("controllerId", "int32")),
     },
+    since={28: KafkaRelease.V4_0, 29: KafkaRelease.V4_4},
 )
 
 decode_value = TOPIC.decode_value

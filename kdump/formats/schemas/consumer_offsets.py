@@ -12,6 +12,10 @@ from typing import Any
 from kdump.formats.schemas.description import PACKERS, Field, Schema, SchemaError
 from kdump.formats.schemas.framing import CoordinatorTopic, RecordKind, key_schema
 from kdump.formats.schemas.schema import decode_as_broker, to_json
+from kdump.releases import KafkaRelease
+
+_V4_0, _V4_1, _V4_2 = KafkaRelease.V4_0, KafkaRelease.V4_1, KafkaRelease.V4_2
+_V4_3, _V4_4 = KafkaRelease.V4_3, KafkaRelease.V4_4
 
 OFFSET_COMMIT_LEGACY = 0
 OFFSET_COMMIT = 1
@@ -43,7 +47,15 @@ _OFFSET_COMMIT_VALUE = Schema(
     Field("metadata", "string"),
     Field("commitTimestamp", "int64"),
     Field("expireTimestamp", "int64", "1", default=-1, ignorable=True),
-    Field("topicId", "uuid", "4+", tag=0, ignorable=True, since="4.2"),
+    Field("topicId", "uuid", "4+", tag=0, ignorable=True, since=_V4_1),
+)
+_LEGACY_OFFSET_COMMIT_VALUE = Schema(
+    "LegacyOffsetCommitValue",
+    "0",
+    "none",
+    Field("offset", "int64"),
+    Field("metadata", "string"),
+    Field("commitTimestamp", "int64"),
 )
 _GROUP_METADATA_VALUE = Schema(
     "GroupMetadataValue",
@@ -88,7 +100,6 @@ _CLASSIC_MEMBER_METADATA = Field(
     "ClassicMemberMetadata",
     nullable="0+",
     tag=0,
-    default=None,
     fields=(
         Field("sessionTimeoutMs", "int32"),
         Field(
@@ -118,10 +129,18 @@ _MEMBER_STATE = (
     Field("state", "int8"),
 )
 _ASSIGNED_PARTITIONS = Field("assignedPartitions", "[]TopicPartitions", fields=_ASSIGNED)
+_OWNED = (
+    *_ASSIGNED,
+    Field("assignmentEpochs", "[]int32", nullable="0+", tag=0, default=None, since=_V4_3),
+)
 _TASK_IDS = (Field("subtopologyId", "string"), _PARTITIONS)
 _OWNED_TASK_IDS = (
     *_TASK_IDS,
-    Field("assignmentEpochs", "[]int32", nullable="0+", tag=0, default=None),
+    Field("assignmentEpochs", "[]int32", nullable="0+", tag=0, default=None, since=_V4_2),
+)
+_TARGET_ASSIGNMENT = (
+    Field("assignmentEpoch", "int32"),
+    Field("assignmentTimestamp", "int64", tag=0, since=_V4_3),
 )
 _CHANGELOG_TOPIC = (
     Field("name", "string"),
@@ -146,7 +165,9 @@ def _member_key(name: str) -> Schema:
 TOPIC = CoordinatorTopic(
     "__consumer_offsets",
     {
-        OFFSET_COMMIT_LEGACY: RecordKind("OffsetCommit", _OFFSET_COMMIT_KEY, _OFFSET_COMMIT_VALUE),
+        OFFSET_COMMIT_LEGACY: RecordKind(
+            "OffsetCommit", _OFFSET_COMMIT_KEY, _OFFSET_COMMIT_VALUE, later=_LEGACY_OFFSET_COMMIT_VALUE
+        ),
         OFFSET_COMMIT: RecordKind("OffsetCommit", _OFFSET_COMMIT_KEY, _OFFSET_COMMIT_VALUE),
         GROUP_METADATA: RecordKind(
             "GroupMetadata", key_schema("GroupMetadataKey", Field("group", "string")), _GROUP_METADATA_VALUE
@@ -154,7 +175,7 @@ TOPIC = CoordinatorTopic(
         3: RecordKind(
             "ConsumerGroupMetadata",
             _group_key("ConsumerGroupMetadataKey"),
-            _value("ConsumerGroupMetadataValue", _EPOCH, Field("metadataHash", "int64", tag=0, since="4.1")),
+            _value("ConsumerGroupMetadataValue", _EPOCH, Field("metadataHash", "int64", tag=0, since=_V4_1)),
         ),
         4: RecordKind(
             "ConsumerGroupPartitionMetadata",
@@ -169,7 +190,7 @@ TOPIC = CoordinatorTopic(
         6: RecordKind(
             "ConsumerGroupTargetAssignmentMetadata",
             _group_key("ConsumerGroupTargetAssignmentMetadataKey"),
-            _value("ConsumerGroupTargetAssignmentMetadataValue", Field("assignmentEpoch", "int32")),
+            _value("ConsumerGroupTargetAssignmentMetadataValue", *_TARGET_ASSIGNMENT),
         ),
         7: RecordKind(
             "ConsumerGroupTargetAssignmentMember",
@@ -185,14 +206,16 @@ TOPIC = CoordinatorTopic(
             _value(
                 "ConsumerGroupCurrentMemberAssignmentValue",
                 *_MEMBER_STATE,
-                _ASSIGNED_PARTITIONS,
-                Field("partitionsPendingRevocation", "[]TopicPartitions", fields=_ASSIGNED),
+                Field("assignedPartitions", "[]TopicPartitions", fields=_OWNED),
+                Field("partitionsPendingRevocation", "[]TopicPartitions", fields=_OWNED),
             ),
         ),
         9: RecordKind(
             "ShareGroupPartitionMetadata",
             _group_key("ShareGroupPartitionMetadataKey"),
             _value("ShareGroupPartitionMetadataValue", _TOPIC_METADATA),
+            since=_V4_0,
+            until=_V4_1,
         ),
         10: RecordKind(
             "ShareGroupMemberMetadata",
@@ -204,17 +227,20 @@ TOPIC = CoordinatorTopic(
                 Field("clientHost", "string"),
                 Field("subscribedTopicNames", "[]string"),
             ),
+            since=_V4_0,
         ),
         11: RecordKind(
             "ShareGroupMetadata",
             _group_key("ShareGroupMetadataKey"),
             _value("ShareGroupMetadataValue", _EPOCH),
-            _value("ShareGroupMetadataValue", _EPOCH, Field("metadataHash", "int64")),
+            later=_value("ShareGroupMetadataValue", _EPOCH, Field("metadataHash", "int64")),
+            since=_V4_0,
         ),
         12: RecordKind(
             "ShareGroupTargetAssignmentMetadata",
             _group_key("ShareGroupTargetAssignmentMetadataKey"),
-            _value("ShareGroupTargetAssignmentMetadataValue", Field("assignmentEpoch", "int32")),
+            _value("ShareGroupTargetAssignmentMetadataValue", *_TARGET_ASSIGNMENT),
+            since=_V4_0,
         ),
         13: RecordKind(
             "ShareGroupTargetAssignmentMember",
@@ -223,11 +249,13 @@ TOPIC = CoordinatorTopic(
                 "ShareGroupTargetAssignmentMemberValue",
                 Field("topicPartitions", "[]TopicPartition", fields=_ASSIGNED),
             ),
+            since=_V4_0,
         ),
         14: RecordKind(
             "ShareGroupCurrentMemberAssignment",
             _member_key("ShareGroupCurrentMemberAssignmentKey"),
             _value("ShareGroupCurrentMemberAssignmentValue", *_MEMBER_STATE, _ASSIGNED_PARTITIONS),
+            since=_V4_0,
         ),
         15: RecordKind(
             "ShareGroupStatePartitionMetadata",
@@ -237,12 +265,13 @@ TOPIC = CoordinatorTopic(
                 Field("initializedTopics", "[]TopicPartitionsInfo", fields=_NAMED_ASSIGNED),
                 Field("deletingTopics", "[]TopicInfo", fields=(_TOPIC_ID, _TOPIC_NAME)),
             ),
-            _value(
+            later=_value(
                 "ShareGroupStatePartitionMetadataValue",
                 Field("initializingTopics", "[]TopicPartitionsInfo", fields=_NAMED_ASSIGNED),
                 Field("initializedTopics", "[]TopicPartitionsInfo", fields=_NAMED_ASSIGNED),
                 Field("deletingTopics", "[]TopicInfo", fields=(_TOPIC_ID, _TOPIC_NAME)),
             ),
+            since=_V4_0,
         ),
         16: RecordKind(
             "ConsumerGroupRegularExpression",
@@ -253,6 +282,7 @@ TOPIC = CoordinatorTopic(
                 Field("version", "int64"),
                 Field("timestamp", "int64"),
             ),
+            since=_V4_0,
         ),
         17: RecordKind(
             "StreamsGroupMetadata",
@@ -261,17 +291,19 @@ TOPIC = CoordinatorTopic(
                 "StreamsGroupMetadataValue",
                 _EPOCH,
                 Field("metadataHash", "int64"),
-                Field("validatedTopologyEpoch", "int32", tag=0, default=-1),
+                Field("validatedTopologyEpoch", "int32", tag=0, default=-1, since=_V4_2),
                 Field(
                     "lastAssignmentConfigs",
                     "[]LastAssignmentConfig",
                     nullable="0+",
                     tag=1,
-                    default=None,
+                    since=_V4_2,
                     fields=(Field("key", "string"), Field("value", "string")),
                 ),
+                Field("storedDescriptionTopologyEpoch", "int32", tag=2, default=-1, since=_V4_4),
+                Field("failedDescriptionTopologyEpoch", "int32", tag=3, default=-1, since=_V4_4),
             ),
-            since="4.1",
+            since=_V4_1,
         ),
         19: RecordKind(
             "StreamsGroupMemberMetadata",
@@ -294,13 +326,13 @@ TOPIC = CoordinatorTopic(
                 ),
                 Field("clientTags", "[]KeyValue", fields=(Field("key", "string"), Field("value", "string"))),
             ),
-            since="4.1",
+            since=_V4_1,
         ),
         20: RecordKind(
             "StreamsGroupTargetAssignmentMetadata",
             _group_key("StreamsGroupTargetAssignmentMetadataKey"),
-            _value("StreamsGroupTargetAssignmentMetadataValue", Field("assignmentEpoch", "int32")),
-            since="4.1",
+            _value("StreamsGroupTargetAssignmentMetadataValue", *_TARGET_ASSIGNMENT),
+            since=_V4_1,
         ),
         21: RecordKind(
             "StreamsGroupTargetAssignmentMember",
@@ -311,7 +343,7 @@ TOPIC = CoordinatorTopic(
                 Field("standbyTasks", "[]TaskIds", fields=_TASK_IDS),
                 Field("warmupTasks", "[]TaskIds", fields=_TASK_IDS),
             ),
-            since="4.1",
+            since=_V4_1,
         ),
         22: RecordKind(
             "StreamsGroupCurrentMemberAssignment",
@@ -326,7 +358,7 @@ TOPIC = CoordinatorTopic(
                 Field("standbyTasksPendingRevocation", "[]TaskIds", fields=_OWNED_TASK_IDS),
                 Field("warmupTasksPendingRevocation", "[]TaskIds", fields=_OWNED_TASK_IDS),
             ),
-            since="4.1",
+            since=_V4_1,
         ),
         23: RecordKind(
             "StreamsGroupTopology",
@@ -356,7 +388,7 @@ TOPIC = CoordinatorTopic(
                     ),
                 ),
             ),
-            since="4.1",
+            since=_V4_1,
         ),
     },
 )

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 from kdump.errors import KdumpError
+from kdump.releases import KafkaRelease
 
 RUNTIME_EXCEPTION = "java.lang.RuntimeException"
 UNSUPPORTED_VERSION = "org.apache.kafka.common.errors.UnsupportedVersionException"
@@ -26,6 +28,8 @@ PACKERS = {
 }
 _DEFAULTS: dict[str, object] = {"bool": False, "float64": 0.0, "uuid": bytes(16), "string": "", "bytes": b""}
 _TYPE_DEFAULT = object()
+UNKNOWN_TAGS = "unknownTaggedFields"
+"""The key under which a struct's value keeps, by tag, the bytes of the tagged fields that its table does not have."""
 _OPEN = 0x7FFF  # the end of a version range such as 3+
 
 
@@ -65,6 +69,10 @@ class SchemaError(KdumpError):
         return f"{self.found} ({', '.join(places)})" if places else self.found
 
 
+class NewerError(SchemaError):
+    """A record was written by a release that is newer than this kdump: nothing is wrong with it."""
+
+
 class Field:
     """One field of a struct: a row of the table.
 
@@ -75,7 +83,7 @@ class Field:
     tag         number of a tagged field
     default     what versions without the field, or a tagged section without it, stand for
     ignorable   whether another value than the default may be dropped where a version lacks the field
-    since       the first release that has this tagged field, where later than 4.0
+    since       the first release that has this tagged field in a version that older ones have without it
     fields      of the struct
     """
 
@@ -104,7 +112,7 @@ class Field:
         tag: int | None = None,
         default: object = _TYPE_DEFAULT,
         ignorable: bool = False,
-        since: str = "",
+        since: KafkaRelease | None = None,
         fields: tuple[Field, ...] | None = None,
     ) -> None:
         self.name = name
@@ -118,6 +126,10 @@ class Field:
         self.since = since
         self.fields = fields
 
+    def is_known_to(self, release: KafkaRelease | None) -> bool:
+        """Return whether a release has the field; None stands for the newest one known."""
+        return release is None or self.since is None or self.since <= release
+
     def initial(self) -> Any:
         """The default, as a fresh object."""
         if self.default is not _TYPE_DEFAULT:
@@ -130,35 +142,53 @@ class Field:
 
 
 class Schema:
-    """A message: its name, its versions as "0-3", the first flexible version as "1+" or "none", its fields in order."""
+    """A message: its name, its versions as "0-3", the first flexible version as "1+" or "none", its fields in order.
 
-    __slots__ = ("_layouts", "fields", "first", "flexible", "last", "name")
+    `since` gives the first release that has a version, for those that came after Kafka 3.9.
+    """
 
-    def __init__(self, name: str, versions: str, flexible: str, *fields: Field) -> None:
+    __slots__ = ("_layouts", "_since", "fields", "first", "flexible", "last", "name")
+
+    def __init__(
+        self,
+        name: str,
+        versions: str,
+        flexible: str,
+        *fields: Field,
+        since: Mapping[int, KafkaRelease] | None = None,
+    ) -> None:
         self.name = name
         self.first, self.last = _version_range(versions)
         self.flexible = _OPEN + 1 if flexible == "none" else _version_range(flexible)[0]
         self.fields = fields
-        self._layouts: dict[int, Layout] = {}
+        self._since = since or {}
+        self._layouts: dict[tuple[int, KafkaRelease | None], Layout] = {}
 
     def check_version(self, version: int, position: int | None = None) -> None:
-        """Raise SchemaError for a version that this schema does not describe."""
+        """Raise SchemaError for a version that this schema does not describe, NewerError for one that is too high."""
         if not self.first <= version <= self.last:
             known = f"{self.first} to {self.last} are" if self.first != self.last else f"only {self.first} is"
             found = f"Unknown version {version} of {self.name}: {known} known"
-            raise SchemaError(found, position, java_class=UNSUPPORTED_VERSION)
+            kind = NewerError if version > self.last else SchemaError
+            raise kind(found, position, java_class=UNSUPPORTED_VERSION)
 
-    def layout(self, version: int) -> Layout:
-        """The fields of a version; one outside the range is taken for the nearest inside, as Kafka's readers do."""
-        version = min(max(version, self.first), self.last)
-        layout = self._layouts.get(version)
+    def last_of(self, release: KafkaRelease | None) -> int:
+        """Return the highest version that a release has; None stands for the newest one known."""
+        newer = [version for version, since in self._since.items() if release is not None and release < since]
+        return min(newer) - 1 if newer else self.last
+
+    def layout(self, version: int, release: KafkaRelease | None = None) -> Layout:
+        """The fields of a version in a release; one outside its range is read as the nearest inside, as Kafka does."""
+        version = min(max(version, self.first), self.last_of(release))
+        layout = self._layouts.get((version, release))
         if layout is None:
-            layout = self._layouts[version] = Layout(self.name, self.fields, version, version >= self.flexible)
+            layout = Layout(self.name, self.fields, version, version >= self.flexible, release)
+            self._layouts[version, release] = layout
         return layout
 
 
 class Layout:
-    """A struct at one version.
+    """A struct at one version in one release.
 
     `columns` are its fields in order, `plain` those that are not tagged, `tagged` the others by tag; `absent` are the
     fields and `foreign_tags` the tags that only other versions have.
@@ -166,14 +196,17 @@ class Layout:
 
     __slots__ = ("_fresh", "_template", "absent", "columns", "flexible", "foreign_tags", "name", "plain", "tagged")
 
-    def __init__(self, name: str, fields: tuple[Field, ...], version: int, flexible: bool) -> None:
+    def __init__(
+        self, name: str, fields: tuple[Field, ...], version: int, flexible: bool, release: KafkaRelease | None
+    ) -> None:
+        fields = tuple(field for field in fields if field.is_known_to(release))
         self.name = name
         self.flexible = flexible
-        self.columns = tuple(Column(f, version, flexible) for f in fields if f.first <= version <= f.last)
+        self.columns = tuple(Column(f, version, flexible, release) for f in fields if f.first <= version <= f.last)
         self.plain = tuple(column for column in self.columns if column.tag is None)
         self.tagged = {column.tag: column for column in self.columns if column.tag is not None}
         self.absent = tuple(field for field in fields if not field.first <= version <= field.last)
-        self.foreign_tags = {field.tag for field in self.absent if field.tag is not None and not field.since}
+        self.foreign_tags = {field.tag for field in self.absent if field.tag is not None}
         self._template = {field.name: field.initial() for field in fields}
         always_read = {column.name for column in self.plain}
         self._fresh = tuple(
@@ -199,7 +232,7 @@ class Column:
 
     __slots__ = ("array", "field", "flexible", "kind", "layout", "name", "nullable", "packer", "tag")
 
-    def __init__(self, field: Field, version: int, flexible: bool) -> None:
+    def __init__(self, field: Field, version: int, flexible: bool, release: KafkaRelease | None) -> None:
         self.field = field
         self.name = field.name
         self.kind = field.kind
@@ -208,7 +241,8 @@ class Column:
         self.flexible = flexible
         self.nullable = field.null_first <= version <= field.null_last
         self.packer = PACKERS.get(field.kind)
-        self.layout = None if field.fields is None else Layout(field.kind, field.fields, version, flexible)
+        nested = field.fields
+        self.layout = None if nested is None else Layout(field.kind, nested, version, flexible, release)
 
     @property
     def endless(self) -> bool:

@@ -1,4 +1,4 @@
-"""What kafka-dump-log of Kafka 4.0 prints for a record of an internal topic, and for KRaft's control records.
+"""What kafka-dump-log of a release prints for a record of an internal topic, and for KRaft's control records.
 
 Where Kafka's tool prints a message and goes on, the message is given; where it dies of an exception, `DecoderAbort`
 is raised with that exception's class and text.
@@ -13,6 +13,15 @@ from kdump.formats.schemas.description import PACKERS, UNSUPPORTED_VERSION, Sche
 from kdump.formats.schemas.framing import CoordinatorTopic, MetadataTopic, read_frame
 from kdump.formats.schemas.java_values import json_text, string_hash
 from kdump.formats.schemas.schema import BUFFER_UNDERFLOW, decode_as_broker, to_json
+from kdump.releases import (
+    COORDINATOR_API_KEYS,
+    DUMP_IN_JAVA,
+    LEADER_CHANGE_JSON,
+    TRANSACTION_LOG_JSON,
+    TRANSACTION_STATUS_NAMES,
+    TXN_INDEX_EMPTY,
+    KafkaRelease,
+)
 
 DECODERS = (
     "offsets-decoder",
@@ -27,9 +36,11 @@ TOMBSTONE = "<DELETE>"
 _NULL_POINTER = "java.lang.NullPointerException"
 _ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
 _ILLEGAL_STATE = "java.lang.IllegalStateException"
+_RECORD_PACKAGE = "org.apache.kafka.common.record"
 _INT16 = PACKERS["int16"]
 _TRANSACTION_VERSIONS = range(3)
-_CONTROL_NAMES = {3: "SnapshotHeader", 4: "SnapshotFooter", 5: "KRaftVersion", 6: "KRaftVoters"}
+_CONTROL_NAMES = {2: "LeaderChange:", 3: "SnapshotHeader", 4: "SnapshotFooter", 5: "KRaftVersion", 6: "KRaftVoters"}
+_LEADER_CHANGE = 2
 
 
 class DecoderAbort(KdumpError):
@@ -41,30 +52,32 @@ class DecoderAbort(KdumpError):
         self.message = message
 
 
-def parse(decoder: str, offset: int, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
+def parse(
+    decoder: str, offset: int, key: bytes | None, value: bytes | None, release: KafkaRelease
+) -> tuple[str | None, str | None]:
     """The texts after `key: ` and `payload: ` for a record at an absolute offset; None is not printed.
 
     `decoder` is one of DECODERS. Raises DecoderAbort where Kafka's tool dies.
     """
-    if decoder == "offsets-decoder":
-        return _parse_offsets(offset, key, value)
-    if decoder == "transaction-log-decoder":
-        return _parse_transaction(key, value)
     if decoder == "cluster-metadata-decoder":
-        return None, _cluster_metadata(offset, value)
+        return None, _cluster_metadata(offset, value, release)
     if decoder == "remote-log-metadata-decoder":
-        return None, _remote_log_metadata(offset, value)
-    return _parse_share_group(offset, key, value)
+        return None, _remote_log_metadata(offset, value, release)
+    if decoder == "transaction-log-decoder" and not release.has(TRANSACTION_LOG_JSON):
+        return _parse_transaction(key, value)
+    return _parse_coordinator(decoder, offset, key, value, release)
 
 
-def control_text(control_type: int, value: bytes | None) -> str:
-    """What is printed for a control record of the types SNAPSHOT_HEADER (3) to KRAFT_VOTERS (6).
+def control_text(control_type: int, value: bytes | None, release: KafkaRelease) -> str:
+    """What is printed for a control record of the types LEADER_CHANGE (2) to KRAFT_VOTERS (6).
 
     Raises DecoderAbort for a value that Kafka's tool dies of, and KeyError for another control type.
     """
     from kdump.formats.control import SCHEMAS
 
     name = _CONTROL_NAMES[control_type]
+    if control_type == _LEADER_CHANGE and not release.has(LEADER_CHANGE_JSON):
+        return f"controlType: LEADER_CHANGE({_LEADER_CHANGE})"
     if value is None:
         raise DecoderAbort(_NULL_POINTER, 'Cannot invoke "java.nio.ByteBuffer.slice()" because "<parameter1>" is null')
     schema = SCHEMAS[control_type]
@@ -75,43 +88,39 @@ def control_text(control_type: int, value: bytes | None) -> str:
     return f"{name} {json_text(to_json(schema, fields['version'], fields))}"
 
 
-# --- __consumer_offsets and __share_group_state ---
+# --- __consumer_offsets, __share_group_state, and __transaction_state from Kafka 4.1 on ---
 
 
-def _parse_offsets(offset: int, key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
-    from kdump.formats.schemas.consumer_offsets import GROUP_METADATA, TOPIC, open_consumer_protocol
+def _coordinator_topic(decoder: str) -> CoordinatorTopic:
+    if decoder == "offsets-decoder":
+        from kdump.formats.schemas.consumer_offsets import TOPIC as OFFSETS
 
+        return OFFSETS
+    if decoder == "transaction-log-decoder":
+        from kdump.formats.schemas.transaction_state import TOPIC as TRANSACTIONS
+
+        return TRANSACTIONS
+    from kdump.formats.schemas.share_group_state import TOPIC as SHARE_STATE
+
+    return SHARE_STATE
+
+
+def _parse_coordinator(
+    decoder: str, offset: int, key: bytes | None, value: bytes | None, release: KafkaRelease
+) -> tuple[str, str | None]:
     if key is None:
-        raise _missing_key(offset, "offset")
+        raise _missing_key(offset, decoder, release)
     try:
-        record_type, key_text = _coordinator_key(TOPIC, key)
+        record_type, key_text = _coordinator_key(_coordinator_topic(decoder), key, release)
         if value is None:
             return key_text, TOMBSTONE
-        version, data = _coordinator_value(TOPIC, record_type, value)
-        if record_type == GROUP_METADATA:
-            open_consumer_protocol(data)
-        return key_text, json_text({"version": str(version), "data": data})
+        version, data = _coordinator_value(_coordinator_topic(decoder), record_type, value, release)
     except _UnknownRecordType as unknown:
         return f"Unknown record type {unknown.record_type} at offset {offset}, skipping.", None
     except SchemaError as error:
         return _skipped(offset, error), None
-
-
-def _parse_share_group(offset: int, key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
-    from kdump.formats.schemas.share_group_state import TOPIC
-
-    if key is None:
-        raise _missing_key(offset, "share group state")
-    try:
-        record_type, key_text = _coordinator_key(TOPIC, key)
-        if value is None:
-            return key_text, TOMBSTONE
-        version, data = _coordinator_value(TOPIC, record_type, value)
-        return key_text, json_text({"type": str(version), "data": data})
-    except _UnknownRecordType as unknown:
-        return f"Unknown record type {unknown.record_type} at offset {offset}, skipping.", None
-    except SchemaError as error:
-        return _skipped(offset, error), None
+    has_type = decoder == "share-group-state-decoder" and not release.has(COORDINATOR_API_KEYS)
+    return key_text, json_text({"type" if has_type else "version": str(version), "data": data})
 
 
 class _UnknownRecordType(Exception):
@@ -120,8 +129,11 @@ class _UnknownRecordType(Exception):
         self.record_type = record_type
 
 
-def _missing_key(offset: int, topic: str) -> DecoderAbort:
-    text = f"Failed to decode message at offset {offset} using {topic} topic decoder (message had a missing key)"
+def _missing_key(offset: int, decoder: str, release: KafkaRelease) -> DecoderAbort:
+    which = f"{'offset' if decoder == 'offsets-decoder' else 'share group state'} topic"
+    if release.has(COORDINATOR_API_KEYS):
+        which = "the specified"
+    text = f"Failed to decode message at offset {offset} using {which} decoder (message had a missing key)"
     return DecoderAbort("java.lang.RuntimeException", text)
 
 
@@ -133,18 +145,32 @@ def _or_null(message: str | None) -> str:
     return "null" if message is None else message
 
 
-def _coordinator_key(topic: CoordinatorTopic, key: bytes) -> tuple[int, str]:
+def _coordinator_key(topic: CoordinatorTopic, key: bytes, release: KafkaRelease) -> tuple[int, str]:
     record_type = _leading_int16(key, "key")
     kind = topic.kinds.get(record_type)
-    if kind is None or kind.since:
+    if kind is None or not kind.is_known_to(release):
         raise _UnknownRecordType(record_type)
-    data = _message(kind.key, record_type, key, "key")
+    data = _message(kind.key, record_type, key, "key", release)
     return record_type, json_text({"type": str(record_type), "data": data})
 
 
-def _coordinator_value(topic: CoordinatorTopic, record_type: int, value: bytes) -> tuple[int, dict[str, Any]]:
+def _coordinator_value(
+    topic: CoordinatorTopic, record_type: int, value: bytes, release: KafkaRelease
+) -> tuple[int, dict[str, Any]]:
+    from kdump.formats.schemas.consumer_offsets import open_consumer_protocol
+
     version = _leading_int16(value, "value")
-    return version, _message(topic.kinds[record_type].values[0], version, value, "value")
+    schema = topic.kinds[record_type].value_of(release)
+    if release.has(COORDINATOR_API_KEYS) and not schema.first <= version <= schema.last_of(release):
+        raise _wrapped(f"Found an unknown record version {version} for {record_type} type")
+    data = _message(schema, version, value, "value", release)
+    if schema.name == "GroupMetadataValue":
+        open_consumer_protocol(data)
+    elif release.has(TRANSACTION_STATUS_NAMES) and schema.name == "TransactionLogValue":
+        from kdump.formats.schemas.transaction_state import status_name
+
+        data["transactionStatus"] = status_name(data["transactionStatus"])
+    return version, data
 
 
 def _leading_int16(data: bytes, what: str) -> int:
@@ -154,20 +180,20 @@ def _leading_int16(data: bytes, what: str) -> int:
     return number
 
 
-def _message(schema: Schema, version: int, data: bytes, what: str) -> dict[str, Any]:
+def _message(schema: Schema, version: int, data: bytes, what: str, release: KafkaRelease) -> dict[str, Any]:
     try:
-        fields, _ = decode_as_broker(schema, version, data, _INT16.size)
+        fields, _ = decode_as_broker(schema, version, data, _INT16.size, release)
     except SchemaError as error:
         cause = _or_null(error.kafka_message)
         raise _wrapped(f"Could not read record with version {version} from {what}'s buffer due to: {cause}.") from error
-    return to_json(schema, version, fields)
+    return to_json(schema, version, fields, release)
 
 
 def _wrapped(message: str) -> SchemaError:
     return SchemaError(message, kafka_message=message)
 
 
-# --- __transaction_state ---
+# --- __transaction_state up to Kafka 4.0 ---
 
 
 def _parse_transaction(key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
@@ -183,7 +209,7 @@ def _parse_transaction(key: bytes | None, value: bytes | None) -> tuple[str, str
     try:
         fields, _ = decode_as_broker(kind.key, record_type, key, _INT16.size)
         key_text = f"transaction_metadata::transactionalId={fields['transactionalId']}"
-        return key_text, TOMBSTONE if value is None else _transaction(kind.values[0], value)
+        return key_text, TOMBSTONE if value is None else _transaction(kind.value, value)
     except SchemaError as error:
         raise DecoderAbort(error.java_class, error.kafka_message) from error
 
@@ -255,24 +281,24 @@ def _buckets_for(size: int) -> int:
 # --- __cluster_metadata and __remote_log_metadata ---
 
 
-def _cluster_metadata(offset: int, value: bytes | None) -> str:
+def _cluster_metadata(offset: int, value: bytes | None, release: KafkaRelease) -> str:
     from kdump.formats.schemas.cluster_metadata import TOPIC, type_name
 
     try:
-        schema, version, fields = _metadata_message(TOPIC, value or b"")
+        schema, version, fields = _metadata_message(TOPIC, value or b"", release)
     except SchemaError as error:
         return f"Error at {offset}, skipping. {_or_null(error.kafka_message)}"
-    data = to_json(schema, version, fields)
+    data = to_json(schema, version, fields, release)
     return json_text({"type": type_name(schema.name), "version": version, "data": data})
 
 
-def _metadata_message(topic: MetadataTopic, value: bytes) -> tuple[Schema, int, dict[str, Any]]:
+def _metadata_message(topic: MetadataTopic, value: bytes, release: KafkaRelease) -> tuple[Schema, int, dict[str, Any]]:
     api_key, version, position = read_frame(value)
-    schema = topic.schemas.get(api_key)
+    schema = topic.schema_of(api_key, release)
     if schema is None:
         raise _wrapped(f"{UNSUPPORTED_VERSION}: Unknown metadata id {api_key}")
     try:
-        fields, end = decode_as_broker(schema, version, value, position)
+        fields, end = decode_as_broker(schema, version, value, position, release)
     except SchemaError as error:
         raise _wrapped(f"Failed to deserialize record with type {api_key}") from error
     if end != len(value):
@@ -280,17 +306,18 @@ def _metadata_message(topic: MetadataTopic, value: bytes) -> tuple[Schema, int, 
     return schema, version, fields
 
 
-def _remote_log_metadata(offset: int, value: bytes | None) -> str:
+def _remote_log_metadata(offset: int, value: bytes | None, release: KafkaRelease) -> str:
     from kdump.formats.schemas.remote_log_metadata import TOPIC
     from kdump.formats.schemas.remote_log_text import to_string
 
     try:
         if value is None:
+            package = "org.apache.kafka.common.record.internal" if release.has(DUMP_IN_JAVA) else _RECORD_PACKAGE
             raise _wrapped(
                 'Cannot invoke "java.nio.ByteBuffer.remaining()" because the return value of'
-                ' "org.apache.kafka.common.record.Record.value()" is null'
+                f' "{package}.Record.value()" is null'
             )
-        schema, _, fields = _metadata_message(TOPIC, value)
-        return to_string(schema.name, fields)
+        schema, _, fields = _metadata_message(TOPIC, value, release)
+        return to_string(schema.name, fields, has_txn_index_empty=release.has(TXN_INDEX_EMPTY))
     except SchemaError as error:
         return _skipped(offset, error)

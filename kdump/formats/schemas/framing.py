@@ -12,10 +12,19 @@ __cluster_metadata, with its checkpoint files, and __remote_log_metadata.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from kdump.formats.schemas.description import PACKERS, Field, Schema, SchemaError
-from kdump.formats.schemas.schema import decode, encode, read_unsigned_varint, to_json, write_unsigned_varint
+from kdump.formats.schemas.description import PACKERS, UNKNOWN_TAGS, Field, NewerError, Schema, SchemaError
+from kdump.formats.schemas.schema import (
+    decode,
+    decode_newer,
+    encode,
+    read_unsigned_varint,
+    to_json,
+    write_unsigned_varint,
+)
+from kdump.releases import NEW_LAYOUTS, KafkaRelease
 
 FRAME_VERSION = 1
 KEY_VERSION = 0
@@ -27,7 +36,8 @@ class Decoded(NamedTuple):
     """A record's key or value.
 
     `type` is the record type of a coordinator's topic or the apiKey of a metadata topic, `name` that type's name,
-    `version` the one that the value was written with (a key has none and says 0), `fields` the message.
+    `version` the one that the value was written with (a key has none and says 0), `fields` the message. Where the
+    version `is_newer` than all that are known, the fields are those that are.
     """
 
     type: int
@@ -35,25 +45,51 @@ class Decoded(NamedTuple):
     version: int
     fields: dict[str, Any]
     schema: Schema
+    is_newer: bool = False
 
     def json(self) -> dict[str, Any]:
-        """The fields as Kafka's JSON converters give them."""
-        return to_json(self.schema, self.version, self.fields)
+        """The fields as Kafka's JSON converters give them, and the tagged fields that are newer than the schema."""
+        return to_json(self.schema, self.version, self.fields, keep_unknown=True)
 
 
 class RecordKind:
-    """A record type of a coordinator's topic: name, schema of the key, and the layouts that values have had.
+    """A record type of a coordinator's topic: its name, the schemas of its key and of its value.
 
-    The first layout is that of Kafka 4.0; `since` names the first release of a type that 4.0 does not know.
+    `later` is the layout that Kafka 4.1 gave the value where it left the version number as it was. The type is known
+    to releases from `since` on, and no longer from `until` on (None: all).
     """
 
-    __slots__ = ("key", "name", "since", "values")
+    __slots__ = ("key", "later", "name", "since", "until", "value")
 
-    def __init__(self, name: str, key: Schema, *values: Schema, since: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        key: Schema,
+        value: Schema,
+        *,
+        later: Schema | None = None,
+        since: KafkaRelease | None = None,
+        until: KafkaRelease | None = None,
+    ) -> None:
         self.name = name
         self.key = key
-        self.values = values
+        self.value = value
+        self.later = later
         self.since = since
+        self.until = until
+
+    @property
+    def layouts(self) -> tuple[Schema, ...]:
+        """The layouts of the value, the oldest first."""
+        return (self.value,) if self.later is None else (self.value, self.later)
+
+    def value_of(self, release: KafkaRelease) -> Schema:
+        """Return the layout that a release reads the value by."""
+        return self.later if self.later is not None and release.has(NEW_LAYOUTS) else self.value
+
+    def is_known_to(self, release: KafkaRelease) -> bool:
+        """Return whether a release has the type."""
+        return (self.since is None or self.since <= release) and (self.until is None or release < self.until)
 
 
 class CoordinatorTopic:
@@ -66,7 +102,9 @@ class CoordinatorTopic:
         self.kinds = kinds
 
     def decode_key(self, data: bytes) -> Decoded:
-        """Read a record's key. Raises SchemaError for an unknown type, a malformed key, and bytes after it."""
+        """Read a record's key. Raises SchemaError for a malformed key, and bytes after it; NewerError for a type that
+        is not known.
+        """
         number = _leading_int16(data, "key")
         kind = self._kind(number)
         fields, end = decode(kind.key, KEY_VERSION, data, _INT16.size)
@@ -76,56 +114,67 @@ class CoordinatorTopic:
     def decode_value(self, record_type: int, data: bytes) -> Decoded:
         """Read the value of a record whose key has that type.
 
-        Where releases gave one version several layouts, the first that fits the bytes from start to end counts,
-        beginning with Kafka 4.0's. Raises SchemaError (4.0's, if there is a choice) when none fits.
+        Where releases gave one version several layouts, the one that fits the bytes from start to end counts: one
+        without unknown tagged fields before one with them, an older before a newer. Raises SchemaError (the oldest
+        layout's, if there is a choice) when none fits; NewerError for a version above all known that cannot be read.
         """
         kind = self._kind(record_type)
         version = _leading_int16(data, "value")
-        failures = []
-        for schema in kind.values:
+        found: list[Decoded] = []
+        failures: list[SchemaError] = []
+        for schema in kind.layouts:
             try:
-                fields, end = decode(schema, version, data, _INT16.size)
-                _check_end(data, end, schema.name)
+                found.append(_message(record_type, kind.name, schema, version, data, _INT16.size))
             except SchemaError as error:
                 failures.append(error)
-            else:
-                return Decoded(record_type, kind.name, version, fields, schema)
-        raise failures[0]
+        if not found:
+            raise failures[0]
+        return next((value for value in found if UNKNOWN_TAGS not in value.fields), found[0])
 
     def encode_key(self, record_type: int, fields: dict[str, Any]) -> bytes:
         """The key of a record; SchemaError as `schema.encode`."""
         return _INT16.pack(record_type) + encode(self._kind(record_type).key, KEY_VERSION, fields)
 
-    def encode_value(self, record_type: int, version: int, fields: dict[str, Any], layout: int = 0) -> bytes:
-        """The value of a record; `layout` counts from Kafka 4.0's. SchemaError as `schema.encode`."""
-        message = encode(self._kind(record_type).values[layout], version, fields)
-        return _INT16.pack(version) + message
+    def encode_value(self, record_type: int, version: int, fields: dict[str, Any], *, later: bool = False) -> bytes:
+        """The value of a record; with `later` in the layout of Kafka 4.1, where there are two. As `schema.encode`."""
+        kind = self._kind(record_type)
+        schema = kind.later if later and kind.later else kind.value
+        return _INT16.pack(version) + encode(schema, version, fields)
 
     def _kind(self, number: int) -> RecordKind:
         kind = self.kinds.get(number)
         if kind is None:
-            raise SchemaError(f"Unknown record type {number} of {self.name}")
+            raise _unknown_type(number, f"Unknown record type {number} of {self.name}")
         return kind
 
 
 class MetadataTopic:
-    """The record types of a metadata topic by apiKey, and the reading and writing of its values."""
+    """The record types of a metadata topic by apiKey, and the reading and writing of its values.
 
-    __slots__ = ("name", "schemas")
+    `since` gives the first release that has a type, for those that came after Kafka 3.9.
+    """
 
-    def __init__(self, name: str, schemas: dict[int, Schema]) -> None:
+    __slots__ = ("_since", "name", "schemas")
+
+    def __init__(
+        self, name: str, schemas: dict[int, Schema], since: Mapping[int, KafkaRelease] | None = None
+    ) -> None:
         self.name = name
         self.schemas = schemas
+        self._since = since or {}
+
+    def schema_of(self, api_key: int, release: KafkaRelease) -> Schema | None:
+        """Return the schema of a type in a release; None where the release does not know the type."""
+        since = self._since.get(api_key)
+        return None if since and release < since else self.schemas.get(api_key)
 
     def decode_value(self, data: bytes) -> Decoded:
-        """Read a record's value. Raises SchemaError for an unknown frame, type or version, malformed or left-over
-        bytes.
+        """Read a record's value. Raises SchemaError for malformed or left-over bytes; NewerError for a type that is not
+        known, and a version above all known that cannot be read.
         """
         api_key, version, position = read_frame(data)
         schema = self._schema(api_key)
-        fields, end = decode(schema, version, data, position)
-        _check_end(data, end, schema.name)
-        return Decoded(api_key, schema.name, version, fields, schema)
+        return _message(api_key, schema.name, schema, version, data, position)
 
     def encode_value(self, api_key: int, version: int, fields: dict[str, Any]) -> bytes:
         """The value of a record; SchemaError as `schema.encode`."""
@@ -138,8 +187,27 @@ class MetadataTopic:
     def _schema(self, api_key: int) -> Schema:
         schema = self.schemas.get(api_key)
         if schema is None:
-            raise SchemaError(f"Unknown metadata id {api_key} in {self.name}")
+            raise _unknown_type(api_key, f"Unknown metadata id {api_key} in {self.name}")
         return schema
+
+
+def _message(number: int, name: str, schema: Schema, version: int, data: bytes, position: int) -> Decoded:
+    """The message from a position to the end. A version above those of the schema is read as far as it is known."""
+    if version <= schema.last:
+        fields, end = decode(schema, version, data, position)
+        _check_end(data, end, schema.name)
+        return Decoded(number, name, version, fields, schema)
+    try:
+        fields, end = decode_newer(schema, version, data, position)
+        _check_end(data, end, schema.name)
+    except SchemaError:
+        schema.check_version(version, position)
+    return Decoded(number, name, version, fields, schema, is_newer=True)
+
+
+def _unknown_type(number: int, found: str) -> SchemaError:
+    """Numbers are given out in ascending order: one that is not known is a newer release's, or a fork's."""
+    return SchemaError(found) if number < 0 else NewerError(found)
 
 
 def key_schema(name: str, *fields: Field) -> Schema:

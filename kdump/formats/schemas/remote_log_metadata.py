@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kdump.formats.schemas.description import Field, Schema
 from kdump.formats.schemas.framing import MetadataTopic
+from kdump.releases import KafkaRelease
 
 SEGMENT_METADATA = 0
 SEGMENT_METADATA_UPDATE = 1
@@ -49,7 +50,7 @@ _SEGMENT = (
     Field("segmentSizeInBytes", "int32"),
     _CUSTOM_METADATA,
     _SEGMENT_STATE,
-    Field("txnIndexEmpty", "bool", tag=0),
+    Field("txnIndexEmpty", "bool", tag=0, since=KafkaRelease.V4_0),
 )
 
 TOPIC = MetadataTopic(

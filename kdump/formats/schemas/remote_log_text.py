@@ -12,9 +12,12 @@ from kdump.formats.schemas.remote_log_metadata import PARTITION_DELETE_STATES, S
 from kdump.formats.uuids import format_uuid
 
 
-def to_string(record: str, fields: dict[str, Any]) -> str:
-    """The text for a record of that schema name."""
-    return _TEXTS[record](fields)
+def to_string(record: str, fields: dict[str, Any], *, has_txn_index_empty: bool) -> str:
+    """The text for a record of that schema name; whether there is no transaction index is said from Kafka 4.0 on."""
+    text = _TEXTS[record](fields)
+    if has_txn_index_empty and "txnIndexEmpty" in fields:
+        text = f"{text[:-1]}, txnIdxEmpty={'true' if fields['txnIndexEmpty'] else 'false'}}}"
+    return text
 
 
 def _remote_segment(fields: dict[str, Any]) -> str:

@@ -11,12 +11,14 @@ Numbers are big-endian. A version is *flexible* from the one on that the schema 
     bytes           int32 length; -1 is null         unsigned varint length + 1; 0 is null
     []type          int32 count; -1 is null          unsigned varint count + 1; 0 is null
     struct          its fields in order              and then the tagged section
-    struct or null  int8, negative is null           the same
+    struct or null  int8, negative is null           the same; as a tagged field unsigned varint, 0 is null
     tagged section  none                             unsigned varint count; then, tags ascending, of each field that
                                                      is not its default: varint tag, varint size, data
 
 Values are plain Python: a struct is a dict with every field of the schema (those that the version lacks have their
-default), a uuid is 16 bytes, text is str with U+FFFD for what is not UTF-8.
+default), a uuid is 16 bytes, text is str with U+FFFD for what is not UTF-8. Tagged fields that the schema does not have
+are those of newer releases, or of forks: they are kept under UNKNOWN_TAGS, each as its bytes by its tag, and written
+again.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from kdump.formats.java_utf8 import java_utf8
 from kdump.formats.schemas.description import (
     PACKERS,
     RUNTIME_EXCEPTION,
+    UNKNOWN_TAGS,
     UNSUPPORTED_VERSION,
     Column,
     Field,
@@ -37,6 +40,7 @@ from kdump.formats.schemas.description import (
     SchemaError,
 )
 from kdump.formats.uuids import format_uuid
+from kdump.releases import KafkaRelease
 
 __all__ = [
     "Field",
@@ -44,6 +48,7 @@ __all__ = [
     "SchemaError",
     "decode",
     "decode_as_broker",
+    "decode_newer",
     "encode",
     "read_unsigned_varint",
     "to_json",
@@ -58,24 +63,38 @@ def decode(schema: Schema, version: int, data: bytes, position: int = 0) -> tupl
     """Read one message from data[position:]; give its value and the position after it.
 
     Raises SchemaError for a version that the schema does not know, for anything that runs over the end or is null
-    where it must not be, for tags out of order and for a tagged field that is not as long as its size says. Tagged
-    fields that the schema does not have are skipped.
+    where it must not be, for tags out of order and for a tagged field that is not as long as its size says. For a
+    version above those of the schema that is NewerError: `decode_newer` reads what is known of it.
     """
     schema.check_version(version, position)
+    return _decode_strictly(schema, version, data, position)
+
+
+def decode_newer(schema: Schema, version: int, data: bytes, position: int = 0) -> tuple[dict[str, Any], int]:
+    """As `decode`, of a version above those of the schema: by the layout of the last one.
+
+    That fits as long as later versions only add tagged fields. Raises SchemaError where it does not.
+    """
+    return _decode_strictly(schema, min(version, schema.last), data, position)
+
+
+def _decode_strictly(schema: Schema, version: int, data: bytes, position: int) -> tuple[dict[str, Any], int]:
     source = _Source(data, position, version, None)
     value = _read_struct(source, schema.layout(version))
     return value, source.position
 
 
-def decode_as_broker(schema: Schema, version: int, data: bytes, position: int = 0) -> tuple[dict[str, Any], int]:
-    """As `decode`, but as lenient as the readers of Kafka 4.0 are, which take what others reject.
+def decode_as_broker(
+    schema: Schema, version: int, data: bytes, position: int = 0, release: KafkaRelease | None = None
+) -> tuple[dict[str, Any], int]:
+    """As `decode`, but as lenient as the readers of a Kafka release are (None: the newest known).
 
     An unknown version is read as the nearest known one (unless a nested struct is met, which they do refuse), neither
     the order of the tags nor the size of a known tagged field is looked at, and tagged fields of later releases are
     unknown ones.
     """
-    source = _Source(data, position, version, schema.last)
-    value = _read_struct(source, schema.layout(version))
+    source = _Source(data, position, version, schema.last_of(release))
+    value = _read_struct(source, schema.layout(version, release))
     return value, source.position
 
 
@@ -91,13 +110,21 @@ def encode(schema: Schema, version: int, value: dict[str, Any]) -> bytes:
     return bytes(out)
 
 
-def to_json(schema: Schema, version: int, value: dict[str, Any]) -> dict[str, Any]:
+def to_json(
+    schema: Schema,
+    version: int,
+    value: dict[str, Any],
+    release: KafkaRelease | None = None,
+    *,
+    keep_unknown: bool = False,
+) -> dict[str, Any]:
     """What Kafka's generated JSON converter makes of a decoded message; `java_values.json_text` writes it.
 
     Fields in schema order, those absent in the version and tagged ones with their default left out; bytes as base64,
-    uuids as 22 characters, NaN and the infinities as strings.
+    uuids as 22 characters, NaN and the infinities as strings. `release` is the one whose converter it is; None: the
+    newest known. Kafka leaves out the tagged fields that the schema does not have; `keep_unknown` puts them last.
     """
-    return _json_struct(schema.layout(version), value)
+    return _json_struct(schema.layout(version, release), value, keep_unknown)
 
 
 def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
@@ -192,9 +219,16 @@ def _read_field(source: _Source, column: Column) -> Any:
         return source.fixed(column.packer, column.kind)
     if column.layout is None:
         return _read_sized(source, column, column.name, column.nullable)
-    if column.nullable and source.fixed(PACKERS["int8"], "int8") < 0:
+    if column.nullable and _is_null(source, column):
         return None
     return _read_nested(source, column, column.layout)
+
+
+def _is_null(source: _Source, column: Column) -> bool:
+    """Whether the marker in front of a struct that may be null says so."""
+    if column.tag is not None:
+        return source.unsigned_varint() <= 0
+    return bool(source.fixed(PACKERS["int8"], "int8") < 0)
 
 
 def _read_nested(source: _Source, column: Column, layout: Layout) -> dict[str, Any]:
@@ -265,8 +299,8 @@ def _read_tagged(source: _Source, layout: Layout, value: dict[str, Any]) -> None
         try:
             if tag in layout.foreign_tags:
                 source.fail(f"Tag {tag} is not valid for version {source.version}")
-            elif column is None or (column.field.since and not source.strict):
-                source.take(size)
+            elif column is None:
+                value.setdefault(UNKNOWN_TAGS, {})[tag] = source.take(size)
             else:
                 value[column.name] = _read_tagged_field(source, column, size)
         except SchemaError as error:
@@ -293,7 +327,7 @@ def _read_tagged_field(source: _Source, column: Column, size: int) -> Any:
 
 def _write_struct(out: bytearray, layout: Layout, version: int, value: dict[str, Any]) -> None:
     for name in value:
-        if not layout.has(name):
+        if not layout.has(name) and name != UNKNOWN_TAGS:
             raise SchemaError(f"{layout.name} has no field {name}")
     for field in layout.absent:
         if not field.ignorable and value.get(field.name, field.initial()) != field.initial():
@@ -305,15 +339,16 @@ def _write_struct(out: bytearray, layout: Layout, version: int, value: dict[str,
 
 
 def _write_tagged(out: bytearray, layout: Layout, version: int, value: dict[str, Any]) -> None:
-    sections = []
-    for tag, column in sorted(layout.tagged.items()):
+    sections: list[tuple[int, bytes]] = []
+    for tag, column in layout.tagged.items():
         default = column.field.initial()
         if value.get(column.name, default) != default:
-            data = bytearray()
-            _write_named(data, column, version, value)
-            sections.append((tag, data))
+            written = bytearray()
+            _write_named(written, column, version, value)
+            sections.append((tag, bytes(written)))
+    sections += value.get(UNKNOWN_TAGS, {}).items()
     write_unsigned_varint(out, len(sections))
-    for tag, data in sections:
+    for tag, data in sorted(sections):
         write_unsigned_varint(out, tag)
         write_unsigned_varint(out, len(data))
         out += data
@@ -354,7 +389,7 @@ def _write_one(out: bytearray, column: Column, version: int, value: Any, nullabl
     """A struct, string, bytes or a value of fixed size; a struct that may be null gets its marker."""
     if column.layout is not None:
         if nullable:
-            out += b"\xff" if value is None else b"\x01"
+            out += (b"\xff" if column.tag is None else b"\x00") if value is None else b"\x01"
         if value is not None:
             _expect(isinstance(value, dict), value, column.kind)
             _write_struct(out, column.layout, version, value)
@@ -402,28 +437,34 @@ def _write_length(out: bytearray, length: int, flexible: bool, kind: str) -> Non
 # --- JSON ---
 
 
-def _json_struct(layout: Layout, value: dict[str, Any]) -> dict[str, Any]:
+def _json_struct(layout: Layout, value: dict[str, Any], keep_unknown: bool) -> dict[str, Any]:
     json: dict[str, Any] = {}
     for column in layout.columns:
         item = value[column.name]
         if column.tag is not None and item == column.field.initial():
             continue
         if column.array and item is not None:
-            json[column.name] = [_json_one(column, element) for element in item]
+            json[column.name] = [_json_one(column, element, keep_unknown) for element in item]
         else:
-            json[column.name] = _json_one(column, item)
+            json[column.name] = _json_one(column, item, keep_unknown)
+    if keep_unknown and UNKNOWN_TAGS in value:
+        json[UNKNOWN_TAGS] = [{"tag": tag, "data": _base64(data)} for tag, data in value[UNKNOWN_TAGS].items()]
     return json
 
 
-def _json_one(column: Column, value: Any) -> Any:
+def _json_one(column: Column, value: Any, keep_unknown: bool) -> Any:
     if value is None:
         return None
     if column.layout is not None:
-        return _json_struct(column.layout, value)
+        return _json_struct(column.layout, value, keep_unknown)
     if column.kind == "uuid":
         return format_uuid(value)
     if column.kind == "bytes":
-        return b2a_base64(value, newline=False).decode()
+        return _base64(value)
     if column.kind == "float64" and value - value != 0:
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     return value
+
+
+def _base64(data: bytes) -> str:
+    return b2a_base64(data, newline=False).decode()

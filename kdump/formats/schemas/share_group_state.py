@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kdump.formats.schemas.description import Field, Schema
 from kdump.formats.schemas.framing import CoordinatorTopic, RecordKind, key_schema
+from kdump.releases import KafkaRelease
 
 SHARE_SNAPSHOT = 0
 SHARE_UPDATE = 1
@@ -23,7 +24,7 @@ _BATCH = (
     Field("deliveryState", "int8"),
     Field("deliveryCount", "int16"),
 )
-_DELIVERY_COMPLETE_COUNT = Field("deliveryCompleteCount", "int32", tag=0, default=-1)
+_DELIVERY_COMPLETE_COUNT = Field("deliveryCompleteCount", "int32", tag=0, default=-1, since=KafkaRelease.V4_2)
 
 TOPIC = CoordinatorTopic(
     "__share_group_state",
@@ -41,7 +42,7 @@ TOPIC = CoordinatorTopic(
                 _START_OFFSET,
                 Field("stateBatches", "[]StateBatch", "0", fields=_BATCH),
             ),
-            Schema(
+            later=Schema(
                 "ShareSnapshotValue",
                 "0",
                 "0+",
@@ -67,7 +68,7 @@ TOPIC = CoordinatorTopic(
                 _START_OFFSET,
                 Field("stateBatches", "[]StateBatch", "0-1", fields=_BATCH),
             ),
-            Schema(
+            later=Schema(
                 "ShareUpdateValue",
                 "0",
                 "0+",

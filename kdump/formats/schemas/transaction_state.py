@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kdump.formats.schemas.description import Field, Schema
 from kdump.formats.schemas.framing import CoordinatorTopic, RecordKind, key_schema
+from kdump.releases import KafkaRelease
 
 TRANSACTION_LOG = 0
 
@@ -21,6 +22,13 @@ STATES = (
     "Dead",
     "PrepareEpochFence",
 )  # by transactionStatus
+
+
+
+def status_name(status: int) -> str:
+    """Return the name of a transactionStatus, known or not."""
+    return STATES[status] if 0 <= status < len(STATES) else f"state {status}"
+
 
 TOPIC = CoordinatorTopic(
     "__transaction_state",
@@ -36,7 +44,7 @@ TOPIC = CoordinatorTopic(
                 Field("previousProducerId", "int64", "1+", tag=0, default=-1, ignorable=True),
                 Field("nextProducerId", "int64", "1+", tag=1, default=-1, ignorable=True),
                 Field("producerEpoch", "int16"),
-                Field("nextProducerEpoch", "int16", "1+", tag=3, default=-1, ignorable=True, since="4.1"),
+                Field("nextProducerEpoch", "int16", "1+", tag=3, default=-1, ignorable=True, since=KafkaRelease.V4_1),
                 Field("transactionTimeoutMs", "int32"),
                 Field("transactionStatus", "int8"),
                 Field(

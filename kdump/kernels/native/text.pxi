@@ -240,12 +240,14 @@ cdef int put_header_names(Out *out, const Source *s, const Record *r) except -1 
     return 0
 
 
-cdef inline int put_contents(Out *out, const Source *s, const Record *r, bint bar) except -1 nogil:
+cdef inline int put_contents(Out *out, const Source *s, const Record *r, bint bar, bint all_bars) except -1 nogil:
     if r.key_length >= 0:
         advance(out, put(cursor(out), b"| key: ", 7) if bar else put(cursor(out), b" key: ", 6))
         put_text(out, s.data + r.key_position, <size_t>r.key_length)
         reserve(out, LINE_SIZE)
     if r.value_length >= 0:
+        if bar and all_bars and r.key_length < 0:
+            advance(out, put(cursor(out), b"|", 1))
         advance(out, put(cursor(out), b" payload: ", 10))
         put_text(out, s.data + r.value_position, <size_t>r.value_length)
         reserve(out, LINE_SIZE)
@@ -259,7 +261,7 @@ cdef class LogText:
     cdef readonly int64_t last_offset
     cdef bint deep, print_data, skip_metadata
     cdef object control
-    cdef bint hold
+    cdef bint hold, java
     cdef bint has_first
     cdef int64_t first
     cdef Out out
@@ -271,12 +273,13 @@ cdef class LogText:
         self.out.length = self.out.capacity = 0
         self.last.length = 0
 
-    def __init__(self, bint deep, bint print_data, bint skip_metadata, control, *, bint hold=False):
+    def __init__(self, bint deep, bint print_data, bint skip_metadata, control, *, bint hold=False, bint java=False):
         self.deep = deep
         self.print_data = print_data
         self.skip_metadata = skip_metadata
         self.control = control
         self.hold = hold
+        self.java = java
         self.restart()
 
     def __dealloc__(self):
@@ -371,7 +374,7 @@ cdef class LogText:
         if not self.has_first:
             self.first = offset
             self.has_first = True
-        if self.last_offset != -1 and self.last_offset != add64(offset, -1):
+        if (self.java or self.last_offset != -1) and self.last_offset != add64(offset, -1):
             with gil:
                 self.gaps.append(self.last_offset)
                 self.gaps.append(offset)
@@ -446,7 +449,7 @@ cdef class LogText:
                 if fault.code:
                     return 0
         if self.print_data and not control:
-            put_contents(out, s, r, self.skip_metadata)
+            put_contents(out, s, r, self.skip_metadata, self.java)
         advance(out, put(cursor(out), b"\n", 1))
         return 0
 
@@ -476,9 +479,6 @@ cdef class LogText:
             else:
                 to = put(to, b" endTxnMarker: ABORT coordinatorEpoch: ", 39)
             advance(&self.out, put_number(to, get32(value + 2)))
-            return 0
-        if number == 2:
-            advance(&self.out, put(to, b" controlType: LEADER_CHANGE(2)", 30))
             return 0
         if number < 0 or number > 6:
             to = put_number(put(to, b" controlType: UNKNOWN(", 22), number)
@@ -537,10 +537,10 @@ cdef class LogText:
             to = put_bool(to, message_is_valid(s, m))
             to = put(to, b" crc: ", 6)
             to = put_number(to, <uint32_t>get32(s.data + m.position))
-            advance(out, put(to, b"}", 1))
+            advance(out, to if self.java else put(to, b"}", 1))
         if self.print_data:
             if get_contents(s, m, &r, fault):
                 return 0
-            put_contents(out, s, &r, self.skip_metadata)
+            put_contents(out, s, &r, self.skip_metadata, self.java)
         advance(out, put(cursor(out), b"\n", 1))
         return 0

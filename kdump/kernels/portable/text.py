@@ -1,4 +1,4 @@
-"""Render batches and records as the lines that Kafka's own dump tool prints (kafka-dump-log of Kafka 4.0)."""
+"""Render batches and records as the lines that Kafka's own dump tool prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from kdump.formats.batch import (
     COMMIT,
     CONTROL,
     DELETE_HORIZON,
-    LEADER_CHANGE,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     control_type_name,
@@ -62,6 +61,8 @@ class LogText:
     print_data     keys and values too
     skip_metadata  keys and values only
     control        gives the text of a KRaft control record (type, value), such as `SnapshotFooter {"version":0}`
+    java           as the tool of Kafka 4.3 and later, written in Java, prints: a bar in front of a payload without a
+                   key, no brace behind a v0/v1 message, and a gap in front of a first offset above 0
     contents       gives the texts of (offset, key, value); None: as UTF-8
 
     hold           hold all text back until `flush`
@@ -79,6 +80,7 @@ class LogText:
         contents: Contents | None = None,
         *,
         hold: bool = False,
+        java: bool = False,
     ) -> None:
         self._deep = deep
         self._print_data = print_data
@@ -86,6 +88,7 @@ class LogText:
         self._control = control
         self._contents = contents or string_contents
         self._hold = hold
+        self._java = java
         self.restart()
 
     @property
@@ -165,7 +168,7 @@ class LogText:
                 self._flush_full(write)
 
     def _follow(self, offset: int) -> None:
-        if self.last_offset not in (-1, wrap64(offset - 1)):
+        if self.last_offset != wrap64(offset - 1) and (self._java or self.last_offset != -1):
             self.gaps.extend((self.last_offset, offset))
         if self.first_offset is None:
             self.first_offset = offset
@@ -201,8 +204,10 @@ class LogText:
             valid = "true" if message_is_valid(source, message) else "false"
             self._out += (
                 f"| offset: {message.offset} {_timestamp_type(block, row)}: {message.timestamp} keySize: {key_length}"
-                f" valueSize: {value_length} isValid: {valid} crc: {CRC.unpack_from(source, message.position)[0]}}}"
+                f" valueSize: {value_length} isValid: {valid} crc: {CRC.unpack_from(source, message.position)[0]}"
             ).encode()
+            if not self._java:
+                self._out += b"}"
             prefix = b" "
         if self._print_data:
             key_position, key_length = message_key(source, message)
@@ -217,14 +222,15 @@ class LogText:
         key_text, value_text = self._contents(offset, key, value)
         if key_text is not None:
             self._out += prefix + b"key: " + key_text
+            prefix = b" "
         if value_text is not None:
-            self._out += b" payload: " + value_text
+            self._out += (prefix if self._java else b" ") + b"payload: " + value_text
 
     def _control_text(self, key: bytes | None, value: bytes | None) -> bytes:
         number = control_type(key)
         if number in (ABORT, COMMIT):
             return f" endTxnMarker: {control_type_name(number)} coordinatorEpoch: {marker_epoch(value)}".encode()
-        if number == LEADER_CHANGE or control_type_name(number) == "UNKNOWN":
+        if control_type_name(number) == "UNKNOWN":
             return f" controlType: {control_type_name(number)}({number})".encode()
         return b" " + self._control(number, value)
 

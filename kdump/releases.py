@@ -1,0 +1,252 @@
+"""What differs from one release of Kafka to the next, as far as a log directory and Kafka's own tools show it.
+
+This is the one place that knows a release by its number; everything else asks a release for one of the `BEHAVIOURS`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+from typing import NamedTuple
+
+
+class KafkaRelease(Enum):
+    """A minor release; its patch releases behave alike, and the last one is meant where they do not."""
+
+    V3_9 = "3.9"
+    V4_0 = "4.0"
+    V4_1 = "4.1"
+    V4_2 = "4.2"
+    V4_3 = "4.3"
+    V4_4 = "4.4"
+    V4_5 = "4.5"
+
+    @classmethod
+    def parse(cls, text: str) -> KafkaRelease:
+        """Return the release of a version such as 4.1, 4.1.2 or 4.3.0-rc1.
+
+        Raises ValueError for anything else, and for a release whose behaviour is not known.
+        """
+        numbers = _VERSION.fullmatch(text.strip())
+        if numbers is None:
+            raise ValueError(f"{text!r} is not a release of Kafka; write it as {NEWEST.value} or {NEWEST.value}.1")
+        for release in cls:
+            if release.value == numbers[1]:
+                return release
+        raise ValueError(f"Kafka {numbers[1]} is not known: {_OLDEST.value} to {_LAST.value} are")
+
+    def __lt__(self, other: KafkaRelease) -> bool:
+        return _ORDER[self] < _ORDER[other]
+
+    def __le__(self, other: KafkaRelease) -> bool:
+        return _ORDER[self] <= _ORDER[other]
+
+    def has(self, behaviour: Behaviour) -> bool:
+        """Return whether the release behaves so."""
+        return behaviour.since <= self and (behaviour.until is None or self < behaviour.until)
+
+
+_VERSION = re.compile(r"(\d+\.\d+)(?:\.\d+)?(?:-[A-Za-z0-9]+)?")
+_ORDER = {release: number for number, release in enumerate(KafkaRelease)}
+_OLDEST, *_, _LAST = KafkaRelease
+
+NEWEST = KafkaRelease.V4_3
+"""The newest release that is out. Of the later ones kdump knows what their branches show."""
+
+
+class NewerThanKnown(NamedTuple):
+    """A level of metadata.version above all that are known: that of a release newer than this kdump, no damage."""
+
+    level: int
+
+
+# by release, how many levels of metadata.version its development had: 3.0 began with level 1, named 3.0-IV1
+_METADATA_VERSIONS = ["3.0-IV1"] + [
+    f"{release}-IV{number}"
+    for release, count in (
+        ("3.1", 1),
+        ("3.2", 1),
+        ("3.3", 4),
+        ("3.4", 1),
+        ("3.5", 3),
+        ("3.6", 3),
+        ("3.7", 5),
+        ("3.8", 1),
+        ("3.9", 1),
+        ("4.0", 4),
+        ("4.1", 2),
+        ("4.2", 2),
+        ("4.3", 1),
+        ("4.4", 3),
+    )
+    for number in range(count)
+]
+METADATA_VERSION = "metadata.version"
+"""The feature whose level says what a cluster may write (Kafka: MetadataVersion)."""
+NEWEST_METADATA_VERSION = len(_METADATA_VERSIONS)
+
+
+def metadata_version_name(level: int) -> str | None:
+    """Return Kafka's name of a level of metadata.version, as in 3.7-IV4; None for one that is not known."""
+    return _METADATA_VERSIONS[level - 1] if 1 <= level <= NEWEST_METADATA_VERSION else None
+
+
+def of_metadata_version(level: int) -> KafkaRelease | NewerThanKnown | None:
+    """Return the release that a level of metadata.version belongs to; None for one before 3.9."""
+    if level > NEWEST_METADATA_VERSION:
+        return NewerThanKnown(level)
+    name = metadata_version_name(level)
+    release = None if name is None else name.partition("-")[0]
+    return next((known for known in KafkaRelease if known.value == release), None)
+
+
+def release_name(level: int) -> str:
+    """Return the release that a level of metadata.version belongs to, for people: `4.3`, and `3.7` as well."""
+    name = metadata_version_name(level)
+    return f"newer than {_LAST.value}" if name is None else name.partition("-")[0]
+
+
+class Behaviour(NamedTuple):
+    """Something that brokers or tools do from release `since` on and no longer from `until` (None: to this day).
+
+    `source` says where it comes from: an issue, a KIP, or the class that does it. `asked_by` are the parts of kdump
+    that ask for it; empty for what none of them imitates.
+    """
+
+    name: str
+    since: KafkaRelease
+    until: KafkaRelease | None
+    what: str
+    source: str
+    asked_by: tuple[str, ...]
+
+
+def _since(release: str, name: str, what: str, source: str, *asked_by: str) -> Behaviour:
+    return Behaviour(name, KafkaRelease(release), None, what, source, asked_by)
+
+
+ANY_VOTERS = _since(
+    "3.9",
+    "ANY_VOTERS",
+    "KRaft readers accept a VotersRecord that changes any number of voters (3.9 from 3.9.1 on)",
+    "KIP-853",
+)
+CONVERTS_LEGACY = _since(
+    "4.0",
+    "CONVERTS_LEGACY",
+    "the cleaner rewrites v0 and v1 batches as v2",
+    "KIP-724, LogCleaner",
+)
+SHARE_STATE_DECODER = _since(
+    "4.0",
+    "SHARE_STATE_DECODER",
+    "kafka-dump-log has --share-group-state-decoder",
+    "KIP-932",
+    "dump-log",
+)
+INDEX_PER_BATCH = _since(
+    "4.1",
+    "INDEX_PER_BATCH",
+    "an append, also a follower's and the cleaner's, makes index entries batch by batch, not one for all its batches",
+    "LogSegment.append",
+)
+LEADER_CHANGE_JSON = _since(
+    "4.1",
+    "LEADER_CHANGE_JSON",
+    "kafka-dump-log prints a leader change's fields as JSON",
+    "DumpLogSegments",
+    "dump-log",
+)
+TRANSACTION_LOG_JSON = _since(
+    "4.1",
+    "TRANSACTION_LOG_JSON",
+    "kafka-dump-log --transaction-log-decoder prints JSON",
+    "DumpLogSegments",
+    "dump-log",
+)
+COORDINATOR_API_KEYS = _since(
+    "4.1",
+    "COORDINATOR_API_KEYS",
+    "the number in front of a coordinator record's key is an apiKey; kafka-dump-log refuses versions of values that it"
+    " does not know, and has the same texts for all coordinators",
+    "CoordinatorRecordSerde",
+    "dump-log",
+)
+NEW_LAYOUTS = _since(
+    "4.1",
+    "NEW_LAYOUTS",
+    "share group state, the metadata of share groups and the oldest offset commits have other layouts under the same"
+    " version numbers",
+    "KIP-932",
+    "dump-log",
+)
+TXN_INDEX_EMPTY = _since(
+    "4.1",
+    "TXN_INDEX_EMPTY",
+    "kafka-dump-log --remote-log-metadata-decoder prints txnIdxEmpty (4.0 from 4.0.0 on, but not its previews)",
+    "RemoteLogSegmentMetadata",
+    "dump-log",
+)
+EMPTY_CLEANUP_POLICY = _since(
+    "4.2",
+    "EMPTY_CLEANUP_POLICY",
+    "cleanup.policy may be empty: then only records below the log start offset are deleted",
+    "LogConfig",
+)
+MARKER_EPOCH_ABOVE_DATA = _since(
+    "4.2",
+    "MARKER_EPOCH_ABOVE_DATA",
+    "with transaction.version 2 an end marker's producer epoch exceeds that of the transaction's records, and a second"
+    " end marker is legal",
+    "KIP-890",
+)
+DUMP_IN_JAVA = _since(
+    "4.3",
+    "DUMP_IN_JAVA",
+    "kafka-dump-log is rewritten: other orders on stderr, `-1 is followed by N` for a first offset above 0, no"
+    " exception for a name without a dot, a bar in front of every payload",
+    "org.apache.kafka.tools.DumpLogSegments",
+    "dump-log",
+)
+CORDONED_DIRECTORIES = _since(
+    "4.3",
+    "CORDONED_DIRECTORIES",
+    "brokers register cordoned log directories: RegisterBrokerRecord v4, BrokerRegistrationChangeRecord v3",
+    "KIP-1066",
+)
+TRANSACTION_STATUS_NAMES = _since(
+    "4.4",
+    "TRANSACTION_STATUS_NAMES",
+    "kafka-dump-log --transaction-log-decoder prints the transaction's status by name",
+    "DumpLogSegments",
+    "dump-log",
+)
+LAST_BATCH_BELOW_HIGH_WATERMARK = _since(
+    "4.4",
+    "LAST_BATCH_BELOW_HIGH_WATERMARK",
+    "the cleaner keeps an emptied last batch only where its next offset is the high watermark, not where it is the end"
+    " of the round",
+    "Cleaner",
+)
+ZERO_CHECKPOINT = _since(
+    "4.4",
+    "ZERO_CHECKPOINT",
+    "kafka-storage format writes 00000000000000000000-0000000000.checkpoint in place of bootstrap.checkpoint",
+    "Formatter",
+)
+CLEANER_SPLITS_OUTPUT = _since(
+    "4.5",
+    "CLEANER_SPLITS_OUTPUT",
+    "the cleaner may write one group of segments as several",
+    "Cleaner",
+)
+
+BEHAVIOURS: tuple[Behaviour, ...] = tuple(
+    sorted((found for found in list(globals().values()) if isinstance(found, Behaviour)), key=lambda b: _ORDER[b.since])
+)
+
+
+def newest(releases: Iterable[KafkaRelease]) -> KafkaRelease | None:
+    """Return the newest of some releases; None where there is none."""
+    return max(releases, key=_ORDER.__getitem__, default=None)

@@ -1,0 +1,68 @@
+"""How the transaction ended that a batch belongs to: what tells records of aborted transactions from the others."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from typing import NamedTuple
+
+from kdump.storage.partition import PartitionLog
+from kdump.storage.records import Batch, TxnState
+from kdump.storage.replica import Replica
+from kdump.transactions.partition import transactions_of
+
+
+class _End(NamedTuple):
+    """The marker at `last_offset`, and where the transaction began that it ended (absolute offsets)."""
+
+    last_offset: int
+    state: TxnState
+    first_offset: int
+
+
+class TransactionStates:
+    """The states of a partition's transactions; its batch headers are walked when the first one is asked for.
+
+    Where an aborted transaction begins is what the transaction index says, as for consumers: the cleaner may have
+    removed the COMMIT of an earlier one of the same producer. Damage is skipped: whoever reads the records reports it.
+    """
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+        self._found: _Ends | None = None
+
+    def of(self, batch: Batch) -> TxnState:
+        """Return the state of the transaction that a batch belongs to, or that its marker ended. Raises OSError."""
+        return self.state_of(batch.producer_id, batch.last_offset) if batch.is_transactional else TxnState.NONE
+
+    def state_of(self, producer_id: int, offset: int) -> TxnState:
+        """Return the state of the transaction of a transactional record, by its absolute offset. Raises OSError."""
+        if producer_id < 0:
+            return TxnState.NONE
+        found = self._found
+        if found is None or offset >= found.end_offset:
+            found = self._found = _Ends(self._log)
+        return found.state_of(producer_id, offset)
+
+
+class _Ends:
+    """The ends of all transactions of a partition, in the order of their markers, and what is open."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        txns = transactions_of(Replica(log, 0, None), lambda problem: None, keep_ended=True)
+        self.end_offset = txns.end_offset
+        self._open = {txn.producer_id: txn.first_offset for txn in txns.open}
+        self._ends: dict[int, list[_End]] = defaultdict(list)
+        begins = {(each.producer_id, each.last_offset): each.first_offset for each in txns.mismatches}
+        for txn in txns.ended:
+            state = TxnState.ABORTED if txn.is_abort else TxnState.COMMITTED
+            first_offset = begins.get((txn.producer_id, txn.last_offset), txn.first_offset)
+            self._ends[txn.producer_id].append(_End(txn.last_offset, state, first_offset))
+
+    def state_of(self, producer_id: int, offset: int) -> TxnState:
+        """Return how the transaction ended; of one without a marker that is not open the cleaner removed the COMMIT."""
+        ends = self._ends.get(producer_id, [])
+        at = bisect_left(ends, offset, key=lambda end: end.last_offset)
+        if at < len(ends):
+            return ends[at].state if ends[at].first_offset <= offset else TxnState.COMMITTED
+        return TxnState.OPEN if self._open.get(producer_id, offset + 1) <= offset else TxnState.COMMITTED

@@ -1,0 +1,99 @@
+"""What kdump knows of Kafka's releases."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kdump import releases
+from kdump.releases import (
+    BEHAVIOURS,
+    NEWEST,
+    NEWEST_METADATA_VERSION,
+    KafkaRelease,
+    NewerThanKnown,
+    metadata_version_name,
+    of_metadata_version,
+    release_name,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [
+        ("3.9", KafkaRelease.V3_9),
+        ("4.1.2", KafkaRelease.V4_1),
+        (" 4.3.0-rc1 ", KafkaRelease.V4_3),
+        ("4.0.0-SNAPSHOT", KafkaRelease.V4_0),
+    ],
+)
+def test_parse(text: str, release: KafkaRelease) -> None:
+    assert KafkaRelease.parse(text) is release
+
+
+@pytest.mark.parametrize("text", ["", "4", "4.x", "2.8", "3.8.1", "4.6", "5.0", "4.1.2.3", "four"])
+def test_parse_refuses(text: str) -> None:
+    with pytest.raises(ValueError, match="Kafka"):
+        KafkaRelease.parse(text)
+
+
+def test_releases_are_ordered() -> None:
+    assert KafkaRelease.V3_9 < KafkaRelease.V4_0 < KafkaRelease.V4_5
+    assert max(KafkaRelease.V4_1, NEWEST, KafkaRelease.V3_9) is NEWEST
+    assert sorted({KafkaRelease.V4_1, KafkaRelease.V3_9}) == [KafkaRelease.V3_9, KafkaRelease.V4_1]
+
+
+@pytest.mark.parametrize(
+    ("level", "name", "release"),
+    [
+        (21, "3.9-IV0", KafkaRelease.V3_9),
+        (22, "4.0-IV0", KafkaRelease.V4_0),
+        (25, "4.0-IV3", KafkaRelease.V4_0),
+        (26, "4.1-IV0", KafkaRelease.V4_1),
+        (27, "4.1-IV1", KafkaRelease.V4_1),
+        (29, "4.2-IV1", KafkaRelease.V4_2),
+        (30, "4.3-IV0", KafkaRelease.V4_3),
+        (31, "4.4-IV0", KafkaRelease.V4_4),
+        (33, "4.4-IV2", KafkaRelease.V4_4),
+        (20, "3.8-IV0", None),
+        (1, "3.0-IV1", None),
+    ],
+)
+def test_metadata_versions(level: int, name: str, release: KafkaRelease | None) -> None:
+    assert metadata_version_name(level) == name
+    assert of_metadata_version(level) is release
+    assert release_name(level) == name.partition("-")[0]
+
+
+def test_levels_above_all_known_are_newer() -> None:
+    level = NEWEST_METADATA_VERSION + 1
+    assert of_metadata_version(level) == NewerThanKnown(level)
+    assert metadata_version_name(level) is None
+    assert release_name(level) == "newer than 4.5"
+
+
+def test_behaviours_begin_and_end() -> None:
+    per_batch = releases.INDEX_PER_BATCH
+    assert [release.has(per_batch) for release in KafkaRelease] == [False, False, True, True, True, True, True]
+    until = per_batch._replace(until=KafkaRelease.V4_3)
+    assert [release.has(until) for release in KafkaRelease] == [False, False, True, True, False, False, False]
+
+
+def test_every_behaviour_says_what_it_is() -> None:
+    assert len({found.name for found in BEHAVIOURS}) == len(BEHAVIOURS) > 10
+    for found in BEHAVIOURS:
+        assert getattr(releases, found.name) is found
+        assert found.what
+        assert found.source
+
+
+def test_who_asks_does_ask() -> None:
+    """A behaviour that a part of kdump is said to ask for is named in its code, and the other way round."""
+    files = [path for folder in ("kdump", "commands") for path in (ROOT / folder).rglob("*.py")]
+    text = "".join(path.read_text() for path in files if path.name != "releases.py")
+    asked = {found.name for found in BEHAVIOURS if re.search(rf"\b{found.name}\b", text)}
+    assert asked == {found.name for found in BEHAVIOURS if found.asked_by}
