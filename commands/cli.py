@@ -100,10 +100,9 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except Terminated:
-        code = exit_codes.TERMINATED
-    except (KeyboardInterrupt, click.Abort):
-        code = exit_codes.INTERRUPTED
+    except (KeyboardInterrupt, click.Abort) as end:  # click makes an Abort of what it is interrupted by
+        is_terminated = isinstance(end, Terminated) or isinstance(end.__cause__, Terminated)
+        code = exit_codes.TERMINATED if is_terminated else exit_codes.INTERRUPTED
     except KdumpError as error:
         code = _fail(str(error))
     except MemoryError:

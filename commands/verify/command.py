@@ -15,7 +15,7 @@ from kdump.disk.pace import lower_priority
 from kdump.errors import KdumpError
 from kdump.findings.catalogue import ERROR, SEVERITIES, WARNING
 from kdump.findings.limit import MOST_ALIKE
-from kdump.storage.live import broker_on, is_live
+from kdump.storage.live import broker_on, is_live, tally
 from kdump.verify.options import Options
 from kdump.verify.resume import Mark, check_writable, read_mark, remove_mark, write_mark
 from kdump.verify.run import Verification
@@ -295,6 +295,8 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
         try:
             for finding in verification.run(chosen) if chosen else ():
                 summary.add(finding, is_unread=finding.code == UNREAD)
+                if finding.code == UNREAD:
+                    tally.cannot_read(finding.path)
                 bar.hide()
                 report.finding(finding)
         except KeyboardInterrupt as interrupt:

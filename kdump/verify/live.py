@@ -14,22 +14,11 @@ from kdump.storage.partition import PartitionLog
 PAUSE = 0.3
 """Seconds between the two looks."""
 
-_OF_GROWING_SEGMENTS = frozenset(
-    {
-        "KD-LOG-TORN",
-        "KD-LOG-ZEROS",
-        "KD-LOG-PREALLOCATED",
-        "KD-LOG-EMPTY",
-        "KD-IDX-MISSING",
-        "KD-IDX-PREALLOCATED",
-        "KD-IDX-ZEROS",
-        "KD-TIDX-MISSING",
-        "KD-TIDX-PREALLOCATED",
-        "KD-TIDX-ZEROS",
-        "KD-TIDX-LAST",
-    }
-)
-"""What a segment that is written to always has, or may have at any moment."""
+_OF_GROWING_LOGS = frozenset({"KD-LOG-TORN", "KD-LOG-ZEROS", "KD-LOG-PREALLOCATED", "KD-LOG-EMPTY"})
+"""What the log that is written to may be like at any moment."""
+
+_OF_GROWING_INDEXES = ("KD-IDX-", "KD-TIDX-")
+"""Its indexes come with their first entry, keep room, and keep what a truncation has left behind in that."""
 
 _OF_CHECKPOINTS = frozenset({"KD-CKPT-STALE", "KD-CKPT-BEHIND", "KD-CKPT-ORDER"})
 """A running broker writes its checkpoints down every few seconds or minutes: they lag behind."""
@@ -57,8 +46,10 @@ def judged(findings: Iterable[Finding], log: PartitionLog | None = None) -> Iter
             continue
         says = parse_file_name(os.path.basename(finding.path))
         is_growing = active is not None and says.kind in names.SEGMENT_KINDS and says.offset == active
-        if is_growing and finding.code in _OF_GROWING_SEGMENTS:
+        if is_growing and finding.code in _OF_GROWING_LOGS:
             continue
+        if is_growing and finding.code.startswith(_OF_GROWING_INDEXES):
+            finding = finding._replace(severity=INFO)
         if finding.code == "KD-SNAP-CORRUPT" and os.path.basename(finding.path) == newest:
             continue
         if finding.code.startswith(_STATES):

@@ -18,10 +18,10 @@ from kdump.disk.pace import Pace
 from kdump.disk.page_cache import PageDropper
 from kdump.errors import CorruptIndexError
 from kdump.findings.catalogue import Finding
-from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
+from kdump.formats.batch import HEADER_SIZE
 from kdump.formats.faults import BLOCK_FULL, END, PARTIAL, UNDERSIZED
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
-from kdump.storage.scan import MAX_RELATIVE_OFFSET, Damage, Run, only_zeros, scan
+from kdump.storage.scan import Damage, Run, begins_batch, only_zeros, scan
 from kdump.storage.segment import Segment
 from kdump.verify.markers import Marker, markers_of
 from kdump.verify.records import DeepCheck
@@ -36,7 +36,6 @@ SHEET_ROWS = 1024
 SHEET_BYTES = 16 << 20
 """A sheet ends with the run of batches that reaches one of the two: the checks of a sheet cost more than its rows."""
 AHEAD = 2
-OFFSET_SIZE = 8
 
 CRC, SIZE, TORN, GARBAGE, ZEROS = "crc", "size", "torn", "garbage", "zeros"
 
@@ -236,20 +235,6 @@ def classified(log: LogFile, damage: Damage, expected: int, stop: int | None = N
     if entry.status == UNDERSIZED and entry.size == 0 and resumed >= end and only_zeros(log, position, end):
         return BadBytes(position, resumed, ZEROS, text)
     return BadBytes(position, resumed, SIZE, text)
-
-
-def begins_batch(data: bytes, expected: int) -> bool:
-    """Whether bytes at the end of a log, too few for a batch, can be the beginning of one from offset `expected` on."""
-    offset = data[:OFFSET_SIZE]
-    unknown = OFFSET_SIZE - len(offset)
-    lowest = int.from_bytes(offset, "big") << 8 * unknown
-    highest = lowest + (1 << 8 * unknown) - 1
-    if highest < expected or lowest > expected + MAX_RELATIVE_OFFSET:
-        return False
-    size = data[OFFSET_SIZE:LOG_OVERHEAD]
-    if size and size[0] & 0x80:
-        return False
-    return len(data) < FRAME_SIZE or data[MAGIC_AT] <= 2
 
 
 def pieces_of(segment: Segment, reading: Reading, size: int) -> list[Piece]:

@@ -318,10 +318,10 @@ class Soak:
         if name == "verify":
             self._judge_findings(done)
             return
-        lines = [line for line in done.stderr.splitlines() if not line.startswith(("Note: ", "kdump: note: "))]
-        if done.returncode not in ((0, 1) if self.planted else (0,)) or not all(map(self._is_of_planted, lines)):
-            self._false(name, done)
-        elif done.returncode == 1 and not lines and name not in ("startup", "dump", "stats", "export", "ls"):
+        notes = ("Note: ", "kdump: note: ")
+        lines = [line for line in done.stderr.splitlines() if not line.startswith(notes)]
+        may_find = bool(self.planted) and name in ("dump", "stats", "export", "startup", "txns")
+        if done.returncode not in ((0, 1) if may_find else (0,)) or not all(map(self._is_of_planted, lines)):
             self._false(name, done)
 
     def _judge_findings(self, done: subprocess.CompletedProcess[str]) -> None:
@@ -340,7 +340,7 @@ class Soak:
             )
 
     def _is_of_planted(self, line: str) -> bool:
-        return bool(self.planted) and f"/{IDLE}-" in line or "more places like these" in line
+        return (bool(self.planted) and f"/{IDLE}-" in line) or "more places like these" in line
 
     def _run(self, name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         begin = time.monotonic()
@@ -398,9 +398,8 @@ def main() -> int:
                 soak.one_pass()
                 print(f"{spent:.0f} s, {soak.passes} passes, {len(soak.false_words)} false words", flush=True)
             size = sum(path.stat().st_size for path in (folder / "data").glob("*/*.log"))
-            print(
-                f"{len(list((folder / 'data').glob('*-*')))} partitions, {size >> 20} MiB, {load.churned} topics deleted"
-            )
+            partitions = len(list((folder / "data").glob("*-*")))
+            print(f"{partitions} partitions, {size >> 20} MiB, {load.churned} topics deleted")
             assert broker.runs, "the broker has ended"
         soak.report()
         return 1 if soak.false_words or len(soak.seen) < len(soak.planted) else 0
