@@ -126,10 +126,10 @@ def known_rules(path: str) -> ClusterRules:
 
 def tell_backup(log: LogWriter) -> None:
     """Say where what had to be replaced is kept, if anything was."""
-    if log.backup_folder:
+    if log.change:
         complain(
             f"note: {safe(log.partition)}: files beside the log were made anew, as after an unclean shutdown; the old"
-            f" ones are kept in {safe_path(log.backup_folder)}"
+            f" ones are kept: kdump undo {safe_path(log.path)} --change {log.change}"
         )
 
 

@@ -69,8 +69,8 @@ def command(
     of one pass: bytes, records and segments, what is dropped and why, which tombstones stay and until when.
 
     With --apply that is done as the cleaner does it, with the broker stopped, down to the bytes of indexes, the files'
-    times and the cleaner's checkpoint; with --output it is done to a copy. What is replaced is kept under .kdump-backup
-    in the partition directory unless --no-backup. An interrupted run is finished by the next one.
+    times and the cleaner's checkpoint; with --output it is done to a copy. What is replaced is kept as files .kdump-*
+    in the log directory unless --no-backup. An interrupted run is finished by the next one.
 
     A pass takes as many different keys as fit into log.cleaner.dedupe.buffer.size (5033164 by default); where there are
     more, the rest stays dirty for the next pass. In a log directory only those partitions are looked at that are known

@@ -21,7 +21,7 @@ from kdump.storage.partition import PartitionLog
 from ..shell import exit_codes
 from ..shell.output import Output, complain, escape_json, os_error_text, safe, safe_path
 from ..shell.values import time_ms
-from .text import Answer, aborted_answer, offset_answer, offset_words, timestamp_answer, timestamp_words
+from .text import Answer, aborted_answer, missing_words, offset_answer, offset_words, timestamp_answer, timestamp_words
 
 SPECIAL_TIMES = {"earliest": EARLIEST, "latest": LATEST, "max": MAX_TIMESTAMP}
 _MOST_OF_A_LINE = 80
@@ -131,7 +131,7 @@ class _Run:
         self.code = exit_codes.OK
         self._options = options
         self._out = out
-        self._log_starts: dict[str, dict[tuple[str, int], int]] = {}
+        self._checkpoints: dict[tuple[str, str], dict[tuple[str, int], int]] = {}
 
     def all(self) -> None:
         """Look up in every partition asked for. Raises OSError and KdumpError where there is none."""
@@ -185,12 +185,15 @@ class _Run:
         offset = self._options.offset or 0
         position = lookup.find_from(offset)
         answer = offset_answer(position) | {"logStartOffset": lookup.log_start_offset}
-        end = None
+        end = lookup.log_end_offset()
+        words = offset_words(offset, position, lookup.log_start_offset, end)
         if not position.found:
-            answer["logEndOffset"] = end = lookup.log_end_offset()
-        if not position.found or offset < lookup.log_start_offset:
+            answer["logEndOffset"] = end
+            if offset > end:
+                words += missing_words(end, self._checkpoint(names.REPLICATION_CHECKPOINT, lookup.log))
+        if not (position.found and position.is_valid):
             self._worsen(exit_codes.FINDINGS)
-        return answer, offset_words(offset, position, lookup.log_start_offset, end)
+        return answer, words
 
     def _by_time(self, lookup: LogLookup) -> tuple[Answer, str]:
         timestamp = self._options.timestamp or 0
@@ -215,19 +218,23 @@ class _Run:
             self._out.write(json.dumps(answer) + "\n")
 
     def _log_start(self, log: PartitionLog) -> int:
-        """The log start offset given, or that of the checkpoint beside the partition; each checkpoint is read once."""
+        """The log start offset given, or that of the checkpoint beside the partition."""
         if self._options.log_start_offset is not None:
             return self._options.log_start_offset
+        return self._checkpoint(names.LOG_START_CHECKPOINT, log) or 0
+
+    def _checkpoint(self, name: str, log: PartitionLog) -> int | None:
+        """A partition's line in a checkpoint beside it; each checkpoint is read once."""
         if log.name is None:
-            return 0
+            return None
         parent = os.path.dirname(os.path.abspath(log.path))
-        if parent not in self._log_starts:
+        if (parent, name) not in self._checkpoints:
             try:
-                self._log_starts[parent] = LogDirectory(parent).checkpoint(names.LOG_START_CHECKPOINT)
+                self._checkpoints[parent, name] = LogDirectory(parent).checkpoint(name)
             except CheckpointError as error:
-                complain(f"{safe(str(error))}: taken for empty, as a broker does")
-                self._log_starts[parent] = {}
-        return self._log_starts[parent].get((log.name.topic, log.name.partition), 0)
+                complain(f"{safe(str(error))}: treated as empty, as a broker does")
+                self._checkpoints[parent, name] = {}
+        return self._checkpoints[parent, name].get((log.name.topic, log.name.partition))
 
     def _trace(self, label: str) -> dict[str, Callable[[str], object]]:
         """The argument by which a lookup tells its steps, if they are wanted."""

@@ -12,7 +12,7 @@ from ..shell.output import iso_time
 
 Answer = dict[str, Any]
 
-OUT_OF_RANGE = "a broker answers OFFSET_OUT_OF_RANGE"
+OUT_OF_RANGE = "(OFFSET_OUT_OF_RANGE)"
 
 
 def offset_answer(position: OffsetPosition) -> Answer:
@@ -31,6 +31,7 @@ def offset_answer(position: OffsetPosition) -> Answer:
             "batchLastOffset": position.batch_last_offset,
             "position": position.position,
             "size": position.size,
+            "isValid": position.is_valid,
         }
     return answer
 
@@ -52,19 +53,27 @@ def aborted_answer(txn: AbortedTxn) -> Answer:
     }
 
 
-def offset_words(offset: int, position: OffsetPosition, log_start_offset: int, log_end_offset: int | None) -> str:
-    """Where an offset is; `log_end_offset` is that of the log, known where no batch reaches the offset."""
+def offset_words(offset: int, position: OffsetPosition, log_start_offset: int, log_end_offset: int) -> str:
+    """Where an offset is, and why it does not exist where it is not in the log."""
     if offset < log_start_offset:
-        below = f"offset {offset} is below the log start offset {log_start_offset}: {OUT_OF_RANGE}"
-        return f"{below}, though it is still in {_batch(position)}" if position.found else below
-    if position.found:
-        gap = f": offset {offset} is in the gap before it" if position.batch_base_offset > offset else ""
-        return _batch(position) + gap
+        return f"offset {offset} does not exist: log start offset {log_start_offset} {OUT_OF_RANGE}"
+    if offset > log_end_offset:
+        return f"offset {offset} does not exist: log end offset {log_end_offset} {OUT_OF_RANGE}"
     if offset == log_end_offset:
         return f"offset {offset} is the log end offset: nothing is there yet"
-    if log_end_offset is not None and offset < log_end_offset:
+    if not position.found:
         return f"no batch has offset {offset} or a later one, up to the log end offset {log_end_offset}"
-    return f"offset {offset} is beyond the log end offset {log_end_offset}: {OUT_OF_RANGE}"
+    gap = f": offset {offset} is in the gap before it" if position.batch_base_offset > offset else ""
+    damage = "" if position.is_valid else "\n! The batch fails its CRC: consumers stop here (KD-LOG-CRC)"
+    return _batch(position) + gap + damage
+
+
+def missing_words(log_end_offset: int, high_watermark: int | None) -> str:
+    """Which committed offsets are not in the log; empty where none are missing."""
+    if high_watermark is None or high_watermark <= log_end_offset:
+        return ""
+    committed = f"{log_end_offset} to {high_watermark - 1}"
+    return f"\nCommitted offsets {committed} are missing on this disk (KD-CKPT-HIGH-WATERMARK)"
 
 
 def timestamp_words(asked: int, found: TimestampOffset | None, log_end_offset: int | None) -> str:

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.change.plan import Operation
+from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
+from kdump.repair.decision import Decision
+from kdump.repair.flipped_bit import FlippedBit
 
-from .run import Done
+from .run import Totals
 
 Row = dict[str, Any]
 
@@ -21,7 +24,7 @@ class JsonPrinter:
         """`write` takes whole lines."""
         self._write = write
 
-    def partition(self, done: Done, *, applies: bool) -> None:
+    def partition(self, done: Repaired, *, applies: bool) -> None:
         """A line for each operation and for each stretch that is left out, then one for the partition."""
         task = done.task
         assert task is not None
@@ -29,6 +32,11 @@ class JsonPrinter:
             self._row({"type": "operation", "path": done.path} | _operation(operation))
         for cut in task.cuts:
             self._row({"type": "leftOut", "path": done.path} | cut._asdict())
+        if task.decision is not None:
+            self._row({"type": "decision", "path": done.path} | _decision(task.decision))
+        for each in task.fixed:
+            if each.flipped is not None:
+                self._row({"type": "flippedBit", "path": done.path, "file": each.range.file} | _flipped(each.flipped))
         failure, rescue = task.failure, task.rescue
         self._row(
             {
@@ -36,13 +44,15 @@ class JsonPrinter:
                 "path": done.path,
                 "ok": task.plan is not None,
                 "operations": len(task.plan.operations) if task.plan else 0,
-                "applied": done.applied,
-                "backup": done.folder,
-                "interrupted": list(done.interrupted),
+                "applied": done.change is not None,
+                "change": done.change.id if done.change and done.kept else None,
+                "interrupted": [change.id for change in done.interrupted],
                 "failure": {"exception": failure.exception, "message": failure.text, "file": failure.file}
                 if failure
                 else None,
                 "problems": list(task.problems),
+                "needsDecision": task.decision is not None,
+                "dropped": _held(task.dropped),
                 "logStartOffset": task.extent[0] if task.extent else None,
                 "logEndOffset": task.extent[1] if task.extent else None,
                 "lost": _held(task.outcome.loss) if task.outcome and rescue is None else None,
@@ -74,9 +84,10 @@ class JsonPrinter:
             }
         )
 
-    def end(self, work: int, failed: int, *, applies: bool, is_told: bool) -> None:
+    def end(self, totals: Totals) -> None:
         """The sum of it."""
-        self._row({"type": "summary", "partitionsWithWork": work, "partitionsFailed": failed, "applied": applies})
+        row = {"type": "summary", "partitionsWithWork": totals.work, "partitionsFailed": totals.failed}
+        self._row(row | {"applied": totals.applies, "nothingChanged": totals.reason or None})
 
     def _row(self, row: Row) -> None:
         self._write(f"{json.dumps(row, ensure_ascii=False)}\n")
@@ -90,6 +101,38 @@ def _operation(operation: Operation) -> Row:
         "oldSize": operation.old_size if operation.old_size >= 0 else None,
         "source": operation.source or None,
         "why": operation.why,
+    }
+
+
+def _decision(decision: Decision) -> Row:
+    replicas = decision.replicas
+    return {
+        "damaged": [
+            {
+                "file": each.range.file,
+                "start": each.range.start,
+                "stop": each.range.stop,
+                "firstOffset": each.offsets[0],
+                "lastOffset": each.offsets[1],
+                "why": each.range.why,
+                "flippedBit": _flipped(each.flipped) if each.flipped else None,
+            }
+            for each in decision.damaged
+        ],
+        "after": _held(decision.after) if decision.after else None,
+        "replicas": list(replicas.brokers) if replicas else None,
+        "inSync": list(replicas.in_sync) if replicas else None,
+        "offers": [{"way": offer.way.value, "losesRecords": offer.loses} for offer in decision.offers()],
+    }
+
+
+def _flipped(bit: FlippedBit) -> Row:
+    return {
+        "position": bit.position,
+        "bit": bit.bit,
+        "firstOffset": bit.first_offset,
+        "lastOffset": bit.last_offset,
+        "bitsConsidered": bit.bits,
     }
 
 

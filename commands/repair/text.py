@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry
-from kdump.recovery.outcome import RECOVER, Loss
+from kdump.operations.repair import Repaired
+from kdump.recovery.outcome import Loss
 from kdump.repair.proposal import Task
 
 from ..shell.output import Style, number_words, safe, safe_path
-from ..shell.words import loss_words
-from .run import Done
+from ..shell.words import loss_words, offset_range
+from .decisions import decision_text, fixed_lines
+from .run import Totals
 
 if TYPE_CHECKING:
     from kdump.repair.salvage_partition import Rescue
@@ -24,77 +27,126 @@ _VERB_WIDTH = max(map(len, _VERBS.values()))
 
 
 class TextPrinter:
-    """Prints plans for people."""
+    """Prints plans for people: what is to be decided first, then what would be changed, or as it is changed."""
 
     def __init__(self, write: Callable[[str], None], *, color: bool = False) -> None:
         """`write` takes whole lines."""
         self._write = write
         self._bad = Style(color, "red", bold=True)
         self._good = Style(color, "green", bold=True)
-        self._unchecked = 0
+        self._undecided: list[str] = []
+        self._names: list[str] = []
+        self._planned: list[str] = []
+        self._changed: list[str] = []
+        self._dropped = 0
 
-    def partition(self, done: Done, *, applies: bool) -> None:
+    def partition(self, done: Repaired, *, applies: bool) -> None:
         """One partition: what is lost and kept, then the changes."""
         task = done.task
         assert task is not None
-        self._write(f"{safe_path(done.path)}\n")
-        for folder in done.interrupted:
-            what = "finished" if applies else "to be finished by --apply"
-            self._line(f"an interrupted repair, {what}: {safe_path(folder)}")
-        for line in self._verdict(task):
-            self._line(line)
-        self._unchecked += _is_unchecked(task)
-        for operation in task.plan.operations if task.plan else ():
-            self._line(f"  {_VERBS[operation.action]:<{_VERB_WIDTH}}  {_words(operation)}")
-        if done.applied:
-            what = "was there before" if done.has_old else "was cut out"
-            kept = f"; what {what} is in {safe_path(done.folder)}" if done.folder else ""
-            self._line(f"{self._good('done')}{kept}")
-        self._write("\n")
+        if task.decision is not None:
+            self._undecided.append(decision_text(done.path, task.decision))
+            self._names.append(os.path.basename(done.path))
+            return
+        if task.plan is not None and not task.plan and not done.interrupted:
+            return
+        self._dropped += task.dropped.records
+        text = self._block(done, applies=applies)
+        if applies:
+            self._changed.append(done.path)
+            self._write(text)
+        else:
+            self._planned.append(text)
 
-    def end(self, work: int, failed: int, *, applies: bool, is_told: bool) -> None:
-        """The sum of it; `is_told` where something was not looked at, and it was said why."""
-        if self._unchecked:
-            self._write(
-                f"{number_words(self._unchecked, 'partition')} not checked, as a broker does not at this start:"
-                " --unclean --recovery-point 0 checks every segment, and so does --strategy salvage\n"
-            )
-        if failed:
-            self._write(f"{number_words(failed, 'partition')} cannot be repaired this way\n")
-        if not work and not failed and not is_told:
-            self._write("nothing to do\n")
-        elif work:
-            changed = "changed" if applies else "would be changed; nothing is, without --apply"
-            self._write(f"{number_words(work, 'partition')} {changed}\n")
+    def _block(self, done: Repaired, *, applies: bool) -> str:
+        task = done.task
+        assert task is not None
+        lines = [safe_path(done.path)]
+        for change in done.interrupted:
+            what = "finished" if applies else "to be finished by --apply"
+            lines.append(f"  change {change.id} ({safe(change.command)}) was interrupted, {what}")
+        lines += (f"  {line}" for line in self._verdict(task))
+        for operation in task.plan.operations if task.plan else ():
+            lines.append(f"    {_VERBS[operation.action]:<{_VERB_WIDTH}}  {_words(operation)}")
+        if done.change is not None:
+            lines += (f"    kept    {safe_path(done.change.file(kept.file))}" for kept in done.change.cuts)
+            lines.append(f"  {self._good('done')}")
+        elif task.dropped.records and task.plan:
+            lines.append(f"  needs --accept-loss {task.dropped.records}")
+        return "\n".join(lines) + "\n\n"
+
+    def end(self, totals: Totals) -> None:
+        """The answer: what was changed or would be, what needs a decision, and what to do next."""
+        undecided, work, applies = len(self._undecided), totals.work, totals.applies
+        if undecided:
+            self._write(f"{self._bad('Decide:')} {number_words(undecided, 'partition')}\n")
+            self._write("\n".join(self._undecided) + "\n")
+        for text in self._planned:
+            self._write(text)
+        if totals.failed > totals.refused:
+            self._write(f"{number_words(totals.failed - totals.refused, 'partition')} cannot be repaired this way.\n")
+        if totals.refused:
+            self._write(f"{number_words(totals.refused, 'partition')} left alone.\n")
+        needs = f"{number_words(undecided, 'partition')} need{'s' if undecided == 1 else ''} a decision"
+        needs = needs if undecided else ""
+        if totals.changed:
+            self._done(totals, f", {needs}" if needs else "")
+        elif work or undecided:
+            would = f"{number_words(work, 'partition')} would be" if work else ""
+            whole = ", ".join(part for part in (would, needs) if part)
+            self._write(f"{'Nothing was changed' if applies else 'Dry run: nothing was changed'}. {whole}.\n")
+        elif totals.reason:
+            self._write(f"Nothing was changed: {totals.reason}\n")
+        elif not totals.failed:
+            self._write("Nothing to do.\n")
+        if undecided:
+            names = ", ".join(self._names[:3]) + (f" and {undecided - 3} more" if undecided > 3 else "")
+            then = "; then the same command with --apply" if work and not applies else ""
+            self._write(f"Next: decide for {safe(names)}{then}\n")
+        elif work and not applies:
+            self._write("Next: the same command with --apply\n")
+
+    def _done(self, totals: Totals, more: str) -> None:
+        """What was changed, how to check it, and how to take it back."""
+        dropped = number_words(self._dropped, "valid record") if self._dropped else "no valid batch"
+        self._write(f"Done. {number_words(totals.changed, 'partition')} changed, {dropped} dropped{more}.\n")
+        path = safe_path(_common(self._changed))
+        self._write(f"Check: kdump verify {path}\n")
+        for id_ in sorted(set(totals.changes.values())) if totals.output is None else ():
+            self._write(f"Undo:  kdump undo {path} --change {id_}\n")
 
     def _verdict(self, task: Task) -> Iterator[str]:
         if task.failure:
             failure = task.failure
-            yield self._bad("cannot be repaired:") + safe(
+            yield self._bad("cannot be repaired this way:") + safe(
                 f" loading it ends in {failure.exception}: {failure.text} ({failure.file})"
             )
             if task.rescue is None:
-                yield "  --strategy salvage leaves out what stands in the way"
+                yield "  kdump repair without --strategy shows the ways out"
             elif parse_file_name(failure.file).kind in names.INDEX_KINDS:  # all that is wrong with one is left out
                 yield "  segment.index.bytes is too small for this log: give a larger one in --config, and the broker"
         elif task.rescue:
             yield from self._salvage(task.rescue)
         elif task.outcome and not task.problems:
             yield self._lost(task.outcome.loss)
+        yield from map(safe, fixed_lines(task.fixed))
         if task.extent:
             yield f"log start offset {task.extent[0]}, log end offset {task.extent[1]}"
-        if task.plan is not None and not task.plan:
-            yield "nothing to do"
 
     def _lost(self, loss: Loss) -> str:
+        if loss.batches:
+            return f"{self._bad('drops:')} {loss_words(loss)}"
+        kept = self._good("no valid batch is dropped")
         if loss.has_data:
-            return f"{self._bad('LOST:')} {loss_words(loss)}"
-        return f"{self._good('nothing is lost')}" + (f" but {loss_words(loss)}, never written" if loss.bytes else "")
+            return f"{kept}; cuts an incomplete batch ({number_words(loss.bytes, 'byte')})"
+        return kept + (f"; cuts {loss_words(loss)}, never written" if loss.bytes else "")
 
     def _salvage(self, rescue: Rescue) -> Iterator[str]:
         for cut in rescue.cuts:
             size = number_words(cut.stop - cut.start, "byte")
-            yield self._bad("left out:") + safe(f" {size} of {cut.file} from byte {cut.start} on: {cut.why}")
+            yield self._bad("given up:") + safe(f" {size} of {cut.file} from byte {cut.start}: {cut.why}")
+        if rescue.dropped.batches:
+            yield f"{self._bad('drops:')} {loss_words(rescue.dropped)}: their offsets fit nowhere"
         yield f"kept: {_held(rescue.kept)}"
         if rescue.kafka_keeps is None:
             yield "Kafka's own recovery would not get through"
@@ -105,23 +157,17 @@ class TextPrinter:
         for producer in rescue.open_txns if rescue.cuts else ():
             yield _open_txn(producer)
 
-    def _line(self, text: str) -> None:
-        self._write(f"  {text}\n")
 
-
-def _is_unchecked(task: Task) -> bool:
-    """Whether no segment's batches were looked at, so that nothing is known of damage."""
-    outcome = task.outcome
-    if outcome is None or not outcome.ok or outcome.log_end_offset == outcome.log_start_offset:
-        return False
-    return all(step.action != RECOVER for step in outcome.steps)
+def _common(paths: Sequence[str]) -> str:
+    """The partition directory, or the directory around several."""
+    return paths[0] if len(paths) == 1 else os.path.commonpath(list(map(os.path.dirname, paths)))
 
 
 def _open_txn(producer: ProducerEntry) -> str:
     first = producer.current_txn_first_offset
     return (
         f"open transaction: producer {producer.producer_id} (epoch {producer.producer_epoch}) from offset {first} on;"
-        " if its marker was among what is left out, read_committed consumers stop there until --lost-markers abort, or"
+        " if its marker was among what is given up, read_committed consumers stop there until --lost-markers abort, or"
         f" kafka-transactions.sh abort --start-offset {first}, ends it"
     )
 
@@ -130,7 +176,8 @@ def _held(loss: Loss) -> str:
     if loss.first_offset is None:
         return "nothing"
     batches = number_words(loss.batches, "batch", "batches")
-    return f"{number_words(loss.records, 'record')} in {batches}, offsets {loss.first_offset} to {loss.last_offset}"
+    offsets = offset_range(loss.first_offset, loss.last_offset)
+    return f"{number_words(loss.records, 'record')} in {batches}, offsets {offsets}"
 
 
 def _words(operation: Operation) -> str:

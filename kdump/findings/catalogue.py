@@ -324,7 +324,11 @@ _KINDS = (
         "The last .timeindex entry is not the segment's largest timestamp, by which retention goes.",
         WRONG, _TIME_INDEX,
     ),
-    Kind("KD-TIDX-ZEROS", ERROR, "A .timeindex ends with zeros that a search takes for entries.", WRONG, _TRIM),
+    Kind(
+        "KD-TIDX-ZEROS", ERROR,
+        "A .timeindex ends with zeros that a search takes for entries, and by which retention deletes the segment.",
+        WRONG, _TRIM,
+    ),
     Kind(
         "KD-TIDX-PREALLOCATED", INFO,
         "The active segment's .timeindex ends with zeros, as preallocation leaves it after a crash.",
@@ -398,6 +402,11 @@ _KINDS = (
         "KD-DIR-UNASSIGNED", WARNING,
         "The cluster's metadata does not have the replica on this broker, which sets it aside (-stray) at start.",
         IGNORES, "none if it was moved or deleted on purpose; else mend what the message names before it starts",
+    ),
+    Kind(
+        "KD-CHANGE-UNFINISHED", ERROR,
+        "A change by kdump was interrupted: some files are what they were, some what they were to become.",
+        IGNORES, "run the command that was interrupted again, or take the change back: kdump undo",
     ),
     Kind("KD-FILE-DELETED", INFO, "A file waits for its deletion.", IGNORES, _NONE),
     Kind(

@@ -235,7 +235,7 @@ def partition_info(
         size=sum(segment.size for segment in segments),
         total_size=sum(file.size for file in files),
         log_start_offset=_log_start(segments, checkpoints),
-        end_offset=segments[-1].end_offset if segments else None,
+        end_offset=_log_end(segments, checkpoints),
         records=_sum(segment.records for segment in segments),
         first_timestamp=next((s.first_timestamp for s in segments if s.first_timestamp is not None), None),
         largest_timestamp=max((s.largest_timestamp for s in segments if s.largest_timestamp is not None), default=None),
@@ -272,7 +272,16 @@ def _log_start(segments: tuple[SegmentInfo, ...], checkpoints: Checkpoints) -> i
     starts = [segment.base_offset for segment in segments[:1]]
     if checkpoints.log_start is not None:
         starts.append(checkpoints.log_start)
-    return max(starts, default=None)
+    return max(starts, default=0)
+
+
+def _log_end(segments: tuple[SegmentInfo, ...], checkpoints: Checkpoints) -> int | None:
+    """The log end offset: never below the log start offset, at which a log without records begins."""
+    start = _log_start(segments, checkpoints) or 0
+    if not segments:
+        return start
+    end = segments[-1].end_offset
+    return None if end is None else max(start, end)
 
 
 def _file_info(folder: str, name: str, says: FileName) -> FileInfo:

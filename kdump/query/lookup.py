@@ -6,21 +6,22 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Self
+from functools import cached_property
+from typing import Any, Self
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
 from kdump.errors import CorruptRecordError, KdumpError
 from kdump.formats import names
-from kdump.formats.batch import CODEC_MASK, FRAME, FRAME_SIZE, HEADER_SIZE
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.faults import BLOCK_FULL, SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.formats.index_entries import AbortedTxn, OffsetIndexEntry, TimeIndexEntry
+from kdump.storage.facts import largest_in_tail, segment_end_offset
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import Entry, LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import BadBatch, Record, records_of
-from kdump.storage.segment import Segment
+from kdump.storage.segment import Segment, first_offset_at
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 """The broker's special timestamps of ListOffsets."""
@@ -39,7 +40,7 @@ class OffsetPosition:
     `segment` is the base offset of the segment that is responsible, None where there is none. A read scans it from
     `index_position`; where `found`, the first batch that reaches the offset goes from `batch_base_offset` to
     `batch_last_offset` (absolute) and is `size` bytes from byte `position` on. A v0/v1 wrapper that cannot be
-    decompressed has a base offset of -1.
+    decompressed has a base offset of -1. `is_valid` says whether it passes its CRC.
     """
 
     segment: int | None
@@ -50,6 +51,7 @@ class OffsetPosition:
     position: int = -1
     size: int = 0
     batch_base_offset: int = -1
+    is_valid: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,16 @@ class TimestampOffset:
 class _OpenSegment:
     """A segment with the files that lookups read, opened when first needed."""
 
-    def __init__(self, segment: Segment, files: ExitStack, *, trim: bool) -> None:
+    def __init__(self, segment: Segment, files: ExitStack, *, trim: bool, recovers: bool) -> None:
+        """Zeros at the end of a file do not count if `trim`. A segment that a broker `recovers` first gets its indexes
+        from the batches: entries beyond the log go, and the largest timestamp counts all batches.
+        """
         self.segment = segment
         self.base_offset = segment.base_offset
         self._files = files
         self._trim = trim
+        self._recovers = recovers
+        self._largest: TimeIndexEntry | None = None
         self._log: LogFile | None = None
         self._index: OffsetIndex | None = None
         self._times: TimeIndex | None = None
@@ -90,6 +97,8 @@ class _OpenSegment:
             self._index = self._files.enter_context(self.segment.offset_index())
             if self._trim:
                 self._index.drop_zero_tail()
+            if self._recovers:
+                _drop_beyond(self._index, lambda entry: entry.position >= self.log.size)
         return self._index
 
     @property
@@ -98,12 +107,18 @@ class _OpenSegment:
             self._times = self._files.enter_context(self.segment.time_index())
             if self._trim:
                 self._times.drop_zero_tail()
+            if self._recovers:
+                end = self.next_offset
+                _drop_beyond(self._times, lambda entry: entry.offset >= end)
         return self._times
 
     def index_entry(self, offset: int, trace: Trace) -> OffsetIndexEntry:
         if self.index is None:
             return OffsetIndexEntry(self.base_offset, 0)
-        return self.index.lookup(offset, _about("offset index", trace))
+        entry = self.index.lookup(offset, _about("offset index", trace))
+        if self._recovers and self.segment.position_of(self.log, offset) != entry.position:
+            return OffsetIndexEntry(self.base_offset, 0)  # it is of a log that was truncated
+        return entry
 
     def time_entry(self, timestamp: int, trace: Trace) -> TimeIndexEntry:
         if self.times is None:
@@ -112,14 +127,23 @@ class _OpenSegment:
 
     def last_time_entry(self) -> TimeIndexEntry:
         """What a broker that just opened the segment takes for its largest timestamp and that one's offset."""
-        if self.times is None or self.times.entries == 0:
-            return TimeIndexEntry(-1, self.base_offset)
-        return self.times.entry(self.times.entries - 1)
+        if self._largest is None:
+            times = self.times
+            last = TimeIndexEntry(-1, self.base_offset)
+            if times is not None and times.entries:
+                last = times.entry(times.entries - 1)
+            self._largest = self._with_tail(last) if self._recovers else last
+        return self._largest
+
+    def _with_tail(self, last: TimeIndexEntry) -> TimeIndexEntry:
+        """The last entry after recovery: the newest maximum is in the broker's memory until it rolls or closes."""
+        timestamp, offset = largest_in_tail(self.log, self.segment.position_of(self.log, last.offset))
+        return TimeIndexEntry(timestamp, offset) if timestamp > last.timestamp else last
 
     def largest_timestamp(self, trace: Trace) -> int:
         """In ms, by the time index, else the time of the .log file."""
         timestamp = self.last_time_entry().timestamp
-        source = "of its time index's last entry"
+        source = "by its batches" if self._recovers else "of its time index's last entry"
         if timestamp < 0:
             timestamp = status_of(self.segment.log_path).modified_ns // 1_000_000
             source = "that of the file's last change, for its time index is empty"
@@ -145,40 +169,40 @@ class _OpenSegment:
             yield position, entry
             position += entry.size
 
-    def first_offset(self, position: int, entry: Entry) -> int:
-        """The base offset of the whole entry at byte `position`; that of a v0/v1 wrapper is in its payload."""
-        header = self.log.read(position, HEADER_SIZE)
-        if len(header) <= FRAME_SIZE:
-            raise CorruptRecordError(f"{self.log.path} became shorter while it was read")
-        offset, _, _, magic = FRAME.unpack_from(header)
-        if magic >= 2 or not header[FRAME_SIZE] & CODEC_MASK:
-            return int(offset)
-        first = next(records_of(self.log.batch_at(position, entry.size)), None)
-        return first.offset if isinstance(first, Record) else -1
+    def is_valid(self, position: int, entry: Entry) -> bool:
+        """Whether the whole entry at byte `position` passes its CRC."""
+        block = next(self.log.blocks(position, position + entry.size, whole=False))
+        return block.length == 1 and bool(block.valid[0])
 
-    def next_offset(self, trace: Trace) -> int:
-        """The offset behind the last batch, found as a broker does: scanning from the index's last entry."""
-        last = self.base_offset - 1
-        if self.index is not None and self.index.entries:
-            last = self.index.entry(self.index.entries - 1).offset
-        start = self.index_entry(last, trace).position
-        found = [entry.last_offset for _, entry in self.entries(start)]
-        return found[-1] + 1 if found else self.base_offset
+    @cached_property
+    def next_offset(self) -> int:
+        """The offset behind the last whole batch."""
+        return segment_end_offset(self.segment, self.log)
+
+
+def _drop_beyond(index: OffsetIndex | TimeIndex, is_beyond: Callable[[Any], bool]) -> None:
+    """Count only the entries before those at the end that lead beyond the log, as a truncation leaves them."""
+    while index.entries and is_beyond(index.entry(index.entries - 1)):
+        index.entries -= 1
 
 
 class LogLookup:
     """Lookups in one log; its files stay open until it is closed.
 
     `log_start_offset` (absolute) is what the checkpoint says; the first segment's base offset is the least. Unless
-    the log was closed cleanly (`clean`), zeros at the end of a file do not count: recovery would cut them off.
+    the log was closed cleanly (`clean`), a broker recovers it before it answers: zeros at the end of a file do not
+    count, and the last segment's indexes have what its batches say.
     `trace` is given a line of words for every step.
     """
 
     def __init__(self, log: PartitionLog, log_start_offset: int = 0, *, clean: bool, trace: Trace = _no_trace) -> None:
         self._files = ExitStack()
-        self._log = log
+        self.log = log
         self._trace = trace
-        self._segments = [_OpenSegment(segment, self._files, trim=not clean) for segment in log.segments]
+        self._segments = [
+            _OpenSegment(segment, self._files, trim=not clean, recovers=not clean and segment is log.segments[-1])
+            for segment in log.segments
+        ]
         first = self._segments[0].base_offset if self._segments else 0
         self._checkpoint = log_start_offset
         self.log_start_offset = max(log_start_offset, first)
@@ -202,8 +226,19 @@ class LogLookup:
             return OffsetPosition(None)
         return self._find_in(self._segments[at], offset)
 
+    def has_offset(self, offset: int) -> bool:
+        """Whether absolute `offset` is in the log, from its start offset to its end. Raises OSError, KdumpError."""
+        return self.log_start_offset <= offset < self.log_end_offset()
+
     def find_from(self, offset: int) -> OffsetPosition:
-        """The first batch that reaches absolute `offset`, in later segments too, as a fetch goes on looking."""
+        """The first batch that reaches absolute `offset`, in later segments too, as a fetch goes on looking.
+
+        None is found for an offset that is not in the log. Raises OSError, KdumpError.
+        """
+        if not self.has_offset(offset):
+            self._trace(f"offset {offset} is not in the log, {self.log_start_offset} to {self.log_end_offset() - 1}")
+            at = self._floor(offset)
+            return OffsetPosition(self._segments[at].base_offset if at >= 0 else None)
         answer = self.find_offset(offset)
         for segment in self._segments[self._floor(offset) + 1 :]:
             if answer.found:
@@ -230,7 +265,8 @@ class LogLookup:
                     batch.last_offset,
                     position,
                     batch.size,
-                    segment.first_offset(position, batch),
+                    first_offset_at(segment.log, position, batch),
+                    segment.is_valid(position, batch),
                 )
         self._trace(f"no batch of the segment reaches offset {offset}")
         return OffsetPosition(segment.base_offset, entry.offset, entry.position)
@@ -297,7 +333,7 @@ class LogLookup:
 
     def log_end_offset(self) -> int:
         """The offset that the next record would get. Raises OSError, KdumpError."""
-        return self._segments[-1].next_offset(self._trace) if self._segments else self.log_start_offset
+        return max(self.log_start_offset, self._segments[-1].next_offset) if self._segments else self.log_start_offset
 
     def aborted_transactions(self, fetch_offset: int, upper_bound: int) -> Iterator[AbortedTxn]:
         """What a read_committed fetch of [fetch_offset, upper_bound) (absolute) is told to leave out."""
@@ -316,7 +352,7 @@ class LogLookup:
 
     def _epochs(self, end: int | None) -> list[EpochEntry]:
         """The leader epochs as a broker has them after loading: nothing at or behind the log's end `end`."""
-        return [entry for entry in self._log.leader_epochs if end is None or entry.start_offset < end]
+        return [entry for entry in self.log.leader_epochs if end is None or entry.start_offset < end]
 
 
 def _about(index: str, trace: Trace) -> Trace | None:

@@ -8,24 +8,29 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.change.checkpoint_lines import within_log
-from kdump.change.plan import KINDS, ORPHANS, Cut, Plan, make_plan, narrowed
+from kdump.change.plan import KINDS, ORPHANS, Cut, Plan, narrowed
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
-from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome
+from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome, Loss
 from kdump.recovery.startup import Startup
-from kdump.repair.as_broker import plan_recovery, reasons
+from kdump.repair.as_broker import plan_recovery
 from kdump.repair.lost_markers import OPEN
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
 
 if TYPE_CHECKING:
+    from kdump.repair.decision import Damaged, Decision
     from kdump.repair.salvage_partition import Rescue
 
-KAFKA = "kafka"
+SAFE = "safe"
+TRUNCATE_LOG = "truncate"
 SALVAGE = "salvage"
-STRATEGIES = (KAFKA, SALVAGE)
+FIX_BIT = "fix-bit"
+STRATEGIES = (SAFE, TRUNCATE_LOG, SALVAGE)
+OLD_NAMES = {"kafka": TRUNCATE_LOG}
+"""Names of strategies that are still taken, with a warning."""
 
 CHECKPOINTS = "checkpoints"
 ALL_KINDS = (*KINDS, CHECKPOINTS, ORPHANS)
@@ -36,11 +41,11 @@ INDEX_KINDS = ("indexes", "timeindexes", "txnindexes")
 class Request:
     """What is asked for.
 
-    `kinds` are those of ALL_KINDS that may be changed; None: everything. `limit` bounds what one batch may decompress
-    to, in bytes. `lost_markers` is one of lost_markers.CHOICES.
+    `strategy` is one of STRATEGIES, or FIX_BIT. `kinds` are those of ALL_KINDS that may be changed; None: everything.
+    `limit` bounds what one batch may decompress to, in bytes. `lost_markers` is one of lost_markers.CHOICES.
     """
 
-    strategy: str = KAFKA
+    strategy: str = SAFE
     kinds: frozenset[str] | None = None
     limit: int = DEFAULT_LIMIT
     lost_markers: str = OPEN
@@ -50,8 +55,9 @@ class Task(NamedTuple):
     """What is to be done with the partition directory `path`.
 
     `plan` is None where nothing can be done: `failure` says what the broker's loading ends in, `problems` what else is
-    in the way. `extent` is the log's start and end offset (absolute) afterwards, None where it is not known. `outcome`
-    and `rescue` are what the plan was made from.
+    in the way. It is empty where a `decision` is needed first. `extent` is the log's start and end offset (absolute)
+    afterwards, None where it is not known. `dropped` counts the valid batches that the plan drops. `outcome` and
+    `rescue` are what the plan was made from, `fixed` the bits that it flips back.
     """
 
     path: str
@@ -61,6 +67,9 @@ class Task(NamedTuple):
     problems: tuple[str, ...] = ()
     outcome: LoadOutcome | None = None
     rescue: Rescue | None = None
+    dropped: Loss = Loss()
+    decision: Decision | None = None
+    fixed: tuple[Damaged, ...] = ()
 
     @property
     def failure(self) -> Failure | None:
@@ -73,23 +82,16 @@ Examine = Callable[[PartitionLog, Startup], Task]
 
 def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
     """What a repair would do with a partition. Raises OSError, RefusedError for a directory without Kafka files."""
-    check_has_kafka_files(log)
-    if request.strategy == SALVAGE:
-        from kdump.repair.salvage_partition import rescue
+    from kdump.repair.strategies import PLANNERS
 
-        found = rescue(log, startup, request.limit, request.lost_markers)
-        outcome, cuts = found.outcome, found.cuts
-        plan = None if outcome.files is None else make_plan(log.path, outcome.files, reasons(outcome))
-    else:
-        found, cuts = None, ()
-        outcome, plan = plan_recovery(log, startup)
-    extent = (outcome.log_start_offset, outcome.log_end_offset) if outcome.ok else None
-    task = Task(log.path, plan, extent, cuts, (), outcome, found)
+    check_has_kafka_files(log)
+    task = PLANNERS[request.strategy](log, startup, request)
     if request.kinds is not None:
         task = _narrowed(task, log, request.kinds)
-    if task.plan is None or log.name is None or (request.kinds is not None and CHECKPOINTS not in request.kinds):
+    wants_checkpoints = request.kinds is None or CHECKPOINTS in request.kinds
+    if task.plan is None or task.extent is None or log.name is None or not wants_checkpoints:
         return task
-    operations = (*within_log(log.path, outcome.log_end_offset), *task.plan.operations)
+    operations = (*within_log(log.path, task.extent[1]), *task.plan.operations)
     return task._replace(plan=task.plan._replace(operations=operations))
 
 

@@ -57,11 +57,15 @@ class Stretch(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """Bytes of a .log, from `start` up to `stop`, that are not kept, and why."""
+    """Bytes of a .log, from `start` up to `stop`, that are not kept, and why.
+
+    `valid` is set where they are valid batches, whose offsets do not fit.
+    """
 
     start: int
     stop: int
     why: str
+    valid: Stretch | None = None
 
 
 def sort_out(
@@ -251,7 +255,8 @@ def _best_chain(batches: Mapping[int, Stretch], end: int) -> list[int]:
 
 
 def _misplaced(part: Stretch) -> LeftOut:
-    return LeftOut(part.start, part.stop, f"offsets {part.first_offset} to {part.last_offset} do not belong here")
+    why = f"offsets {part.first_offset} to {part.last_offset} do not belong here"
+    return LeftOut(part.start, part.stop, why, part)
 
 
 def _joined(parts: Iterator[Stretch | LeftOut]) -> Iterator[Stretch | LeftOut]:

@@ -22,6 +22,7 @@ Where that still ends in an exception, the file or the batch at fault is left ou
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -34,6 +35,7 @@ from kdump.errors import KdumpError, LoadError, NameFormatError
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.formats.java_text import LONG_MAX
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_file_name, parse_partition_dir
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
@@ -50,6 +52,7 @@ from kdump.recovery.outcome import (
     LoadOutcome,
     Loss,
     Step,
+    total_loss,
 )
 from kdump.recovery.segments import file_name
 from kdump.recovery.startup import Startup
@@ -67,17 +70,30 @@ from kdump.repair.lost_markers import (
     put,
 )
 from kdump.repair.salvage import LeftOut, Stretch, sort_out
+from kdump.repair.survey import Survey
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import Part, Recipe, SourceBytes, joined, parts_of, piece_of
-from kdump.verify.options import Options
-from kdump.verify.run import Verification
 
 MOST_ATTEMPTS = 1000
 """How many files and batches are left out, one by one, because loading fails over them."""
 
 MOST_MARKERS = 100_000
+
+
+class GivenUp(NamedTuple):
+    """Bytes `start` to `stop` - 1 of the .log `file` that are given up, and why.
+
+    `first_offset` and `last_offset` (absolute) are those that no batch has any more; None where nothing tells them.
+    """
+
+    file: str
+    start: int
+    stop: int
+    first_offset: int | None
+    last_offset: int | None
+    why: str
 
 
 class Rescue(NamedTuple):
@@ -86,7 +102,8 @@ class Rescue(NamedTuple):
     `outcome` is that of the last attempt at loading. `kept` and `kafka_keeps` count what the .log files hold
     afterwards of what they held, with this strategy and with Kafka's own recovery of all segments (None where that
     ends in an exception). `markers` are those that were put in, `open_txns` the producers whose transaction is open at
-    the end.
+    the end. `given_up` are the damaged ranges of logs, `dropped` the valid batches whose offsets fit nowhere, and
+    `kafka_drops` what Kafka's own recovery would throw away.
     """
 
     outcome: LoadOutcome
@@ -95,34 +112,65 @@ class Rescue(NamedTuple):
     kafka_keeps: Loss | None
     markers: tuple[NewMarker, ...]
     open_txns: tuple[ProducerEntry, ...]
+    given_up: tuple[GivenUp, ...] = ()
+    dropped: Loss = Loss()
+    kafka_drops: Loss | None = None
+
+    @property
+    def rewrites_batches(self) -> bool:
+        """Whether the logs change in another way than that bytes are cut out of them."""
+        return bool(self.markers) or any(step.action in (CHANGE, MOVE, INSERT) for step in self.outcome.steps)
+
+    @property
+    def drops_only_tails(self) -> bool:
+        """Whether no batch goes, and no .log changes but where ranges are given up."""
+        logs = [cut for cut in self.cuts if parse_file_name(cut.file).kind == names.LOG]
+        ranges = {(each.file, each.start) for each in self.given_up}
+        is_cut_elsewhere = any((cut.file, cut.start) not in ranges for cut in logs)
+        drops_batches = any(step.loss and step.loss.batches for step in self.outcome.steps)
+        return not (is_cut_elsewhere or drops_batches or self.dropped.batches or self.rewrites_batches)
 
 
-def rescue(log: PartitionLog, startup: Startup, limit: int = DEFAULT_LIMIT, lost_markers: str = OPEN) -> Rescue:
-    """Salvage a partition on paper.
+def rescue(
+    log: PartitionLog, startup: Startup, found: Survey, limit: int = DEFAULT_LIMIT, lost_markers: str = OPEN
+) -> Rescue:
+    """Salvage a partition, of which verification has `found` what is damaged, on paper.
 
     `limit` bounds what one batch may decompress to, in bytes; `lost_markers` is OPEN or ABORTED (of
     kdump.repair.lost_markers). Raises OSError.
     """
     unclean = replace(startup, clean=False, recovery_point=0)
-    kafkas = load_log(log, unclean)
-    attempt = _Attempt(log, unclean, limit, lost_markers)
+    attempt = _Attempt(log, unclean, found, limit, lost_markers)
     outcome = attempt.load()
+    kept = without_markers(holding(log, outcome), attempt.markers)
+    if attempt.cuts or attempt.given_up or not outcome.ok:
+        kafkas = load_log(log, unclean)
+        kafka_keeps, kafka_drops = (holding(log, kafkas), kafkas.loss) if kafkas.ok else (None, None)
+    else:  # nothing is in the way of a broker
+        kafka_keeps, kafka_drops = kept, Loss()
     return Rescue(
         outcome,
         tuple(attempt.cuts),
-        without_markers(holding(log, outcome), attempt.markers),
-        holding(log, kafkas) if kafkas.ok else None,
+        kept,
+        kafka_keeps,
         tuple(attempt.markers),
         tuple(open_txns(log, outcome)),
+        tuple(attempt.given_up),
+        attempt.dropped(),
+        kafka_drops,
     )
 
 
 class _Attempt:
     """The files with everything taken out of them that was found to be in the way so far."""
 
-    def __init__(self, log: PartitionLog, startup: Startup, limit: int, lost_markers: str) -> None:
+    def __init__(self, log: PartitionLog, startup: Startup, found: Survey, limit: int, lost_markers: str) -> None:
         self.log = log
         self.startup = startup
+        self.given_up: list[GivenUp] = []
+        self._found = found
+        self._valid_left_out: list[Stretch] = []
+        self._kept_ranges: list[tuple[int, int]] = []
         self.directory = VirtualDirectory(log)
         self.steps: list[Step] = []
         self.cuts: list[Cut] = []
@@ -153,6 +201,7 @@ class _Attempt:
             failure = self._clear_leftovers()
         if failure is None:
             self._find_metadata()
+            self._leave_out_unsound()
             self._leave_out_misnamed_logs()
             self._sort_out_logs()
             self._put_indexes()
@@ -164,6 +213,12 @@ class _Attempt:
         except LoadError as error:
             return Failure(error.exception, str(error), error.file, error.takes_directory_offline)
         return None
+
+    def _leave_out_unsound(self) -> None:
+        """Take out the snapshots and leader epochs that contradict the log: loading makes them again from it."""
+        for name in sorted(self._found.unsound):
+            if self.directory.exists(name) and parse_file_name(name).kind in _MADE_AGAIN:
+                self._leave_out_file(name, "it contradicts the log")
 
     def _leave_out_misnamed_logs(self) -> None:
         """Take out what a broker takes for a segment by its name, but whose content it then looks for elsewhere."""
@@ -187,9 +242,17 @@ class _Attempt:
         next_base = None
         last_offsets: dict[int, int] = {}
         logs = sorted(self._logs(), reverse=True)
+        is_dense = all(self.directory.size(name) for _, name in logs)
         for base, name in logs:
+            is_as_walked = self._is_as_walked(name)
+            if is_dense and is_as_walked and name not in self._found.damaged_logs:
+                self._kept_ranges.append((base, LONG_MAX if next_base is None else next_base - 1))
+                next_base = base
+                continue
+            faults = self._found.faults(name) if is_as_walked else []  # from a .swap, which nobody verifies
             with LogView(self.directory, name) as view:
-                parts = list(sort_out(view, base, next_base, self._faults(name), self._limit))
+                parts = list(sort_out(view, base, next_base, faults, self._limit))
+            self._note(name, parts, base, next_base)
             self._keep(name, parts)
             kept = [part.last_offset for part in parts if isinstance(part, Stretch)]
             if kept:
@@ -202,6 +265,10 @@ class _Attempt:
         put_right(self.directory, wrong)
         self.steps += (Step(CHANGE, each.name, str(each), position=each.position) for each in wrong)
 
+    def _is_as_walked(self, name: str) -> bool:
+        """Whether a .log is the very file that verification has walked."""
+        return self.directory.files[name] == SourceBytes(name, 0, self.directory.source.get(name, -1))
+
     def _remove_overtaken(self, last_offsets: Mapping[int, int]) -> None:
         """Remove the empty segments that begin before the batches of an earlier one end: offsets would come again."""
         end = -1
@@ -210,18 +277,6 @@ class _Attempt:
                 end = last_offsets[base]
             elif base <= end:
                 self._remove_segment(base, name, f"the segment is empty, and the ones before it reach offset {end}")
-
-    def _faults(self, name: str) -> list[tuple[int, str]]:
-        """Where batches of a .log break Kafka's promises, and how. Raises OSError."""
-        recipe = self.directory.files[name]
-        if not isinstance(recipe, SourceBytes) or recipe.name != name:
-            return []  # from a .swap, which nobody verifies
-        verification = Verification(Options(deep=True, now=self.startup.now, limit=self._limit))
-        return sorted(
-            (finding.position, finding.message)
-            for finding in verification.run([self.directory.full(name)])
-            if finding.code in _UNREADABLE and finding.position is not None
-        )
 
     def _remove_segment(self, base: int, name: str, why: str) -> None:
         self.steps.append(Step(DELETE, name, why))
@@ -247,6 +302,39 @@ class _Attempt:
                 self.steps.append(Step(MOVE, name, why, position=part.start))
         if joined(kept) != recipe:
             self.directory.put(name, joined(kept))
+
+    def _note(
+        self, name: str, parts: Sequence[Stretch | LeftOut], base_offset: int, next_base: int | None
+    ) -> None:
+        """Note what a .log loses, with the offsets that are free where each damaged range is."""
+        first = base_offset
+        for number, part in enumerate(parts):
+            if isinstance(part, Stretch):
+                first = part.last_offset + 1
+                self._kept_ranges.append((part.first_offset, part.last_offset))
+            elif part.valid is not None:
+                self._valid_left_out.append(part.valid)
+            else:
+                following = next((each for each in parts[number + 1 :] if isinstance(each, Stretch)), None)
+                stop = following.first_offset if following else next_base
+                last = None if stop is None else stop - 1
+                self.given_up.append(GivenUp(name, part.start, part.stop, first, last, part.why))
+
+    def dropped(self) -> Loss:
+        """The valid batches that fit nowhere, unless others have their offsets, as where a batch is there twice.
+
+        Their records are counted by their offsets.
+        """
+        kept = sorted(self._kept_ranges)
+        firsts = [first for first, _ in kept]
+        losses = []
+        for part in self._valid_left_out:
+            at = bisect_right(firsts, part.first_offset) - 1
+            if at >= 0 and kept[at][1] >= part.last_offset:
+                continue
+            records = part.last_offset - part.first_offset + 1
+            losses.append(Loss(part.stop - part.start, 0, part.batches, records, part.first_offset, part.last_offset))
+        return total_loss(losses)
 
     def _leave_out(self, name: str, recipe: Recipe, part: LeftOut) -> None:
         for source in _sources(piece_of(recipe, part.start, part.stop - part.start)):
@@ -384,19 +472,7 @@ class _Attempt:
             self.steps.append(Step(WRITE, name, f"the topic's id is taken from {sibling}", size=len(data)))
 
 
-_UNREADABLE = frozenset(
-    (
-        "KD-BATCH-DELTA",
-        "KD-BATCH-COUNT",
-        "KD-BATCH-RECORDS",
-        "KD-BATCH-OFFSETS",
-        "KD-BATCH-MESSAGE-CRC",
-        "KD-BATCH-CONTROL",
-    )
-)
-"""Findings for which a batch is given up although its CRC matches: consumers or the broker stop at it, or it claims
-offsets that are not its own. Whether it can be decompressed salvage sees for itself. A batch with an odd header that
-is read all the same is kept: it is the data that counts."""
+_MADE_AGAIN = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)
 
 
 def _sources(recipe: Recipe) -> tuple[SourceBytes, ...]:

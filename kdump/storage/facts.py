@@ -19,8 +19,9 @@ from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile
+from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
-from kdump.storage.scan import Damage, Run, crc_text, only_zeros, scan
+from kdump.storage.scan import MAX_OFFSET, Damage, Run, crc_text, only_zeros, scan
 from kdump.storage.segment import Segment
 
 SMALL = 1 << 20
@@ -73,12 +74,64 @@ class SegmentInfo:
     error: OSError | None = None
 
 
+def stored_timestamp(segment: Segment) -> int:
+    """The timestamp (ms) of the last time index entry as it stands there, zero tail counted; below 0 without one.
+
+    A broker that has just opened a segment takes it for the segment's largest (LogSegment.maxTimestampSoFar).
+    """
+    if not segment.has(names.TIME_INDEX):
+        return -1
+    with segment.time_index() as index:
+        try:
+            return index.entry(index.entries - 1).timestamp if index.entries else -1
+        except CorruptIndexError:
+            return -1
+
+
+def has_zero_tail(segment: Segment) -> bool:
+    """Whether zeros follow the entries of the time index, so that the segment seems to be of 1970. Raises OSError."""
+    if stored_timestamp(segment) != 0:
+        return False
+    with segment.time_index() as index:
+        return any(index.entry(number).timestamp > 0 for number in range(min(1, index.entries)))
+
+
 def segment_info(segment: Segment, *, count: bool = False, is_last: bool = True) -> SegmentInfo:
     """The facts about a segment. With `count` all its batches are read; what cannot be read is its `error`."""
     try:
         return _look(segment, count, is_last)
     except OSError as error:
         return SegmentInfo(segment.log_path, segment.base_offset, error=error)
+
+
+def log_end_offset(log: PartitionLog, log_start_offset: int = 0) -> int:
+    """Return the offset that the next record of a log gets: behind its last whole batch, at least the log start offset.
+
+    It is found as a broker finds it when it opens a log: from the last entry of the last segment's offset index on,
+    where that leads to a batch, CRCs not looked at (LogSegment.readNextOffset). Raises OSError.
+    """
+    if not log.segments:
+        return log_start_offset
+    last = log.segments[-1]
+    with last.open_log() as file:
+        return max(log_start_offset, segment_end_offset(last, file))
+
+
+def segment_end_offset(segment: Segment, log: LogFile) -> int:
+    """Return the offset behind the last whole batch of a segment, whose open log is `log`. Raises OSError."""
+    return _end_offset(segment, _walked(log, segment.position_of(log, _LAST_OFFSET)))
+
+
+def largest_in_tail(log: LogFile, position: int) -> tuple[int, int]:
+    """Return the largest timestamp (ms) of the batches from byte `position` on and the last offset of the first batch
+    that has it; (-1, -1) where there is none. Raises OSError.
+    """
+    largest, offset = -1, -1
+    for block in log.blocks(position, whole=False):
+        times = block.max_timestamp[: block.length]
+        if times and (highest := max(times)) > largest:
+            largest, offset = highest, block.last_offset[times.index(highest)]
+    return largest, offset
 
 
 @dataclass(slots=True)
@@ -141,7 +194,7 @@ def _look(segment: Segment, count: bool, is_last: bool) -> SegmentInfo:
         used_size=used_size,
         on_disk=on_disk,
         zero_tail=zero_tail,
-        end_offset=_end_offset(segment, tail),
+        end_offset=_end_offset(segment, tail) if tail else None,
         batches=seen.batches if is_counted else None,
         records=seen.records if is_counted and not seen.wrappers else None,
         first_timestamp=seen.first_timestamp,
@@ -233,9 +286,7 @@ def _is_zero(log: LogFile, position: int, *, whole: bool) -> bool:
     return only_zeros(log, position, log.size if whole else min(log.size, position + SMALL))
 
 
-def _end_offset(segment: Segment, tail: _Seen | None) -> int | None:
-    if tail is None:
-        return None
+def _end_offset(segment: Segment, tail: _Seen) -> int:
     return segment.base_offset if tail.last_offset is None else tail.last_offset + 1
 
 
@@ -277,3 +328,13 @@ def _txn_index(segment: Segment) -> IndexInfo | None:
     size = status_of(segment.path(names.TXN_INDEX)).size
     entries = size // ABORTED_TXN_SIZE
     return IndexInfo(entries, size, entries * ABORTED_TXN_SIZE)
+
+
+def next_offset(segment: Segment) -> int:
+    """The offset after the segment's last batch that can be trusted; its base offset without any. Raises OSError."""
+    end = segment.base_offset
+    with segment.open_log() as log:
+        for part in scan(log, segment.base_offset, segment.position_of(log, MAX_OFFSET), whole=False):
+            if not isinstance(part, Damage):
+                end = max(end, part.block.last_offset[part.stop - 1] + 1)
+    return end

@@ -10,10 +10,9 @@ from kdump.errors import CheckpointError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.storage.directory import LogDirectory
+from kdump.storage.facts import log_end_offset
 from kdump.storage.live import held, opened
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import MAX_OFFSET, Damage, scan
-from kdump.storage.segment import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +43,12 @@ class Replica:
         return self.log.name.partition if self.log.name else -1
 
     def end_offset(self) -> int:
-        """The log end offset: behind the last batch that can be trusted. Raises OSError.
+        """The log end offset. Raises OSError.
 
         Beside a running broker it is the one that the log has now; where it was deleted, its start.
         """
         with held(self.log.path) as log:
-            segments = log.segments if log is not None else []
-            return max(_end_of(segments[-1]) if segments else 0, self.log_start_offset)
-
-
-def _end_of(segment: Segment) -> int:
-    end = segment.base_offset
-    with segment.open_log() as log:
-        for part in scan(log, segment.base_offset, segment.position_of(log, MAX_OFFSET), whole=False):
-            if not isinstance(part, Damage):
-                end = max(end, part.block.last_offset[part.stop - 1] + 1)
-    return end
+            return self.log_start_offset if log is None else log_end_offset(log, self.log_start_offset)
 
 
 def held_replicas(found: Iterable[Replica], report: Report) -> Iterator[Replica]:

@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterator
 
 from kdump.disk.reading import is_file
-from kdump.errors import CorruptIndexError, NameFormatError
+from kdump.errors import CorruptIndexError, CorruptRecordError, NameFormatError
 from kdump.formats import names
+from kdump.formats.batch import CODEC_MASK, FRAME, FRAME_SIZE, HEADER_SIZE
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import TimeIndexEntry
 from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
-from kdump.storage.log_reader import LogFile
+from kdump.storage.log_reader import Entry, LogFile
 from kdump.storage.records import BadBatch, Batch, Record, batch_at, records_of
 from kdump.storage.scan import Damage, Run, scan
 
@@ -82,7 +83,9 @@ class Segment:
         if entry.position <= 0 or not self.base_offset <= entry.offset <= offset:
             return 0
         batch = log.entry_at(entry.position, log.size)
-        fits = batch.status == BLOCK_FULL and self.base_offset <= batch.last_offset <= entry.offset
+        if batch.status != BLOCK_FULL or batch.last_offset < self.base_offset:
+            return 0
+        fits = batch.last_offset <= entry.offset or first_offset_at(log, entry.position, batch) == entry.offset
         return entry.position if fits else 0
 
     def position_of_time(self, log: LogFile, timestamp: int) -> int:
@@ -183,6 +186,22 @@ class Segment:
                 yield Run(block, first, stop)
             if stop < part.stop:
                 return
+
+
+def first_offset_at(log: LogFile, position: int, entry: Entry) -> int:
+    """The base offset of the whole entry at byte `position`; that of a v0/v1 wrapper is in its payload, -1 where that
+    cannot be read.
+
+    Raises CorruptRecordError where the log has become shorter.
+    """
+    header = log.read(position, HEADER_SIZE)
+    if len(header) <= FRAME_SIZE:
+        raise CorruptRecordError(f"{log.path} became shorter while it was read")
+    offset, _, _, magic = FRAME.unpack_from(header)
+    if magic >= 2 or not header[FRAME_SIZE] & CODEC_MASK:
+        return int(offset)
+    first = next(records_of(log.batch_at(position, entry.size)), None)
+    return first.offset if isinstance(first, Record) else -1
 
 
 def _has_timestamp(log: LogFile, position: int, entry: TimeIndexEntry) -> bool:

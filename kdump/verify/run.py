@@ -25,7 +25,7 @@ from kdump.verify.partition import PartitionCheck
 from kdump.verify.resume import Mark
 from kdump.verify.sheets import BadBytes, Part, Piece, Sheet, walk
 from kdump.verify.state import State
-from kdump.verify.tasks import EVERYTHING, Opening, PartitionTask, Said, Share, Task, Tasks, look
+from kdump.verify.tasks import EVERYTHING, Around, Opening, PartitionTask, Said, Share, Task, Tasks, look
 from kdump.verify.timestamps import RETENTION_MS
 
 __all__ = ["Path", "Share", "Verification", "verify"]
@@ -73,11 +73,17 @@ class Verification:
     """One run. `mark` tells, when it was ended by its deadline or otherwise, where the next run is to go on."""
 
     def __init__(
-        self, options: Options, mark: Mark | None = None, share: Share = EVERYTHING, state: State | None = None
+        self,
+        options: Options,
+        mark: Mark | None = None,
+        share: Share = EVERYTHING,
+        around: Around | None = None,
+        state: State | None = None,
     ) -> None:
         """`mark` is where an earlier run over the same paths was ended; `share` what of the whole is to be done.
 
-        What `state` knows is not read again, and what is verified is put into it. `skipped` counts those segments.
+        `around` is what is around partition directories, where that is known and need not be read again. What `state`
+        knows is not read again, and what is verified is put into it. `skipped` counts those segments.
         """
         self.mark: Mark | None = None
         self._first_mark: Mark | None = None  # that of the partition at hand
@@ -88,7 +94,7 @@ class Verification:
         self._jobs = options.jobs or os.cpu_count() or 1
         self._place = Place()
         self._alike = Alike(options.most_alike)
-        self._tasks = Tasks(options, self._place, mark, share, state)
+        self._tasks = Tasks(options, self._place, mark, share, around, state)
         self._notes = Notes(state, deep=options.deep)
         self._check: PartitionCheck | None = None
         self._only = ""

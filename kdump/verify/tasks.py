@@ -23,6 +23,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import MAX_OFFSET
 from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
+from kdump.verify.changes import check_changes
 from kdump.verify.checkpoints import Checkpoints, read_checkpoints, stale_lines
 from kdump.verify.cluster import check_metadata
 from kdump.verify.directory import NO_FILE, Owner, Place, clean_shutdown, directory_names, no_files, owner_of
@@ -112,11 +113,13 @@ class Tasks:
         place: Place,
         resume: Mark | None = None,
         share: Share = EVERYTHING,
+        around: Around | None = None,
         state: State | None = None,
     ) -> None:
         """`resume` is where an earlier run over the same paths was ended; what it has checked is left out.
 
-        So are the segments that `state` knows, up to the first one that has changed.
+        So are the segments that `state` knows, up to the first one that has changed. `around` is what is around
+        partition directories that are named, where that is known.
 
         `clusters` is what the metadata in the log directories at hand tells of partitions.
         """
@@ -124,6 +127,7 @@ class Tasks:
         self._place = place
         self._resume = resume
         self._share = share
+        self._around = around
         self.clusters = Clusters(())
         self._state = state
         self._pace = Pace(options.max_rate) if options.max_rate else None
@@ -173,7 +177,9 @@ class Tasks:
                 continue
             if isinstance(place, PartitionLog):
                 logs = [path]
-                around = _around(path)
+                around = self._around or _around(path)
+                if share.has(number):
+                    yield Said(_changes(os.path.dirname(os.path.abspath(path)), logs))
             else:
                 logs = [os.path.join(path, name) for name in place.partition_names]
                 around, findings = self._directory(place)
@@ -219,6 +225,7 @@ class Tasks:
             if name.state in (names.LIVE, names.FUTURE)
         }
         found += stale_lines(checkpoints, present)
+        found += _changes(directory.path, [os.path.join(directory.path, name) for name in directory.partition_names])
         return Around(checkpoints, directory.clean_shutdown, owner, directory), found
 
     def _pass(self, folder: str, owner: Owner) -> None:
@@ -337,6 +344,13 @@ def look(path: str) -> None:
     says = parse_file_name(os.path.basename(path))
     if says.kind in (names.OTHER, names.LOCK):
         raise NameFormatError(f"{path}: not the name of a file that Kafka writes")
+
+
+def _changes(log_directory: str, partitions: list[str]) -> list[Finding]:
+    try:
+        return list(check_changes(log_directory, partitions))
+    except OSError as error:
+        return [unreadable(log_directory, error)]
 
 
 def _around(folder: str) -> Around:

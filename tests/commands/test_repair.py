@@ -16,18 +16,21 @@ import pytest
 
 import kdump
 import kdump.change.apply
-from kdump.change import journal
+from kdump.change import journal, place
 from kdump.change.apply import apply_plan
+from kdump.change.place import new_change
 from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.repair.proposal import KAFKA, SALVAGE, Request, examine
+from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, examine
+from tests.change.kept import change_files
 from tests.commands.running import Run
 from tests.repair.damaged import DAMAGES, STARTUP, edit, flip, marker, name, removed
 from tests.repair.salvaging import content, errors
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DAMAGED = ("orders-0", "orders-1", "orders-2")
+AS_BROKER = ("--strategy", "truncate")
 SETTINGS = "index.interval.bytes=300\nsegment.index.bytes=2000\n"
 
 
@@ -55,17 +58,17 @@ def data(sound: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def config(tmp_path: Path) -> list[str]:
-    """The options for the settings and the clock that the partitions were made with."""
+    """The options for the settings and the clock that the partitions were made with; what a plan drops may go."""
     path = tmp_path / "topic.properties"
     path.write_text(SETTINGS)
-    return ["--config", str(path), "--now", str(STARTUP.now)]
+    return ["--config", str(path), "--now", str(STARTUP.now), "--accept-loss", "all"]
 
 
 State = dict[str, tuple[bytes, int, int]]
 
 
 def tree(folder: Path) -> State:
-    """Content, modification time and mode of all files, backups included."""
+    """Content, modification time and mode of all files, originals included."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -75,21 +78,20 @@ def tree(folder: Path) -> State:
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
-    """The content of all files, backups not included; the lines of checkpoints in their order by partition."""
+    """The content of all files, originals not included; the lines of checkpoints in their order by partition."""
     found = {}
     for path, (held, _, _) in tree(folder).items():
-        if journal.BACKUP_FOLDER not in path:
+        if place.PREFIX not in path:
             found[path] = b"\n".join(sorted(held.splitlines())) if "checkpoint" in path else held
     return found
 
 
-def backups(partition: Path) -> list[Path]:
-    folder = partition / journal.BACKUP_FOLDER
-    return sorted(folder.iterdir()) if folder.exists() else []
+def changes(partition: Path) -> list[journal.Change]:
+    return journal.changes_of(str(partition))
 
 
 class TestPlan:
-    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     @pytest.mark.parametrize("format_", ["text", "jsonl"])
     def test_nothing_is_changed(self, run: Run, data: Path, config: list[str], strategy: str, format_: str) -> None:
         before = tree(data)
@@ -98,40 +100,37 @@ class TestPlan:
         assert tree(data) == before
         assert sorted(path.name for path in data.iterdir()) == sorted({path.split("/")[0] for path in before})
 
-    def test_what_a_broker_would_not_check_is_named(self, run: Run, data: Path, config: list[str]) -> None:
-        """Behind a clean shutdown its own loading, and so this strategy, passes damage by."""
-        damaged = data / "orders-0"
-        assert run("repair", damaged, *config) == 1
-        assert "not checked" not in run.out
+    def test_damage_is_found_whatever_the_shutdown_was(self, run: Run, data: Path, config: list[str]) -> None:
+        """A broker passes it by behind a clean shutdown; a repair does not."""
         (data / names.CLEAN_SHUTDOWN).write_text("")
-        assert run("repair", damaged, *config) == 0
-        assert "1 partition not checked, as a broker does not at this start: --unclean" in run.out
-        for how in (("--unclean", "--recovery-point", "0"), ("--strategy", "salvage")):
-            assert run("repair", damaged, *how, *config) == 1
-            assert "not checked" not in run.out
+        for how in ((), AS_BROKER, ("--strategy", "salvage")):
+            assert run("repair", data / "orders-0", *how, *config) == 1
+            assert name(20, "log") in run.out
 
     def test_in_words(self, run: Run, data: Path, config: list[str]) -> None:
-        run("repair", data, *config)
+        run("repair", data, *AS_BROKER, *config)
         text = run.out
-        assert f"{data}/orders-0\n  LOST: " in text
+        assert f"{data}/orders-0\n  drops: " in text
         assert "log start offset 0, log end offset 20" in text
         assert f"cut     {name(20, 'log')} at byte 0 (of 1213): the CRC of the batch" in text
         assert f"remove  {name(40, 'log')}: {name(20, 'log')} before it is cut, so later ones are removed" in text
-        assert f"{data}/orders-2\n  nothing is lost\n" in text
+        assert f"{data}/orders-2\n  no valid batch is dropped\n" in text
         assert f"write   {name(0, 'index')}" in text
-        assert f"{data}/orders-3\n  nothing is lost\n  log start offset 0, log end offset 59\n  nothing to do\n" in text
-        assert text.endswith("3 partitions would be changed; nothing is, without --apply\n")
+        assert "orders-3" not in text
+        assert text.endswith(
+            "Dry run: nothing was changed. 3 partitions would be.\nNext: the same command with --apply\n"
+        )
 
     def test_of_salvage_in_words(self, run: Run, data: Path, config: list[str]) -> None:
         run("repair", data / "orders-0", "--strategy", "salvage", *config)
         text = run.out
-        assert f"left out: 203 bytes of {name(20, 'log')} from byte 0 on: the CRC" in text
-        assert "kept: 55 records in 29 batches, offsets 0 to 58\n" in text
-        assert "Kafka's own recovery would keep: 19 records in 10 batches, offsets 0 to 18\n" in text
+        assert f"given up: 203 bytes of {name(20, 'log')} from byte 0: the CRC" in text
+        assert "kept: 55 records in 29 batches, offsets 0\N{EN DASH}58\n" in text
+        assert "Kafka's own recovery would keep: 19 records in 10 batches, offsets 0\N{EN DASH}18\n" in text
 
     def test_a_sound_directory(self, run: Run, data: Path, config: list[str]) -> None:
-        assert run("repair", data / "orders-3", *config) == 0
-        assert run.out.endswith("nothing to do\n")
+        assert run("repair", data / "orders-3", *AS_BROKER, *config) == 0
+        assert run.out == "Nothing to do.\n"
 
     def test_nothing_there(self, run: Run, tmp_path: Path) -> None:
         assert run("repair", tmp_path / "nowhere") == 3
@@ -139,13 +138,15 @@ class TestPlan:
 
 
 class TestApply:
-    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     @pytest.mark.parametrize("jobs", ["1", "2"])
     def test_a_whole_log_directory(self, run: Run, data: Path, config: list[str], strategy: str, jobs: str) -> None:
         arguments = ["repair", data, "--strategy", strategy, "--jobs", jobs, *config]
         assert run(*arguments, "--apply") == 0
         assert run.err == ""
-        assert run.out.endswith("3 partitions changed\n")
+        id_ = changes(data / "orders-0")[0].id
+        assert "Done. 3 partitions changed, " in run.out
+        assert run.out.endswith(f"Check: kdump verify {data}\nUndo:  kdump undo {data} --change {id_}\n")
         after = bytes_of(data)
         assert run(*arguments) == 0
         assert run(*arguments, "--apply") == 0
@@ -155,13 +156,13 @@ class TestApply:
         end = "59" if strategy == SALVAGE else "20"
         assert f"orders 0 {end}\n" in (data / names.REPLICATION_CHECKPOINT).read_text()
         assert not (data / names.LOCK).exists()
-        assert backups(data / "orders-3") == []
+        assert changes(data / "orders-3") == []
 
     def test_the_number_of_jobs_makes_no_difference(self, run: Run, data: Path, config: list[str]) -> None:
         other = Path(shutil.copytree(data, data.parent / "other"))
-        assert run("repair", data, "--apply", "--jobs", "1", *config) == 0
+        assert run("repair", data, "--apply", "--jobs", "1", *AS_BROKER, *config) == 0
         one = run.out
-        assert run("repair", other, "--apply", "--jobs", "2", *config) == 0
+        assert run("repair", other, "--apply", "--jobs", "2", *AS_BROKER, *config) == 0
         assert bytes_of(data) == bytes_of(other)
         assert len(one.splitlines()) == len(run.out.splitlines())
 
@@ -169,11 +170,11 @@ class TestApply:
         wanted = {}
         for partition in DAMAGED:
             copy = Path(shutil.copytree(data / partition, data.parent / "copies" / partition))
-            plan = examine(kdump.open_log(str(copy)), STARTUP, Request()).plan
+            plan = examine(kdump.open_log(str(copy)), STARTUP, Request(TRUNCATE_LOG)).plan
             assert plan is not None
-            apply_plan(plan, journal.new_folder(str(copy)))
+            apply_plan(plan, new_change(str(copy)))
             wanted[partition] = content(copy)
-        assert run("repair", data, "--apply", *config) == 0
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 0
         assert {partition: content(data / partition) for partition in DAMAGED} == wanted
 
     def test_undo_brings_back_every_byte(self, run: Run, data: Path, config: list[str]) -> None:
@@ -181,68 +182,51 @@ class TestApply:
         times = {path: each[1] for path, each in tree(data).items() if path.endswith(".log")}
         assert run("repair", data, "--strategy", "salvage", "--apply", *config) == 0
         assert bytes_of(data) != before
-        assert run("repair", "--undo", data) == 0
-        assert run.out.count("as it was before") == len(DAMAGED)
+        id_ = changes(data / "orders-0")[0].id
+        assert run("undo", data, "--change", id_, "--apply") == 0
         assert bytes_of(data) == before
         assert {path: each[1] for path, each in tree(data).items() if path in times} == times
-        assert run("repair", data, *config) == 1
+        assert run("repair", data, *AS_BROKER, *config) == 1
         assert "interrupted" not in run.out
-
-    def test_undo_of_all_of_several_repairs(self, run: Run, data: Path, config: list[str]) -> None:
-        before = bytes_of(data)
-        assert run("repair", data / "orders-1", "--apply", *config) == 0
-        assert run("repair", "--undo", data) == 0
-        assert run("repair", data / "orders-1", "--apply", *config) == 0
-        (data / "orders-1" / name(0, "index")).unlink()
-        between = bytes_of(data)
-        assert run("rebuild-index", data / "orders-1", "--apply", "--config", config[1]) == 0
-        assert len(backups(data / "orders-1")) == 3
-        assert run("repair", "--undo", backups(data / "orders-1")[-1]) == 0
-        assert bytes_of(data) == between
-        assert run("repair", "--undo", data) == 0
-        assert bytes_of(data) == before
-        assert run("repair", "--undo", data) == 0
-        assert run.out == "nothing to do: all of it was taken back already\n"
 
     def test_undo_of_one_partition(self, run: Run, data: Path, config: list[str]) -> None:
         before = content(data / "orders-1")
-        run("repair", data, "--apply", *config)
+        run("repair", data, "--apply", *AS_BROKER, *config)
         repaired = content(data / "orders-0")
-        (folder,) = backups(data / "orders-1")
-        assert run("repair", "--undo", folder) == 0
+        (change,) = changes(data / "orders-1")
+        assert run("undo", data / "orders-1", "--change", change.id, "--apply") == 0
         assert content(data / "orders-1") == before
         assert content(data / "orders-0") == repaired
 
-    def test_undo_of_what_is_no_backup(self, run: Run, data: Path) -> None:
-        assert run("repair", "--undo", data) == 3
-        assert "not a backup of kdump" in run.err
-
-    def test_undo_takes_no_path(self, run: Run, data: Path) -> None:
-        assert run("repair", data, "--undo", data) == 2
-        assert "--undo takes no PATH" in run.err
+    def test_the_old_option_tells_of_the_command(self, run: Run, data: Path, config: list[str]) -> None:
+        run("repair", data, "--apply", *AS_BROKER, *config)
+        after = tree(data)
+        assert run("repair", "--undo", data) == 0
+        assert "kdump undo PATH" in run.err
+        assert changes(data / "orders-1")[0].id in run.out
+        assert tree(data) == after
 
     def test_without_a_backup(self, run: Run, data: Path, config: list[str]) -> None:
-        assert run("repair", data, "--apply", "--no-backup", *config) == 0
-        assert "what was there before" not in run.out
-        for partition in DAMAGED:
-            assert backups(data / partition) == []
-            assert not (data / partition / journal.BACKUP_FOLDER).exists()
+        assert run("repair", data, "--apply", "--no-backup", *AS_BROKER, *config) == 0
+        assert "Undo:" not in run.out
+        assert change_files(data) == []
 
     def test_what_salvage_cuts_out_stays_without_a_backup(self, run: Run, data: Path, config: list[str]) -> None:
         assert run("repair", data / "orders-0", "--strategy", "salvage", "--apply", "--no-backup", *config) == 0
-        (folder,) = backups(data / "orders-0")
-        assert {path.name for path in folder.iterdir()} == {"cut", "plan.jsonl", "done"}
-        assert f"what was there before is in {folder}" not in run.out
-        assert f"what was cut out is in {folder}" in run.out
+        (change,) = changes(data / "orders-0")
+        (kept,) = change.cuts
+        assert set(change_files(data)) == {Path(change.file(kept.file)), Path(change.files.path(place.JOURNAL))}
+        assert f"kept    {change.file(kept.file)}\n" in run.out
 
     def test_a_backup_elsewhere(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
         kept = tmp_path / "kept"
         kept.mkdir()
         before = bytes_of(data)
-        assert run("repair", data, "--apply", "--backup-dir", kept, *config) == 0
+        assert run("repair", data, "--apply", "--backup-dir", kept, *AS_BROKER, *config) == 0
         assert sorted(path.name for path in kept.iterdir()) == list(DAMAGED)
-        assert not any((data / partition / journal.BACKUP_FOLDER).exists() for partition in DAMAGED)
-        assert run("repair", "--undo", kept) == 0
+        assert change_files(data) == []
+        (id_,) = {change.id for each in DAMAGED for change in journal.changes_of(str(data / each), str(kept))}
+        assert run("undo", data, "--change", id_, "--backup-dir", kept, "--apply") == 0
         assert bytes_of(data) == before
 
     def test_a_backup_in_another_file_system(
@@ -258,13 +242,13 @@ class TestApply:
 
         monkeypatch.setattr(os, "stat", stat)
         before = tree(data)
-        assert run("repair", data, "--apply", "--backup-dir", kept, *config) == 4
+        assert run("repair", data, "--apply", "--backup-dir", kept, *AS_BROKER, *config) == 4
         assert f"Refused: {kept} is in another file system than {data}/orders-0" in run.err
         assert tree(data) == before
 
     def test_a_backup_among_the_partitions(self, run: Run, data: Path, config: list[str]) -> None:
         (data / "kept").mkdir()
-        assert run("repair", data / "orders-0", "--apply", "--backup-dir", data / "kept", *config) == 4
+        assert run("repair", data / "orders-0", "--apply", "--backup-dir", data / "kept", *AS_BROKER, *config) == 4
         assert "where a broker takes every directory for a partition" in run.err
 
     def test_backup_options_contradict_each_other(self, run: Run, data: Path) -> None:
@@ -276,11 +260,11 @@ class TestOnly:
     def test_some_kinds(self, run: Run, data: Path, config: list[str]) -> None:
         removed(name(20, "timeindex"))(data / "orders-2")
         before = content(data / "orders-2")
-        assert run("repair", data / "orders-2", "--only", "indexes, snapshots", "--apply", *config) == 0
+        assert run("repair", data / "orders-2", "--only", "indexes, snapshots", "--apply", *AS_BROKER, *config) == 0
         assert set(content(data / "orders-2")) - set(before) == {name(0, "index")}
 
     def test_an_index_of_a_log_that_needs_repair(self, run: Run, data: Path, config: list[str]) -> None:
-        assert run("repair", data / "orders-0", "--only", "indexes", "--apply", *config) == 3
+        assert run("repair", data / "orders-0", "--only", "indexes", "--apply", *AS_BROKER, *config) == 3
         assert ": the log itself needs repair, and other files follow from it" in run.err
 
     def test_an_unknown_kind(self, run: Run, data: Path) -> None:
@@ -331,20 +315,22 @@ class TestRails:
         before = tree(locked)
         assert run(command, locked) == 4
         assert f"Refused: a broker is running on {locked} (process " in run.err
-        assert run.out == ""
+        assert "would" not in run.out
+        assert not run.out or run.out.startswith(f"Nothing was changed: a broker is running on {locked} (process ")
         assert tree(locked) == before
 
     def test_a_lock_file_without_a_lock_is_a_leftover(self, run: Run, data: Path, config: list[str]) -> None:
         (data / names.LOCK).write_text("")
-        assert run("repair", data, "--apply", *config) == 0
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 0
         assert (data / names.LOCK).exists()
 
     def test_an_undo_is_refused_too(self, run: Run, data: Path, config: list[str]) -> None:
-        run("repair", data, "--apply", *config)
+        run("repair", data, "--apply", *AS_BROKER, *config)
         after = tree(data)
         child = holder(data / names.LOCK)
         try:
-            assert run("repair", "--undo", data) == 4
+            id_ = changes(data / "orders-0")[0].id
+            assert run("undo", data, "--change", id_, "--apply") == 4
         finally:
             child.communicate("")
         assert {path: each for path, each in tree(data).items() if path != names.LOCK} == after
@@ -359,21 +345,21 @@ class TestRails:
         monkeypatch.setattr(time, "sleep", grow)
         told = f"Refused: {log}: this file is being written; stop the broker, or work on a copy\n"
         for target in ([], ["--output", data.parent / "copy"]):
-            assert run("repair", data, "--apply", *target, *config) == 4
+            assert run("repair", data, "--apply", *target, *AS_BROKER, *config) == 4
             assert run.err.count(told) == 1
-        assert not any(backups(data / partition) for partition in DAMAGED)
+        assert change_files(data) == []
         assert sorted(path.name for path in data.parent.iterdir()) == ["data", "topic.properties"]
 
     @pytest.mark.parametrize("which", ["data", "orders-0"])
     def test_the_name_of_the_directory_forces_it(self, run: Run, locked: Path, config: list[str], which: str) -> None:
         target = locked if which == "data" else locked / which
-        assert run("repair", target, "--apply", "--force", which, *config) == 0
+        assert run("repair", target, "--apply", "--force", which, *AS_BROKER, *config) == 0
         assert "done" in run.out
 
     @pytest.mark.parametrize("wrong", ["yes", "", "orders", "Data"])
     def test_another_name_does_not(self, run: Run, locked: Path, config: list[str], wrong: str) -> None:
         before = tree(locked)
-        assert run("repair", locked, "--apply", "--force", wrong, *config) == 4
+        assert run("repair", locked, "--apply", "--force", wrong, *AS_BROKER, *config) == 4
         assert "the directory is called data" in run.err
         assert tree(locked) == before
 
@@ -381,7 +367,7 @@ class TestRails:
         os.rename(data / "orders-0", tmp_path / "orders-0")
         (data / "orders-0").symlink_to(tmp_path / "orders-0")
         before = tree(tmp_path / "orders-0")
-        assert run("repair", data, "--apply", *config) == 4
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 4
         assert "a symbolic link that leads out of" in run.err
         assert tree(tmp_path / "orders-0") == before
         assert errors(data / "orders-2") == []  # the others are repaired
@@ -391,7 +377,7 @@ class TestRails:
         os.rename(log, tmp_path / "elsewhere")
         log.symlink_to(tmp_path / "elsewhere")
         before = (tmp_path / "elsewhere").read_bytes()
-        assert run("repair", data / "orders-0", "--apply", *config) == 4
+        assert run("repair", data / "orders-0", "--apply", *AS_BROKER, *config) == 4
         assert "a symbolic link, and what it leads to is not changed" in run.err
         assert (tmp_path / "elsewhere").read_bytes() == before
         assert log.is_symlink()
@@ -401,7 +387,7 @@ class TestRails:
         forbidden = str(data / "orders-0")
         monkeypatch.setattr(os, "access", lambda path, mode: path != forbidden and allowed(path, mode))
         before = tree(data / "orders-0")
-        assert run("repair", data, "--apply", *config) == 3
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 3
         assert f"{forbidden}: cannot be written (permissions, or a read-only file system)" in run.err
         assert tree(data / "orders-0") == before
 
@@ -423,9 +409,9 @@ class TestWhereKafkaDies:
 
     def test_strategy_kafka_refuses(self, run: Run, dying: Path, config: list[str]) -> None:
         before = tree(dying)
-        assert run("repair", dying, "--apply", *config) == 3
-        assert "cannot be repaired: loading it ends in java.lang.IllegalArgumentException" in run.out
-        assert "--strategy salvage leaves out what stands in the way" in run.out
+        assert run("repair", dying, "--apply", *AS_BROKER, *config) == 3
+        assert "cannot be repaired this way: loading it ends in java.lang.IllegalArgumentException" in run.out
+        assert "kdump repair without --strategy shows the ways out" in run.out
         assert "1 partition cannot be repaired this way" in run.out
         assert tree(dying) == before
 
@@ -433,10 +419,10 @@ class TestWhereKafkaDies:
         assert run("repair", dying, "--strategy", "salvage", "--apply", *config) == 0
         assert "Kafka's own recovery would not get through" in run.out
         assert errors(dying) == []
-        assert run("repair", dying, *config) == 0
+        assert run("repair", dying, *AS_BROKER, *config) == 0
 
     def test_the_others_are_repaired(self, run: Run, data: Path, dying: Path, config: list[str]) -> None:
-        assert run("repair", data, "--apply", *config) == 3
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 3
         assert errors(data / "orders-0") == []
 
 
@@ -454,23 +440,23 @@ class TestOutput:
             assert errors(target / partition) == []
         assert (target / names.META_PROPERTIES).exists()
         assert run("repair", target, "--strategy", "salvage", *config) == 0
-        (folder,) = backups(target / "orders-0")
-        assert str(folder) in run_lines(run, target, arguments)
-        assert (folder / "cut" / "cut.jsonl").exists()
+        (change,) = changes(target / "orders-0")
+        assert len(change.cuts) == 1
+        assert Path(change.file(change.cuts[0].file)).exists()
 
     def test_of_one_partition_alone(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
         target = tmp_path / "rescued"
-        assert run("repair", data / "orders-0", "--output", target, "--apply", *config) == 0
+        assert run("repair", data / "orders-0", "--output", target, "--apply", *AS_BROKER, *config) == 0
         assert [path.name for path in target.iterdir() if path.is_dir()] == ["orders-0"]
 
     def test_something_is_there(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
         (tmp_path / "rescued").write_text("mine")
-        assert run("repair", data, "--output", tmp_path / "rescued", "--apply", *config) == 3
+        assert run("repair", data, "--output", tmp_path / "rescued", "--apply", *AS_BROKER, *config) == 3
         assert "exists already" in run.err
 
     def test_among_the_partitions_of_a_broker(self, run: Run, data: Path, config: list[str]) -> None:
         before = tree(data)
-        assert run("repair", data / "orders-0", "--output", data / "rescued", "--apply", *config) == 2
+        assert run("repair", data / "orders-0", "--output", data / "rescued", "--apply", *AS_BROKER, *config) == 2
         assert f"{data / 'rescued'} is in Kafka's own {data}" in run.err
         assert tree(data) == before
 
@@ -479,26 +465,16 @@ class TestOutput:
         assert "--output takes the partitions of one log directory" in run.err
 
     def test_a_locked_source(self, run: Run, locked: Path, config: list[str], tmp_path: Path) -> None:
-        assert run("repair", locked, "--output", tmp_path / "rescued", "--apply", *config) == 4
+        assert run("repair", locked, "--output", tmp_path / "rescued", "--apply", *AS_BROKER, *config) == 4
         assert not (tmp_path / "rescued").exists()
 
 
-def run_lines(run: Run, target: Path, arguments: list[Any]) -> str:
-    """What the same command says of another copy, as if it were this one."""
-    other = target.parent / "other"
-    changed = [other if argument == target else argument for argument in arguments]
-    assert run(*changed, "--apply") == 0
-    (folder,) = backups(other / "orders-0")
-    mine = backups(target / "orders-0")[0]
-    return run.out.replace(str(folder), str(mine))
-
-
 class TestInterrupted:
-    def interrupt(self, partition: Path, strategy: str = KAFKA) -> Path:
+    def interrupt(self, partition: Path, strategy: str = TRUNCATE_LOG) -> str:
         """Leave a repair behind that was killed after its first changes."""
         task = examine(kdump.open_log(str(partition)), STARTUP, Request(strategy))
         assert task.plan is not None
-        folder = journal.new_folder(str(partition))
+        files = new_change(str(partition))
         left = 2
 
         def kill(*args: object) -> None:
@@ -513,32 +489,32 @@ class TestInterrupted:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "_carry_out", kill)
             with pytest.raises(KeyboardInterrupt):
-                apply_plan(task.plan, folder, cuts=task.cuts)
-        return Path(folder)
+                apply_plan(task.plan, files, command="repair", cuts=task.cuts)
+        return files.id
 
-    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     def test_the_next_run_finishes_it(self, run: Run, data: Path, config: list[str], strategy: str) -> None:
         undisturbed = Path(shutil.copytree(data, data.parent / "undisturbed"))
         assert run("repair", undisturbed, "--strategy", strategy, "--apply", *config) == 0
-        folder = self.interrupt(data / "orders-1", strategy)
+        id_ = self.interrupt(data / "orders-1", strategy)
         arguments = ["repair", data, "--strategy", strategy, *config]
         assert run(*arguments) == 1
-        assert f"an interrupted repair, to be finished by --apply: {folder}" in run.out
+        assert f"change {id_} (repair) was interrupted, to be finished by --apply\n" in run.out
         assert run(*arguments, "--apply") == 0
-        assert f"an interrupted repair, finished: {folder}" in run.out
+        assert f"change {id_} (repair) was interrupted, finished\n" in run.out
         assert bytes_of(data) == bytes_of(undisturbed)
-        assert (folder / "done").exists()
+        assert [change.state for change in changes(data / "orders-1")] == [journal.ChangeState.DONE]
 
     def test_rows(self, run: Run, data: Path, config: list[str]) -> None:
-        folder = self.interrupt(data / "orders-1")
-        run("repair", data, "--format", "jsonl", *config)
+        id_ = self.interrupt(data / "orders-1")
+        run("repair", data, "--format", "jsonl", *AS_BROKER, *config)
         told = {row["path"]: row["interrupted"] for row in run.of_type("partition")}
-        assert told[str(data / "orders-1")] == [str(folder)]
+        assert told[str(data / "orders-1")] == [id_]
         assert told[str(data / "orders-0")] == []
 
     def test_ctrl_c(self, data: Path, config: list[str], run: Run) -> None:
         undisturbed = Path(shutil.copytree(data, data.parent / "undisturbed"))
-        assert run("repair", undisturbed, "--apply", *config) == 0
+        assert run("repair", undisturbed, "--apply", *AS_BROKER, *config) == 0
         program = textwrap.dedent(
             """
             import os, signal, sys
@@ -556,13 +532,13 @@ class TestInterrupted:
             main()
             """
         )
-        arguments = ["repair", str(data), "--apply", "--jobs", "1", *config]
+        arguments = ["repair", str(data), "--apply", "--jobs", "1", *AS_BROKER, *config]
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 130
         assert "interrupted: the same command goes on from here" in done.stderr
         assert "Traceback" not in done.stderr
         assert bytes_of(data) != bytes_of(undisturbed)
-        assert run("repair", data, "--apply", *config) == 0
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 0
         assert bytes_of(data) == bytes_of(undisturbed)
 
     def test_ctrl_c_ends_at_a_safe_boundary_with_several_jobs(self, data: Path, config: list[str], run: Run) -> None:
@@ -586,22 +562,23 @@ class TestInterrupted:
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 130
         assert "interrupted: the same command goes on from here" in done.stderr
-        assert not [folder for each in DAMAGED for folder in backups(data / each) if not (folder / "done").exists()]
-        assert run("repair", data, "--apply", *config) == 0
-        assert run("repair", data, *config) == 0
+        assert not [change for each in DAMAGED for change in journal.unfinished(str(data / each))]
+        assert run("repair", data, "--apply", *AS_BROKER, *config) == 0
+        assert run("repair", data, *AS_BROKER, *config) == 0
 
 
 OPERATION = {"type", "path", "action", "file", "size", "oldSize", "source", "why"}
 LEFT_OUT = {"type", "path", "file", "start", "stop", "why"}
 PARTITION = {
-    "type", "path", "ok", "operations", "applied", "backup", "interrupted", "failure", "problems",
+    "type", "path", "ok", "operations", "applied", "change", "interrupted", "failure", "problems",
     "logStartOffset", "logEndOffset", "lost", "kept", "kafkaKeeps", "markers", "openTransactions",
+    "needsDecision", "dropped",
 }  # fmt: skip
 
 
 class TestRows:
     def test_of_a_plan(self, run: Run, data: Path, config: list[str]) -> None:
-        run("repair", data, "--format", "jsonl", *config)
+        run("repair", data, "--format", "jsonl", *AS_BROKER, *config)
         operations = [row for row in run.of_type("operation") if row["path"] == f"{data}/orders-0"]
         assert all(set(row) == OPERATION for row in operations)
         cut = next(row for row in operations if row["action"] == "truncate")
@@ -610,13 +587,15 @@ class TestRows:
         assert (set_to["file"], set_to["size"], set_to["oldSize"]) == (names.REPLICATION_CHECKPOINT, 20, 59)
         row = next(row for row in run.of_type("partition") if row["path"] == f"{data}/orders-0")
         assert set(row) == PARTITION
-        assert (row["ok"], row["applied"], row["backup"], row["failure"]) == (True, False, None, None)
+        assert (row["ok"], row["applied"], row["change"], row["failure"]) == (True, False, None, None)
         assert row["operations"] == len(operations)
         assert (row["logStartOffset"], row["logEndOffset"]) == (0, 20)
         assert row["lost"]["batches"] == 19
         assert row["kept"] is row["kafkaKeeps"] is row["openTransactions"] is row["markers"] is None
         (end,) = run.of_type("summary")
-        assert end == {"type": "summary", "partitionsWithWork": 3, "partitionsFailed": 0, "applied": False}
+        assert end == {
+            "type": "summary", "partitionsWithWork": 3, "partitionsFailed": 0, "applied": False, "nothingChanged": None
+        }  # fmt: skip
 
     def test_of_salvage(self, run: Run, data: Path, config: list[str]) -> None:
         run("repair", data / "orders-0", "--strategy", "salvage", "--apply", "--format", "jsonl", *config)
@@ -628,12 +607,11 @@ class TestRows:
         assert row["kept"] == {"bytes": 3436, "batches": 29, "records": 55, "firstOffset": 0, "lastOffset": 58}
         assert row["kafkaKeeps"]["batches"] == 10
         assert row["openTransactions"] == row["markers"] == []
-        (folder,) = backups(data / "orders-0")
-        assert row["backup"] == str(folder)
+        assert row["change"] == changes(data / "orders-0")[0].id
 
     def test_of_a_failure(self, run: Run, data: Path, config: list[str]) -> None:
         (data / "orders-3" / "leader-epoch-checkpoint").write_text("garbage")
-        assert run("repair", data / "orders-3", "--format", "jsonl", *config) == 3
+        assert run("repair", data / "orders-3", "--format", "jsonl", *AS_BROKER, *config) == 3
         (row,) = run.of_type("partition")
         assert row["ok"] is False
         assert row["failure"]["file"] == "leader-epoch-checkpoint"
@@ -641,9 +619,9 @@ class TestRows:
         assert row["logEndOffset"] is None
 
     def test_without_a_backup(self, run: Run, data: Path, config: list[str]) -> None:
-        run("repair", data / "orders-2", "--apply", "--no-backup", "--format", "jsonl", *config)
+        run("repair", data / "orders-2", "--apply", "--no-backup", "--format", "jsonl", *AS_BROKER, *config)
         (row,) = run.of_type("partition")
-        assert (row["applied"], row["backup"]) == (True, None)
+        assert (row["applied"], row["change"]) == (True, None)
 
     def test_the_fields_are_documented(self, run: Run) -> None:
         text = (ROOT / "docs" / "repair.md").read_text()
@@ -653,9 +631,9 @@ class TestRows:
     def test_nothing_in_a_path_drives_the_terminal(self, run: Run, data: Path, config: list[str]) -> None:
         strange = data.parent / "da\x1b[31mta"
         os.rename(data, strange)
-        run("repair", strange, *config)
+        run("repair", strange, *AS_BROKER, *config)
         assert "\x1b" not in run.out
-        run("repair", strange, "--format", "jsonl", *config)
+        run("repair", strange, "--format", "jsonl", *AS_BROKER, *config)
         assert "\x1b" not in run.out
         assert run.of_type("partition")[0]["path"].startswith(str(strange))
 
@@ -732,16 +710,16 @@ def test_settings_that_kafka_would_not_take(run: Run, data: Path, tmp_path: Path
 
 
 def test_the_settings_count(run: Run, data: Path, config: list[str]) -> None:
-    assert run("repair", data / "orders-3", *config) == 0
+    assert run("repair", data / "orders-3", *AS_BROKER, *config) == 0
     assert run("repair", data / "orders-3", "--now", str(STARTUP.now)) == 1
     assert "rebuilt from the log" in run.out
 
 
 def test_how_it_stopped_counts(run: Run, data: Path, config: list[str]) -> None:
-    assert run("repair", data / "orders-0", "--clean", *config) == 0  # nothing is looked at then
-    assert run("repair", data / "orders-0", "--unclean", *config) == 1
-    assert run("repair", data / "orders-0", "--recovery-point", "40", *config) == 0
-    assert run("repair", data / "orders-3", "--log-start-offset", "30", *config) == 1
+    assert run("repair", data / "orders-0", "--clean", *AS_BROKER, *config) == 1
+    assert run("repair", data / "orders-0", "--unclean", *AS_BROKER, *config) == 1
+    assert run("repair", data / "orders-0", "--recovery-point", "40", *AS_BROKER, *config) == 1
+    assert run("repair", data / "orders-3", "--log-start-offset", "30", *AS_BROKER, *config) == 1
 
 
 def test_undo_of_renames_that_follow_each_other(run: Run, data: Path, config: list[str]) -> None:
@@ -751,8 +729,9 @@ def test_undo_of_renames_that_follow_each_other(run: Run, data: Path, config: li
         shutil.copy2(log, partition / name(20, suffix))
     log.unlink()
     before = bytes_of(data)
-    assert run("repair", partition, "--apply", *config) == 0
+    assert run("repair", partition, "--apply", *AS_BROKER, *config) == 0
     assert log.exists()
     assert not (partition / name(20, "log.swap.swap")).exists()
-    assert run("repair", "--undo", data) == 0
+    (change,) = changes(partition)
+    assert run("undo", data, "--change", change.id, "--apply") == 0
     assert bytes_of(data) == before

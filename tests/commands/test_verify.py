@@ -225,7 +225,7 @@ def test_strict(run: VerifyRun, damaged: Log) -> None:
         (("--severity", "KD-LOG-CRC=fatal"), "expected CODE=level, level one of error, warning, info"),
         (("--severity", "KD-LOG-CRC"), "expected CODE=level"),
         (("--severity", "KD-X=error"), "no code matches 'KD-X'"),
-        (("--max-duration", "soon"), "'soon' is no length of time: expected 90, 90s, 15m or 2h"),
+        (("--max-duration", "soon"), "'soon' is no length of time: expected 90, 90s, 15m or 1h30m"),
         (("--jobs", "0"), "0 is not in the range x>=1"),
         (("--format", "xml"), "'xml' is not one of"),
     ],

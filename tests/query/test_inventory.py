@@ -298,7 +298,7 @@ def test_a_log_start_offset_above_the_first_base_offset() -> None:
 def test_what_a_cleaner_left(tmp_path: Path) -> None:
     deleted = partition_of_case("z-3-29")
     assert deleted.segments == ()
-    assert deleted.end_offset is None
+    assert deleted.end_offset == 0
     assert {file.state for file in deleted.leftovers} == {names.DELETED}
     assert {file.state for file in partition_of_case("z-3-93").leftovers} == {names.SWAP}
     assert {file.state for file in partition_of_case("z-3-141").leftovers} == {names.CLEANED}

@@ -212,7 +212,7 @@ def test_a_log_on_paper_is_read_where_its_parts_are(tmp_path: Path) -> None:
         parts = list(sort_out(view, BASE, None))
     assert parts == [
         Stretch(0, 2 * SIZE, 101, 102, 2, False),
-        LeftOut(2 * SIZE, 3 * SIZE, "offsets 102 to 102 do not belong here"),
+        LeftOut(2 * SIZE, 3 * SIZE, "offsets 102 to 102 do not belong here", Stretch(140, 210, 102, 102, 1, True)),
     ]
 
 

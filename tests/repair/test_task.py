@@ -8,17 +8,17 @@ import pytest
 
 import kdump
 from kdump.change.apply import apply_plan
-from kdump.change.journal import new_folder
+from kdump.change.place import new_change
 from kdump.change.plan import REMOVE, Plan, only
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import ALL_KINDS, INDEX_KINDS, KAFKA, SALVAGE, Request, Task, examine, examine_indexes
+from kdump.repair.proposal import ALL_KINDS, INDEX_KINDS, SALVAGE, TRUNCATE_LOG, Request, Task, examine, examine_indexes
 from tests.repair.damaged import BASES, DAMAGES, STARTUP, edit, flip, name, removed
 from tests.repair.salvaging import content
 
 
-def examined(partition: Path, *kinds: str, strategy: str = KAFKA, startup: Startup = STARTUP) -> Task:
+def examined(partition: Path, *kinds: str, strategy: str = TRUNCATE_LOG, startup: Startup = STARTUP) -> Task:
     return examine(kdump.open_log(str(partition)), startup, Request(strategy, frozenset(kinds) or None))
 
 
@@ -61,7 +61,7 @@ class TestOnly:
         parts = [each for kind in ALL_KINDS for each in touched(examined(damaged, kind))]
         assert sorted(parts) == touched(examined(damaged))
 
-    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     def test_indexes_of_a_log_that_needs_repair_itself(self, partition: Path, strategy: str) -> None:
         edit(name(20, "log"), flip(300))(partition)
         task = examined(partition, "indexes", "epochs", strategy=strategy)
@@ -69,7 +69,7 @@ class TestOnly:
         (problem,) = task.problems
         assert problem.endswith(": the log itself needs repair, and other files follow from it")
 
-    @pytest.mark.parametrize("strategy", [KAFKA, SALVAGE])
+    @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     def test_a_log_without_its_indexes(self, partition: Path, strategy: str) -> None:
         edit(name(20, "log"), flip(300))(partition)
         task = examined(partition, "log", strategy=strategy)
@@ -88,7 +88,7 @@ def rebuilt(partition: Path, kinds: frozenset[str] = frozenset(INDEX_KINDS), *ba
     log = kdump.open_log(str(partition))
     task = examine_indexes(log, STARTUP, kinds, frozenset(bases) if bases else None)
     if task.plan:
-        apply_plan(task.plan, new_folder(str(partition)), keep_old=False)
+        apply_plan(task.plan, new_change(str(partition)), keep_old=False)
     return task
 
 
@@ -149,7 +149,7 @@ class TestIndexes:
         startup = Startup(STARTUP.now, True, 59, 0, STARTUP.config)
         plan = examine_indexes(log, startup, frozenset(INDEX_KINDS), None).plan
         assert isinstance(plan, Plan)
-        apply_plan(plan, new_folder(str(partition)), keep_old=False)
+        apply_plan(plan, new_change(str(partition)), keep_old=False)
         assert content(partition) == before
 
     def test_nothing_but_indexes_changes(self, partition: Path) -> None:

@@ -1,0 +1,94 @@
+"""What a person has to decide before a damaged log is repaired: the ways out, those that lose nothing first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from kdump.recovery.outcome import Loss
+from kdump.repair.flipped_bit import FlippedBit
+from kdump.repair.replicas import Replicas
+from kdump.repair.salvage_partition import GivenUp
+
+
+class Way(Enum):
+    """A way out of damage. Their order here is the order in which they are offered: what loses nothing comes first."""
+
+    REPLICA = "replica"
+    FIX_BIT = "fix-bit"
+    SALVAGE = "salvage"
+    TRUNCATE = "truncate"
+
+
+class Offer(NamedTuple):
+    """A way out, and how many records it loses; None where that is not known."""
+
+    way: Way
+    loses: int | None
+
+
+class Damaged(NamedTuple):
+    """A damaged range of a .log, and the one flipped bit that explains it, if there is one."""
+
+    range: GivenUp
+    flipped: FlippedBit | None
+
+    @property
+    def records(self) -> int | None:
+        """How many records are in it, by the offsets that are free there; None where nothing tells them."""
+        first, last = self.offsets
+        return None if first is None or last is None else max(0, last - first + 1)
+
+    @property
+    def offsets(self) -> tuple[int | None, int | None]:
+        """The offsets (absolute) that are lost with it; None where nothing tells them."""
+        if self.flipped is not None:
+            return self.flipped.first_offset, self.flipped.last_offset
+        return self.range.first_offset, self.range.last_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Why a partition is left alone until somebody decides.
+
+    `damaged` are the ranges in question, `after` counts the valid batches behind the first of them, which a broker's
+    recovery drops (None where it would not get through). `dropped` are valid batches that salvage cannot place, and
+    `rewrites` says that it changes batches (their leader epochs, or their place) beside giving ranges up. `replicas`
+    is None where no cluster metadata is at hand.
+    """
+
+    damaged: tuple[Damaged, ...]
+    after: Loss | None
+    dropped: Loss
+    rewrites: bool
+    replicas: Replicas | None = None
+
+    def offers(self) -> Iterator[Offer]:
+        """The ways out, those that lose nothing first."""
+        if self.replicas is None or self.replicas.others_in_sync:
+            yield Offer(Way.REPLICA, 0)
+        if any(each.flipped for each in self.damaged):
+            yield Offer(Way.FIX_BIT, 0)
+        is_cut = self.after is not None and self.after.has_data
+        if not is_cut or self.rewrites or self.dropped.records or (self.after and self.after.records):
+            yield Offer(Way.SALVAGE, self.salvage_loses)
+        if is_cut:
+            yield Offer(Way.TRUNCATE, self.truncate_loses)
+
+    @property
+    def records(self) -> int | None:
+        """How many records are in the damaged ranges; None where nothing tells that of one of them."""
+        known = [each.records for each in self.damaged]
+        return None if None in known else sum(number or 0 for number in known)
+
+    @property
+    def salvage_loses(self) -> int | None:
+        """How many records are lost with salvage; None where that is not known."""
+        return None if self.records is None else self.records + self.dropped.records
+
+    @property
+    def truncate_loses(self) -> int | None:
+        """How many records are lost if the log is cut at the first damage; None where that is not known."""
+        return None if self.records is None or self.after is None else self.records + self.after.records

@@ -1,0 +1,178 @@
+"""Find the one bit whose change makes a damaged batch valid again.
+
+A CRC is linear: which bit of the covered bytes was flipped follows from the stored and the computed CRC alone. The
+difference that a bit leaves in the CRC is known right behind it; from the end of the batch the difference at hand is
+taken back byte by byte (the CRC's register run backwards), until it is one that a bit of that byte leaves. That is
+linear in the batch's size. Within 2^31 bits no two bits leave the same difference.
+
+Of the bytes that no CRC covers, the length and the magic are tried bit by bit, and the stored CRC has bits as well. No
+check exists for the base offset and the leader epoch of a v2 batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from kdump.errors import KdumpError
+from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
+from kdump.formats.checksums import crc32, crc32c
+from kdump.repair.salvage import Stretch, sort_out
+from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned_log import LogView
+
+MAX_BATCH_BYTES = 1 << 28
+"""Larger batches are not searched: no broker takes them by default, and they are held in memory."""
+
+CRCS = 1 << 32
+"""How many CRCs there are: damage of another kind looks like a flipped bit in `bits` of so many cases."""
+
+_LENGTH_AT, _LENGTH_SIZE = 8, 4
+
+
+class _Layout(NamedTuple):
+    """Where a batch of a format has its CRC, the first byte that it covers, and its polynomial, reflected."""
+
+    crc_at: int
+    covered_from: int
+    polynomial: int
+
+    def crc(self, data: bytes) -> int:
+        """The CRC of the covered bytes."""
+        compute = crc32c if self.polynomial == _CASTAGNOLI else crc32
+        return compute(data[self.covered_from :])
+
+
+_CASTAGNOLI, _IEEE = 0x82F63B78, 0xEDB88320
+_LEGACY = _Layout(12, MAGIC_AT, _IEEE)
+_LAYOUTS = {0: _LEGACY, 1: _LEGACY, 2: _Layout(17, 21, _CASTAGNOLI)}
+
+
+class FlippedBit(NamedTuple):
+    """The bit `bit` (0: the lowest) of the byte at `position` of a .log is wrong; the byte becomes `byte`.
+
+    `batch` are the byte positions where the batch that is valid then starts and stops, with its offsets (absolute).
+    `bits` is how many bits were considered.
+    """
+
+    position: int
+    bit: int
+    byte: int
+    batch: tuple[int, int]
+    first_offset: int
+    last_offset: int
+    bits: int
+
+
+def find_flipped_bit(
+    directory: VirtualDirectory, name: str, base_offset: int, next_base: int | None, position: int, resumed: int
+) -> FlippedBit | None:
+    """Return the one flipped bit that explains the damage of a .log from byte `position` up to `resumed`.
+
+    None where there is none, or more than one. The batch is decoded to its end before it is believed; `base_offset`
+    and `next_base` are the segment's and the next one's. Raises OSError.
+    """
+    frame = directory.read(name, position, HEADER_SIZE)
+    if len(frame) < FRAME_SIZE:
+        return None
+    left = directory.size(name) - position
+    found: dict[tuple[int, int], FlippedBit] = {}
+    for size in _sizes(frame, resumed - position, left):
+        data = directory.read(name, position, size)
+        for at, bit in _candidates(data):
+            fixed = bytearray(data)
+            fixed[at] ^= 1 << bit
+            stretch = _valid_batch(directory, name, base_offset, next_base, bytes(fixed))
+            if stretch is not None:
+                offsets = stretch.first_offset, stretch.last_offset
+                bounds = position, position + size
+                found[at, bit] = FlippedBit(position + at, bit, fixed[at], bounds, *offsets, 8 * size)
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _sizes(frame: bytes, gap: int, left: int) -> Iterator[int]:
+    """The sizes that the batch may have: as it says, or up to where the next valid batch starts."""
+    stored = LOG_OVERHEAD + int.from_bytes(frame[_LENGTH_AT : _LENGTH_AT + _LENGTH_SIZE], "big", signed=True)
+    for size in {stored, gap}:
+        if FRAME_SIZE < size <= min(left, MAX_BATCH_BYTES):
+            yield size
+
+
+def _candidates(data: bytes) -> Iterator[tuple[int, int]]:
+    """The bits (byte, bit) of which one, flipped, makes the frame and the CRC of a batch of this size right."""
+    length = int.from_bytes(data[_LENGTH_AT : _LENGTH_AT + _LENGTH_SIZE], "big")
+    wrong = length ^ (len(data) - LOG_OVERHEAD)
+    if wrong:
+        if wrong.bit_count() == 1 and _has_valid_crc(data):
+            yield _bit_of(wrong, _LENGTH_AT)
+        return
+    for bit in range(8):
+        changed = data[MAGIC_AT] ^ 1 << bit
+        if changed in _LAYOUTS and _has_valid_crc(data[:MAGIC_AT] + bytes((changed,)) + data[MAGIC_AT + 1 :]):
+            yield MAGIC_AT, bit
+    layout = _LAYOUTS.get(data[MAGIC_AT])
+    if layout is None or len(data) <= layout.covered_from:
+        return
+    difference = _stored_crc(data, layout) ^ layout.crc(data)
+    if difference.bit_count() == 1:
+        yield _bit_of(difference, layout.crc_at)
+    if difference:
+        place = _place_of(difference, len(data) - layout.covered_from, layout.polynomial)
+        if place is not None and (layout.covered_from + place[0], place[1]) != (MAGIC_AT, place[1]):
+            yield layout.covered_from + place[0], place[1]
+
+
+def _bit_of(word: int, at: int) -> tuple[int, int]:
+    """The byte and the bit in it of the only bit set in a big-endian 32-bit number that starts at byte `at`."""
+    number = word.bit_length() - 1
+    return at + 3 - number // 8, number % 8
+
+
+def _stored_crc(data: bytes, layout: _Layout) -> int:
+    return int.from_bytes(data[layout.crc_at : layout.crc_at + 4], "big")
+
+
+def _has_valid_crc(data: bytes) -> bool:
+    layout = _LAYOUTS.get(data[MAGIC_AT])
+    return layout is not None and len(data) > layout.covered_from and _stored_crc(data, layout) == layout.crc(data)
+
+
+def _place_of(difference: int, size: int, polynomial: int) -> tuple[int, int] | None:
+    """The byte of `size` covered ones, and the bit in it, that leave this difference in the CRC at the end."""
+    table, backwards, bits = _tables(polynomial)
+    for at in range(size - 1, -1, -1):
+        if difference in bits:
+            return at, bits[difference]
+        index = backwards[difference >> 24]
+        difference = ((difference ^ table[index]) << 8 & 0xFFFFFFFF) | index
+    return None
+
+
+@cache
+def _tables(polynomial: int) -> tuple[list[int], list[int], dict[int, int]]:
+    """The table of a reflected CRC, its entries by their highest byte, and what each bit of the last byte leaves."""
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (polynomial if value & 1 else 0)
+        table.append(value)
+    backwards = [0] * 256
+    for index, value in enumerate(table):
+        backwards[value >> 24] = index
+    return table, backwards, {table[1 << bit]: bit for bit in range(8)}
+
+
+def _valid_batch(
+    directory: VirtualDirectory, name: str, base_offset: int, next_base: int | None, data: bytes
+) -> Stretch | None:
+    """What `data` holds if it is one batch that belongs into the segment and decodes to its end."""
+    alone = directory.copy()
+    alone.write(name, data)
+    try:
+        with LogView(alone, name) as view:
+            parts = list(sort_out(view, base_offset, next_base))
+    except KdumpError:  # a codec is not installed: nothing can be promised
+        return None
+    is_one = len(parts) == 1 and isinstance(parts[0], Stretch) and parts[0].batches == 1
+    return parts[0] if is_one and isinstance(parts[0], Stretch) else None

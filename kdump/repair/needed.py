@@ -1,0 +1,69 @@
+"""The part of a plan that mends something: what is sound stays as it is, and a broker's routine is left to the broker.
+
+The loading that plans are made from leaves every file as a broker would leave it. Of that a repair keeps
+
+- what changes a .log, and what follows from that: the indexes of the segment, snapshots, leader epochs;
+- files beside a .log in which verification finds something;
+- after an unclean shutdown also what a broker does at its start anyway (it trims preallocated indexes, writes a
+  snapshot, removes leftovers), but not new content for the sound index of a closed segment: old releases, followers and
+  the cleaner write other entries than a rebuild, and theirs are as good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kdump.change.plan import REPLACE, Operation, Plan
+from kdump.formats import names
+from kdump.formats.names import parse_file_name
+from kdump.repair.survey import Survey
+from kdump.storage.partition import PartitionLog
+
+_FOLLOWS_FROM_LOGS = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)
+
+
+def needed(plan: Plan, log: PartitionLog, found: Survey, *, clean: bool) -> Plan:
+    """Return the operations of a plan that mend what verification has `found`; `clean` is how the broker stopped."""
+    changed = {base for operation in plan.operations for base in _changed_segments(operation)}
+    last = log.segments[-1].base_offset if log.segments else None
+    wanted = []
+    for operation in plan.operations:
+        if _mends(operation, found, changed) or (not clean and _is_routine(operation, last, found)):
+            wanted.append(operation)
+    return plan._replace(operations=tuple(wanted))
+
+
+def _changed_segments(operation: Operation) -> list[int]:
+    """The base offsets of the segments whose .log an operation changes."""
+    return [
+        says.offset
+        for says in map(parse_file_name, (operation.name, operation.source))
+        if says.kind == names.LOG and says.state in (names.LIVE, names.SWAP) and says.offset is not None
+    ]
+
+
+def _mends(operation: Operation, found: Survey, changed: Collection[int]) -> bool:
+    says = parse_file_name(operation.name)
+    if operation.name in found.unsound | found.leftovers or operation.source in found.leftovers:
+        return True
+    if says.kind in (names.LOG, *names.INDEX_KINDS) and says.state in (names.LIVE, names.SWAP):
+        return says.offset in changed
+    if says.kind in _FOLLOWS_FROM_LOGS:
+        return bool(changed) or (says.kind == names.PRODUCER_SNAPSHOT and _has_unsound(found, says.kind))
+    return says.kind == names.PARTITION_METADATA
+
+
+def _has_unsound(found: Survey, kind: str) -> bool:
+    return any(parse_file_name(name).kind == kind for name in found.unsound)
+
+
+def _is_routine(operation: Operation, last: int | None, found: Survey) -> bool:
+    """Whether a broker does this at a start after an unclean shutdown, and nothing sound is written over."""
+    says = parse_file_name(operation.name)
+    is_rewritten = operation.action == REPLACE and operation.old_size >= 0
+    if says.kind == names.LEADER_EPOCH_CHECKPOINT:
+        return False
+    if says.kind == names.PRODUCER_SNAPSHOT and not says.state:
+        return operation.old_size < 0
+    is_sound_index = says.kind in names.INDEX_KINDS and operation.name not in found.unsound and says.offset != last
+    return not (is_rewritten and is_sound_index)

@@ -1,0 +1,39 @@
+"""Which other brokers have a partition, by the cluster's metadata beside it."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from kdump.errors import KdumpError
+from kdump.query.inventory import owner_of
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+from kdump.topics.clusters import Clusters
+
+
+class Replicas(NamedTuple):
+    """The brokers that have a partition, and those in sync when the metadata was written; `broker` is this one."""
+
+    brokers: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    broker: int | None
+
+    @property
+    def others_in_sync(self) -> tuple[int, ...]:
+        """The brokers that can send what is lost here."""
+        return tuple(number for number in self.in_sync if number != self.broker)
+
+
+def replicas_of(log: PartitionLog, clusters: Clusters) -> Replicas | None:
+    """Return where a partition's replicas are; None where no metadata is at hand, or it does not know the partition."""
+    try:
+        directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
+        placing = clusters.of(directory).placing
+        placement = placing(log.name, log.metadata.topic_id if log.metadata else None) if placing else None
+        owner = owner_of(directory)
+    except (KdumpError, OSError):
+        return None
+    if placement is None or placement.replicas is None or placement.isr is None:
+        return None
+    return Replicas(placement.replicas, placement.isr, owner[1] if owner else None)

@@ -1,0 +1,195 @@
+"""The strategies of a repair: what each of them makes of a partition, as a plan.
+
+- safe: mends what can be mended without dropping a valid batch; where that is not enough, somebody has to decide.
+- truncate: leaves the log as a broker's recovery would, which cuts it at the first damage.
+- salvage: keeps every valid batch, also those after damage.
+- fix-bit: flips the one bit back that explains a damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from kdump.change.plan import Plan, make_plan
+from kdump.change.splice import spliced
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.formats.names import parse_file_name
+from kdump.recovery.loader import load_log
+from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
+from kdump.recovery.startup import Startup
+from kdump.repair.as_broker import plan_recovery, reasons
+from kdump.repair.decision import Damaged, Decision
+from kdump.repair.flipped_bit import find_flipped_bit
+from kdump.repair.load_result import holding, open_txns
+from kdump.repair.needed import needed
+from kdump.repair.proposal import FIX_BIT, INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task, examine_indexes
+from kdump.repair.salvage_partition import GivenUp, Rescue, rescue
+from kdump.repair.survey import TAIL, Survey, survey
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import VirtualDirectory
+
+MAX_SEARCHED = 100
+"""So many damaged ranges of a partition are searched for a flipped bit."""
+
+
+def plan_safe(log: PartitionLog, startup: Startup, request: Request) -> Task:
+    """The plan that drops no valid batch, or the decision that it takes. Raises OSError."""
+    found = survey(log, startup, deep=False, limit=request.limit)
+    outcome = load_log(log, startup)
+    if _is_sound(found, outcome):
+        return _planned(log, startup, request, found, outcome)
+    saved = rescue(log, startup, found, request.limit, request.lost_markers)
+    if saved.outcome.files is None:
+        return Task(log.path, None, outcome=saved.outcome, rescue=saved)
+    if saved.drops_only_tails and _lasts_alone(log, saved, found):
+        damaged = _damaged(log, saved.given_up)
+        if not any(each.flipped for each in damaged):
+            task = _planned(log, startup, request, found, saved.outcome)
+            return task._replace(cuts=saved.cuts)
+    return _undecided(log, saved)
+
+
+def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task:
+    """The plan that does what a broker's recovery does; where the log is damaged, whatever the shutdown was.
+
+    Raises OSError.
+    """
+    found = survey(log, startup, deep=False, limit=request.limit)
+    checks = replace(startup, clean=False, recovery_point=0) if found.damage else startup
+    outcome, plan = plan_recovery(log, checks)
+    if plan is None:
+        return Task(log.path, None, outcome=outcome)
+    if startup.clean and request.kinds is None:
+        plan = needed(plan, log, found, clean=True)
+    plan = _with_indexes(log, startup, plan, found)
+    return Task(log.path, plan, _extent(outcome), outcome=outcome, dropped=_valid(outcome))
+
+
+def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
+    """The plan that keeps every valid batch. Raises OSError."""
+    found = survey(log, startup, deep=True, limit=request.limit)
+    outcome = load_log(log, startup)
+    if _is_sound(found, outcome):
+        kept = holding(log, outcome)
+        saved = Rescue(outcome, (), kept, kept, (), tuple(open_txns(log, outcome)))
+    else:
+        saved = rescue(log, startup, found, request.limit, request.lost_markers)
+    if saved.outcome.files is None:
+        return Task(log.path, None, cuts=saved.cuts, outcome=saved.outcome, rescue=saved)
+    task = _planned(log, startup, request, found, saved.outcome)
+    return task._replace(cuts=saved.cuts, rescue=saved, dropped=saved.dropped)
+
+
+def plan_fix_bit(log: PartitionLog, startup: Startup, request: Request) -> Task:
+    """The plan that flips the bits back that explain the damage, and changes nothing else. Raises OSError."""
+    found = survey(log, startup, deep=False, limit=request.limit)
+    nothing = Plan(log.path, (), {})
+    if not found.damage:
+        return Task(log.path, nothing)
+    damaged = _damaged(log, rescue(log, startup, found, request.limit).given_up)
+    fixed = tuple(each for each in damaged if each.flipped)
+    problems = tuple(
+        f"{log.path}/{each.range.file}: no single flipped bit explains the damage at byte {each.range.start}"
+        for each in damaged
+        if not each.flipped
+    )
+    if not fixed:
+        return Task(log.path, None, problems=problems or (f"{log.path}: no flipped bit explains what is damaged",))
+    directory = VirtualDirectory(log)
+    for name in dict.fromkeys(each.range.file for each in fixed):
+        bits = [each.flipped for each in fixed if each.range.file == name and each.flipped]
+        bytes_ = [(bit.position, bit.position + 1, bytes((bit.byte,))) for bit in bits]
+        directory.put(name, spliced(directory.files[name], bytes_))
+    why = {each.range.file: "flip the bit back" for each in fixed}
+    plan = make_plan(log.path, directory.files, why)
+    return Task(log.path, plan, problems=problems, fixed=fixed)
+
+
+def _is_sound(found: Survey, outcome: LoadOutcome) -> bool:
+    """Whether neither verification nor a broker's loading finds anything wrong."""
+    return not found and outcome.ok and not outcome.loss.has_data
+
+
+def _planned(log: PartitionLog, startup: Startup, request: Request, found: Survey, outcome: LoadOutcome) -> Task:
+    """The plan that leads to an outcome, as far as it is needed; asked for kinds of files get all that loading does."""
+    assert outcome.files is not None
+    plan = make_plan(log.path, outcome.files, reasons(outcome))
+    if request.kinds is None:
+        plan = needed(plan, log, found, clean=startup.clean)
+    return Task(log.path, plan, _extent(outcome), outcome=outcome)
+
+
+def _extent(outcome: LoadOutcome) -> tuple[int, int]:
+    return outcome.log_start_offset, outcome.log_end_offset
+
+
+def _valid(outcome: LoadOutcome) -> Loss:
+    """The valid batches among what is lost."""
+    return total_loss(step.loss for step in outcome.steps if step.loss and step.loss.batches)
+
+
+def _lasts_alone(log: PartitionLog, saved: Rescue, found: Survey) -> bool:
+    """Whether nothing is given up but the incomplete end of the last segment."""
+    if not saved.given_up:
+        return True
+    last = log.segments[-1].log_path if log.segments else None
+    is_tail = all(each.last_offset is None for each in saved.given_up)
+    return is_tail and all(finding.path == last and finding.code in TAIL for finding in found.damage)
+
+
+def _undecided(log: PartitionLog, saved: Rescue) -> Task:
+    """The task of a partition that is left alone until somebody decides."""
+    ranges: Sequence[GivenUp] = saved.given_up or tuple(
+        GivenUp(cut.file, cut.start, cut.stop, None, None, cut.why) for cut in saved.cuts if _is_log(cut.file)
+    )
+    ranges = sorted(ranges, key=lambda each: (parse_file_name(each.file).offset or 0, each.start))
+    decision = Decision(tuple(_damaged(log, ranges)), saved.kafka_drops, saved.dropped, saved.rewrites_batches)
+    return Task(log.path, Plan(log.path, (), {}), decision=decision)
+
+
+def _is_log(name: str) -> bool:
+    return parse_file_name(name).kind == names.LOG
+
+
+def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
+    """The damaged ranges, each with the flipped bit that explains it."""
+    directory = VirtualDirectory(log)
+    bases = [segment.base_offset for segment in log.segments]
+    found = []
+    for number, each in enumerate(ranges):
+        base = parse_file_name(each.file).offset
+        flipped = None
+        if number < MAX_SEARCHED and base in bases and directory.exists(each.file):
+            following = bases[bases.index(base) + 1 :]
+            next_base = following[0] if following else None
+            with suppress(KdumpError):  # CRC-32C cannot be computed here
+                flipped = find_flipped_bit(directory, each.file, base, next_base, each.start, each.stop)
+        found.append(Damaged(each, flipped))
+    return found
+
+
+def _with_indexes(log: PartitionLog, startup: Startup, plan: Plan, found: Survey) -> Plan:
+    """The plan, with the unsound indexes built again that it leaves as they are."""
+    touched = {name for operation in plan.operations for name in (operation.name, operation.source)}
+    left = {name for name in found.unsound - touched if parse_file_name(name).kind in names.INDEX_KINDS}
+    if not left or any(_is_log(name) for name in touched):
+        return plan
+    task = examine_indexes(log, startup, frozenset(INDEX_KINDS), None)
+    if task.plan is None:
+        return plan
+    more = tuple(operation for operation in task.plan.operations if operation.name in left)
+    recipes = {
+        operation.name: task.plan.recipes[operation.name] for operation in more if operation.name in task.plan.recipes
+    }
+    return plan._replace(operations=(*plan.operations, *more), recipes={**plan.recipes, **recipes})
+
+
+PLANNERS: dict[str, Callable[[PartitionLog, Startup, Request], Task]] = {
+    SAFE: plan_safe,
+    TRUNCATE_LOG: plan_truncate,
+    SALVAGE: plan_salvage,
+    FIX_BIT: plan_fix_bit,
+}

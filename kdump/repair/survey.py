@@ -1,0 +1,127 @@
+"""What `kdump verify` finds in one partition, as a repair needs it: which files, and which of them are damaged logs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from errno import EIO
+
+from kdump.findings.catalogue import INFO, Finding
+from kdump.formats import names
+from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.formats.names import parse_file_name
+from kdump.recovery.startup import Startup
+from kdump.storage.partition import PartitionLog
+from kdump.verify.checkpoints import Checkpoints
+from kdump.verify.options import Options
+from kdump.verify.run import Verification
+from kdump.verify.tasks import Around
+
+TAIL = frozenset(("KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-SIZE", "KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"))
+"""Bytes without a complete batch, at the end of a log: no record is in them that could be read again."""
+
+UNREADABLE = frozenset(
+    (
+        "KD-BATCH-DELTA",
+        "KD-BATCH-COUNT",
+        "KD-BATCH-RECORDS",
+        "KD-BATCH-OFFSETS",
+        "KD-BATCH-MESSAGE-CRC",
+        "KD-BATCH-CONTROL",
+    )
+)
+"""Findings for which a batch is given up although its CRC matches: consumers or the broker stop at it, or it claims
+offsets that are not its own. A batch with an odd header that is read all the same is kept: it is the data that
+counts."""
+
+DAMAGE = (
+    TAIL
+    | UNREADABLE
+    | {
+        "KD-LOG-CRC",
+        "KD-LOG-MAGIC",
+        "KD-LOG-ORDER",
+        "KD-LOG-BASE",
+        "KD-LOG-OVERLAP",
+        "KD-LOG-OFFSET",
+        "KD-LOG-OVERFLOW",
+        "KD-LOG-NAME",
+        "KD-BATCH-CODEC",
+        "KD-TXN-MIXED",
+        "KD-EPOCH-ORDER",
+    }
+)
+"""Findings for which a .log may have to change."""
+
+_BESIDE = (
+    *names.INDEX_KINDS,
+    names.PRODUCER_SNAPSHOT,
+    names.LEADER_EPOCH_CHECKPOINT,
+    names.PARTITION_METADATA,
+)
+"""The kinds of files beside a .log that a repair makes again, or removes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The findings of a partition that call for a repair, notes apart.
+
+    `damage` are those of .log files, in their order; `unsound` names the files beside them, present or missing, that
+    have findings, `leftovers` what a broker was cleaning or swapping when it stopped.
+    """
+
+    damage: tuple[Finding, ...] = ()
+    unsound: frozenset[str] = frozenset()
+    leftovers: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to repair."""
+        return bool(self.damage or self.unsound or self.leftovers)
+
+    @property
+    def damaged_logs(self) -> frozenset[str]:
+        """The names of the .log files with damage."""
+        return frozenset(os.path.basename(finding.path) for finding in self.damage)
+
+    def faults(self, name: str) -> list[tuple[int, str]]:
+        """Where batches of the .log `name` cannot be read although their CRC matches (bytes), and why, in order."""
+        return sorted(
+            (finding.position, finding.message)
+            for finding in self.damage
+            if finding.code in UNREADABLE and finding.position is not None and os.path.basename(finding.path) == name
+        )
+
+
+def survey(log: PartitionLog, startup: Startup, *, deep: bool, limit: int = DEFAULT_LIMIT) -> Survey:
+    """Verify the files of a partition; `deep` decodes every record, a batch of which may have `limit` bytes.
+
+    What is around it, checkpoints among it, is taken from `startup`, so that thousands of partitions do not read it
+    again and again. Raises OSError for what cannot be read.
+    """
+    damage, unsound, leftovers = [], set(), set()
+    for finding in _findings(log, startup, deep=deep, limit=limit):
+        name = os.path.basename(finding.path)
+        if finding.code == "KD-READ" and os.path.isfile(finding.path) and not os.path.islink(finding.path):
+            raise OSError(EIO, finding.message, finding.path)
+        if finding.code in DAMAGE:
+            damage.append(finding)
+        elif finding.code == "KD-EPOCH-CHECKPOINT":  # told of the batch that it contradicts
+            unsound.add(names.LEADER_EPOCH_CHECKPOINT)
+        elif finding.code in _LEFTOVERS:
+            leftovers.add(name)
+        elif parse_file_name(name).kind in _BESIDE and finding.severity != INFO:
+            unsound.add(name)
+    return Survey(tuple(damage), frozenset(unsound), frozenset(leftovers))
+
+
+_LEFTOVERS = frozenset(("KD-FILE-SWAP", "KD-FILE-CLEANED"))
+
+
+def _findings(log: PartitionLog, startup: Startup, *, deep: bool, limit: int) -> Iterator[Finding]:
+    lines = {}
+    if log.name is not None:
+        lines[names.LOG_START_CHECKPOINT] = {(log.name.topic, log.name.partition): startup.log_start_offset}
+    around = Around(Checkpoints(os.path.dirname(os.path.abspath(log.path)), lines), startup.clean, None)
+    options = Options(deep=deep, now=startup.now, limit=limit, most_alike=0)
+    return Verification(options, around=around).run([log.path])
