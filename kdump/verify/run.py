@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 
 from kdump.findings.catalogue import Finding
-from kdump.findings.limit import MOST_ALIKE, Alike
+from kdump.findings.limit import MOST_ALIKE, FindingLimit
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.storage.parallel import ordered
 from kdump.verify.directory import Place
@@ -93,7 +93,7 @@ class Verification:
         self._now = int(time.time() * 1000) if options.now is None else options.now
         self._jobs = options.jobs or os.cpu_count() or 1
         self._place = Place()
-        self._alike = Alike(options.most_alike)
+        self._alike = FindingLimit(options.most_alike)
         self._tasks = Tasks(options, self._place, mark, share, around, state)
         self._notes = Notes(state, deep=options.deep)
         self._check: PartitionCheck | None = None
@@ -108,13 +108,14 @@ class Verification:
             look(path)
         options = self._options
         findings = self._findings(paths)
-        if not options.weighs:
+        wanted = options.filter
+        if not wanted.can_change:
             yield from findings
             return
         for finding in findings:
-            weighed = options.weigh(finding)
-            if weighed is not None:
-                yield weighed
+            passed = wanted.apply(finding)
+            if passed is not None:
+                yield passed
 
     def _findings(self, paths: list[str]) -> Iterator[Finding]:
         try:
