@@ -102,6 +102,6 @@ def test_who_asks_does_ask() -> None:
 def test_the_table_in_the_docs() -> None:
     text = (ROOT / "docs" / "releases.md").read_text()
     for found in BEHAVIOURS:
-        asked_by = ", ".join(found.asked_by) or "–"
+        asked_by = ", ".join(found.asked_by) or "none"
         assert f"| {found.since.value} | `{found.name}` | {found.what} | {found.source} | {asked_by} |\n" in text
     assert len(re.findall(r"^\| \d\.\d \| `", text, re.MULTILINE)) == len(BEHAVIOURS)
