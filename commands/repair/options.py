@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from kdump.operations.rails import ALL_LOSSES, Rails
 from kdump.operations.repair import Examine
+from kdump.storage.partition import PartitionLog
 
 from ..shell.output import Output, escape_json, wants_color
 from ..shell.paths import check_not_kafkas
@@ -89,6 +90,8 @@ def run(
     color: str,
     output: str | None = None,
     takes_files: bool = False,
+    only_copy: bool = False,
+    in_sync: Callable[[PartitionLog], Sequence[int]] = lambda _: (),
 ) -> int:
     """Repair what is at `paths` as these options ask for; the exit code. Raises click.UsageError."""
     if no_backup and backup_dir:
@@ -106,6 +109,7 @@ def run(
         force,
         jobs or os.cpu_count() or 1,
         accept_loss,
+        only_copy,
     )
     with Output(escape_json if format_ == "jsonl" else None) as out:
         return Run(
@@ -117,6 +121,7 @@ def run(
             takes_files=takes_files,
             plan_out=plan_out,
             apply_plan=apply_plan,
+            in_sync=in_sync,
         ).paths(paths)
 
 
