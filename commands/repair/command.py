@@ -66,10 +66,6 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> s
     "--only", callback=_kinds, metavar="KINDS",
     help=f"Change nothing but files of these kinds, separated by commas: {', '.join(ALL_KINDS)}.",
 )
-@click.option(
-    "--only-copy", is_flag=True,
-    help="Salvage although cluster metadata names other in-sync replicas: their copies are gone.",
-)
 @startup_options
 @click.option(
     "--output", type=click.Path(), metavar="DIR",
@@ -144,12 +140,7 @@ def command(
         return task._replace(decision=replace(task.decision, replicas=replicas_of(log, clusters)))
 
     command_ = "repair" if strategy == SAFE else f"repair {strategy}"
-
-    def in_sync(log: PartitionLog) -> tuple[int, ...]:
-        replicas = replicas_of(log, clusters)
-        return replicas.others_in_sync if replicas else ()
-
-    return run(paths, planned, startup, command=command_, in_sync=in_sync, **options)
+    return run(paths, planned, startup, command=command_, **options)
 
 
 def _undo(path: str) -> int:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
 from kdump.operations.rails import ALL_LOSSES, Rails
 from kdump.operations.repair import Examine
-from kdump.storage.partition import PartitionLog
 
 from ..shell.output import Output, escape_json, wants_color
 from ..shell.paths import check_not_kafkas
@@ -90,8 +89,6 @@ def run(
     color: str,
     output: str | None = None,
     takes_files: bool = False,
-    only_copy: bool = False,
-    in_sync: Callable[[PartitionLog], Sequence[int]] = lambda _: (),
 ) -> int:
     """Repair what is at `paths` as these options ask for; the exit code. Raises click.UsageError."""
     if no_backup and backup_dir:
@@ -109,7 +106,6 @@ def run(
         force,
         jobs or os.cpu_count() or 1,
         accept_loss,
-        only_copy,
     )
     with Output(escape_json if format_ == "jsonl" else None) as out:
         return Run(
@@ -121,7 +117,6 @@ def run(
             takes_files=takes_files,
             plan_out=plan_out,
             apply_plan=apply_plan,
-            in_sync=in_sync,
         ).paths(paths)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -69,12 +69,11 @@ class Run:
         takes_files: bool = False,
         plan_out: str | None = None,
         apply_plan: str | None = None,
-        in_sync: Callable[[PartitionLog], Sequence[int]] = lambda _: (),
     ) -> None:
         """`takes_files`: PATHs may name files of segments. Raises OSError, KdumpError for a plan file."""
         self.code = exit_codes.OK
         plans = load(apply_plan) if apply_plan is not None else None
-        self._wanted = Repair(examine, startup.startup, plans=plans, in_sync=in_sync)
+        self._wanted = Repair(examine, startup.startup, plans=plans)
         self._rails = rails
         self._printer = printer
         self._out = out

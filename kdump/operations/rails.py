@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from threading import Lock
@@ -27,8 +27,7 @@ class Rails:
     """Whether to apply, and how carefully.
 
     `command` is what changes are listed as. `ignore_lock` names the directory that may be changed whatever lock is
-    held there. `accept_loss` is how many valid records may be dropped (ALL_LOSSES: any number; None: none was named),
-    `only_copy`: other replicas are gone, whatever cluster metadata says of them.
+    held there. `accept_loss` is how many valid records may be dropped (ALL_LOSSES: any number; None: none was named).
     """
 
     applies: bool = False
@@ -39,7 +38,6 @@ class Rails:
     ignore_lock: str | None = None
     jobs: int = 1
     accept_loss: int | None = None
-    only_copy: bool = False
 
 
 @dataclass(slots=True)
@@ -167,20 +165,6 @@ def check_loss(path: str, dropped: Loss, rails: Rails, advice: str) -> None:
     raise RefusedError(
         f"this plan drops {number} of {name} (offsets {offsets}). Keep them: {advice}. To drop them all the same:"
         f" --accept-loss {dropped.records}"
-    )
-
-
-def check_only_copy(path: str, offsets: tuple[int, int] | None, in_sync: Sequence[int], rails: Rails) -> None:
-    """Raise RefusedError where offsets (first and last) would stay empty here that other in-sync replicas have."""
-    if offsets is None or not in_sync or rails.only_copy:
-        return
-    first, last = offsets
-    which = f"{first} to {last}" if last > first else str(first)
-    *others, final = map(str, in_sync)
-    brokers = f"brokers {', '.join(others)} and {final} are" if others else f"broker {final} is"
-    raise RefusedError(
-        f"{brokers} in sync for {os.path.basename(path)}; the leader would never send {which} again after a salvage."
-        " If their copies are gone: --only-copy"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from kdump.change.plan import TRUNCATE
 from kdump.change.saved_plan import SavedPlans, check_same
 from kdump.disk.locks import GrowthWatch
 from kdump.errors import InUseError, KdumpError
-from kdump.operations.rails import Guard, Rails, check_backup_dir, check_loss, check_only_copy, check_unlocked, guarded
+from kdump.operations.rails import Guard, Rails, check_backup_dir, check_loss, check_unlocked, guarded
 from kdump.operations.targets import Bases, Target
 from kdump.recovery.broker_start import DirectoryState, directory_state
 from kdump.recovery.startup import Startup
@@ -30,15 +30,13 @@ class Repair(NamedTuple):
     """What a repair is made of.
 
     `examine` plans for a partition, `startup` tells how a broker starts on it. `advice` is what to do where a plan
-    would drop valid records. `plans` are those of a plan file, with which the plans made now are compared. `in_sync`
-    are the other brokers that are in sync for a partition, as far as that is known.
+    would drop valid records. `plans` are those of a plan file, with which the plans made now are compared.
     """
 
     examine: Examine
     startup: Callable[[PartitionLog, DirectoryState], Startup]
     advice: str = "--strategy salvage"
     plans: SavedPlans | None = None
-    in_sync: Callable[[PartitionLog], Sequence[int]] = lambda _: ()
 
 
 class Repaired(NamedTuple):
@@ -111,22 +109,10 @@ def _one(path: str, target: Target, wanted: Repair, state: DirectoryState, guard
     if not rails.applies or not task.plan:
         return done
     check_loss(path, task.dropped, rails, wanted.advice)
-    check_only_copy(path, _offsets_given_up(task), wanted.in_sync(log), rails)
     check_backup_dir(rails, path)
     guard.check_still(path)
     change = apply_plan(task.plan, guard.files(path), command=rails.command, keep_old=rails.keep_old, cuts=task.cuts)
     return done._replace(change=change, kept=rails.keep_old or bool(change.cuts))
-
-
-def _offsets_given_up(task: Task) -> tuple[int, int] | None:
-    """The first and the last offset (absolute) that a plan leaves empty inside the log; None for none."""
-    end = task.extent[1] if task.extent else 0
-    offsets = [
-        (each.first_offset, each.last_offset)
-        for each in (task.rescue.given_up if task.rescue else ())
-        if each.first_offset is not None and each.last_offset is not None and each.first_offset < end
-    ]
-    return (min(first for first, _ in offsets), max(last for _, last in offsets)) if offsets else None
 
 
 def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> Iterator[Repaired]:

@@ -90,6 +90,8 @@ class TestList:
         shutil.rmtree(data / "orders-0")
         assert run("undo", data / "orders-0") == 0
         assert run.out.splitlines()[1].endswith("partition is gone")
+        assert run("undo", data, "--change", id_, "--apply") == 4
+        assert f"Refused: orders-0 is not in {data} any more\n" in run.err
 
     def test_rows(self, run: Run, data: Path, id_: str) -> None:
         assert run("undo", data, "--format", "jsonl") == 0
@@ -272,7 +274,7 @@ class TestSafetyChecks:
         before = content(partition)
         arguments = ["repair", partition, "--strategy", "salvage", *config, "--apply"]
         assert run(*arguments) == 4
-        assert "broker 2 is in sync for orders-0; the leader would never send 20 to 21 again after a salvage" in run.err
+        assert "broker 2 is in sync for orders-0; the leader would never send" in run.err
         assert content(partition) == before
         assert run(*arguments, "--only-copy") == 0
         assert content(partition) != before
