@@ -26,6 +26,7 @@ from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.operations.rails import Guard, Rails, check_unlocked, guarded
 from kdump.query.inventory import DirectoryCheckpoints
+from kdump.releases import NEWEST, KafkaRelease
 from kdump.settings.cleaning import CleanerConfig, cleaner_config, not_compacted
 from kdump.settings.sources import PropertyFile, Settings
 from kdump.storage.directory import LogDirectory
@@ -33,7 +34,7 @@ from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.config_option import settings_in
+from ..shell.config_option import settings_and_release
 from ..shell.options import note, output_for
 from ..shell.output import complain, os_error_text, safe, safe_path
 from ..shell.paths import KafkaFile, check_not_kafkas, expand
@@ -43,12 +44,13 @@ from ..shell.session import tell_refused
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line asks for."""
+    """What the command line asks for; None where the release that wrote the directory is to be asked."""
 
     now: int
     files: tuple[PropertyFile, ...] = ()
     min_cleanable_ratio: float | None = None
-    converts_legacy: bool = True
+    converts_legacy: bool | None = None
+    release: KafkaRelease | None = None
     format: str = "text"
     applies: bool = False
     output: str | None = None
@@ -56,9 +58,9 @@ class Options:
     passes: int = 1
     exact_keys: bool = False
 
-    def config(self, properties: Mapping[str, str]) -> CleanerConfig:
-        """The settings that these properties of a topic come to. Raises ConfigError."""
-        config = cleaner_config(properties, converts_legacy=self.converts_legacy)
+    def config(self, properties: Mapping[str, str], written_by: KafkaRelease) -> CleanerConfig:
+        """The settings that these properties of a topic come to, in a directory of a release. Raises ConfigError."""
+        config = cleaner_config(properties, self.release or written_by, converts_legacy=self.converts_legacy)
         ratio = config.min_cleanable_ratio if self.min_cleanable_ratio is None else self.min_cleanable_ratio
         return replace(config, min_cleanable_ratio=ratio)
 
@@ -204,12 +206,13 @@ class _Run:
         self._bar = bar
         self._read = 0
         self._settings = Settings()
+        self._release = NEWEST
         self._noted: set[str] = set()
 
     def place(self, place: Place) -> None:
         """The partitions of one log directory."""
         with self._failures.told(place.path):
-            self._settings = settings_in(LogDirectory(place.path), self._options.files)
+            self._settings, self._release = settings_and_release(LogDirectory(place.path), self._options.files)
             if self._options.output is not None:
                 check_unlocked(place.path)
                 self._copy(place, self._options.output)
@@ -277,7 +280,7 @@ class _Run:
         options = self._options
         known = self._checkpoints(place.path).of(log)
         topic = log.name.topic if log.name else ""
-        config = options.config(self._settings.properties(topic))
+        config = options.config(self._settings.properties(topic), self._release)
         why = not_compacted(config, topic, was_cleaned=known.cleaner is not None, is_named=place.is_named)
         if why:
             self._printer.passed_over(log.path, why)
