@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from kdump.clean.cleaning import Cleaning
 from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit, PartitionState
 
-from ..shell.options import duration
-from ..shell.output import iso_time, number_words, safe, safe_path, size_text
+from ..shell.output import duration, iso_time, number_words, safe, safe_path, size_text
 from ..shell.tables import aligned
 from .run import Found
 
@@ -75,8 +74,9 @@ def _done(found: Found) -> Iterator[str]:
     if found.output:
         yield f"written to {safe_path(found.output)}"
     elif found.is_done:
-        where = f"; what was replaced is in {safe_path(found.kept)}, and takes its space" if found.kept else ""
-        yield f"done{where}"
+        yield f"done{'; what was replaced is kept, and its space' if found.kept else ''}"
+        if found.kept:
+            yield f"Undo:  kdump undo {safe_path(found.state.log.path)} --change {found.kept}"
 
 
 def _facts(found: Found) -> Iterator[str]:

@@ -33,6 +33,7 @@ from ..shell import exit_codes
 from ..shell.output import Output, complain, escape_json, os_error_text, safe, wants_color
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import PathCounter
+from ..shell.unfinished import note_unfinished
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,8 @@ class _Run:
         """List what is at a path or pattern."""
         try:
             for place in expand([path]):
+                if isinstance(place, LogDirectory | PartitionLog):
+                    note_unfinished(place)
                 if isinstance(place, LogDirectory):
                     self._log_directory(place)
                 elif isinstance(place, PartitionLog):
@@ -157,6 +160,8 @@ class _Run:
         checkpoints = DirectoryCheckpoints(directory)
         placing, trouble = self._placing(directory)
         info = log_directory_info(directory, checkpoints)
+        if self._clusters is not None:
+            info = replace(info, release=self._clusters.of(directory).release)
         if trouble:
             info = replace(info, problems=(*info.problems, trouble))
         wanted = [name for name in directory.partition_names if self._wants(name)]
@@ -205,7 +210,7 @@ class _Run:
         """What tells of a log directory's partitions, and why the cluster's metadata in it is of no use."""
         if self._clusters is None:
             return None, None
-        placing, troubles = self._clusters.of(directory)
+        placing, troubles, *_ = self._clusters.of(directory)
         if not troubles:
             return placing, None
         more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""

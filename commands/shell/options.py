@@ -11,12 +11,14 @@ from typing import Any
 import click
 
 from kdump.errors import Problem
+from kdump.releases import NEWEST, KafkaRelease
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, replicas
 
 from .output import Output, escape_json, safe_path
 from .paths import KafkaFile, expand
+from .release import ENVIRONMENT, asked_release
 from .session import Troubles
 from .values import time_ms
 
@@ -39,6 +41,20 @@ now_option: Option = click.option(
 format_option: Option = click.option(
     "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True,
     help="text for people, or one JSON object a line.",
+)  # fmt: skip
+
+
+def _release(ctx: click.Context, param: click.Parameter, text: str | None) -> KafkaRelease | None:
+    try:
+        return asked_release(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+kafka_option: Option = click.option(
+    "--kafka", "kafka", metavar="RELEASE", callback=_release,
+    help=f"Do as this release of Kafka does, such as {NEWEST.value}. By default {ENVIRONMENT}, else the release that"
+    " wrote the log directory, by the brokers in its cluster metadata, else the newest.",
 )  # fmt: skip
 
 
@@ -91,16 +107,3 @@ def output_for(format_: str) -> Output:
 def json_line(kind: str, fields: dict[str, Any]) -> str:
     """An object of a type as a line."""
     return dumps({"type": kind} | fields, separators=(",", ":")) + "\n"
-
-
-def duration(ms: int) -> str:
-    """A time span for people, in its two largest units: 3 d 4 h, 5 min 12 s, 830 ms."""
-    sign, left = ("-" if ms < 0 else ""), abs(ms)
-    parts: list[str] = []
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)):
-        count, left = divmod(left, size)
-        if count or parts:
-            parts.append(f"{count} {unit}")
-        if len(parts) == 2:
-            break
-    return sign + (" ".join(part for part in parts if not part.startswith("0 ")) or "0 ms")

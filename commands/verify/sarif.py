@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import quote
 
 from kdump import __version__
-from kdump.findings.catalogue import CATALOGUE, INFO, Finding, Kind
+from kdump.findings.catalogue import CATALOGUE, INFO, Finding
+from kdump.findings.finding import FindingKind
 
-from ..shell.output import Output
-from .text import Summary
+from .text import Sink, Summary
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -21,7 +21,7 @@ def level(severity: str) -> str:
     return "note" if severity == INFO else severity
 
 
-def rule(kind: Kind) -> dict[str, Any]:
+def rule(kind: FindingKind) -> dict[str, Any]:
     """An entry of the catalogue."""
     return {
         "id": kind.code,
@@ -51,7 +51,7 @@ def result(finding: Finding) -> dict[str, Any]:
 class SarifReport:
     """One document, its results written as they come."""
 
-    def __init__(self, out: Output) -> None:
+    def __init__(self, out: Sink) -> None:
         self._out = out
         self._before = "\n"
 
@@ -76,4 +76,3 @@ class SarifReport:
         whole = summary.is_complete and not summary.unread
         invocation = {"executionSuccessful": whole, "properties": summary.row()}
         self._out.write(f'\n], "invocations": [{json.dumps(invocation)}]}}]}}\n')
-

@@ -5,14 +5,23 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
+from kdump.findings.finding import Remedy
 from kdump.formats.names import is_partition_dir
 from kdump.verify.resume import Mark
 
-from ..shell.output import Output, Style, counted, safe, safe_path, size_text
+from ..shell.output import Style, counted, safe, safe_path, size_text
+
+
+class Sink(Protocol):
+    """Takes text."""
+
+    def write(self, text: str) -> None:
+        """Take more of it."""
 
 
 class Verified(Protocol):
@@ -21,6 +30,7 @@ class Verified(Protocol):
     mark: Mark | None
     partitions: int
     segments: int
+    skipped: int
     bytes: int
 
 
@@ -32,9 +42,11 @@ class Summary:
     unread: int = 0
     partitions: int = 0
     segments: int = 0
+    skipped: int = 0
     bytes: int = 0
     seconds: float = 0.0
     is_complete: bool = True
+    was_interrupted: bool = False
     _start: float = field(default_factory=time.monotonic)
 
     def add(self, finding: Finding, *, is_unread: bool) -> None:
@@ -42,11 +54,12 @@ class Summary:
         self.counts[finding.severity] += 1
         self.unread += is_unread
 
-    def finish(self, verification: Verified) -> None:
+    def finish(self, verification: Verified, *, was_interrupted: bool = False) -> None:
         """The run is over."""
         self.partitions, self.segments = verification.partitions, verification.segments
-        self.bytes = verification.bytes
-        self.is_complete = verification.mark is None
+        self.skipped, self.bytes = verification.skipped, verification.bytes
+        self.was_interrupted = was_interrupted
+        self.is_complete = verification.mark is None and not was_interrupted
         self.seconds = time.monotonic() - self._start
 
     @property
@@ -66,6 +79,7 @@ class Summary:
             "unread": self.unread,
             "partitions": self.partitions,
             "segments": self.segments,
+            "segmentsSkipped": self.skipped,
             "bytes": self.bytes,
             "seconds": round(self.seconds, 3),
         }
@@ -99,7 +113,24 @@ def row(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         "broker": finding.broker,
         "repair": finding.repair,
+        "actions": [
+            {
+                "command": list(remedy.words(group_of(finding.path))) or None,
+                "text": remedy.note,
+                "loses": remedy.loses,
+            }
+            for remedy in finding.kind.remedies
+        ],
     }
+
+
+def advice_lines(finding: Finding) -> Iterator[str]:
+    """The ways out of a finding: what loses nothing comes first."""
+    group = safe_path(group_of(finding.path))
+    for number, remedy in enumerate(finding.kind.remedies):
+        command = " ".join(remedy.words(group))
+        said = f"{command} ({remedy.note})" if command and remedy.note else command or remedy.note
+        yield f"{'else' if number else 'do'}: {said}; loses {remedy.loses}"
 
 
 def group_of(path: str) -> str:
@@ -112,7 +143,7 @@ def group_of(path: str) -> str:
 class JsonLinesReport:
     """One object a line, the summary last."""
 
-    def __init__(self, out: Output) -> None:
+    def __init__(self, out: Sink) -> None:
         self._out = out
 
     def start(self) -> None:
@@ -133,7 +164,7 @@ class JsonLinesReport:
 class JsonReport:
     """One document: the findings, and the summary."""
 
-    def __init__(self, out: Output) -> None:
+    def __init__(self, out: Sink) -> None:
         self._out = out
         self._before = "\n    "
 
@@ -157,15 +188,16 @@ class JsonReport:
 class TextReport:
     """For people: what is wrong, partition by partition, and a verdict in the last line."""
 
-    def __init__(self, out: Output, *, verbose: bool, color: bool) -> None:
+    def __init__(self, out: Sink, *, verbose: bool, color: bool) -> None:
         self._out = out
         self._verbose = verbose
         self._group: str | None = None
         self._advised: set[str] = set()
+        self._told: set[tuple[Remedy, ...]] = set()
         self._bold = Style(color, bold=True)
         self._dim = Style(color, dim=True)
         self._good = Style(color, "green", bold=True)
-        self._styles = {
+        self._styles: dict[str, Style] = {
             ERROR: Style(color, "red", bold=True),
             WARNING: Style(color, "yellow"),
             INFO: Style(color, "cyan"),
@@ -186,6 +218,7 @@ class TextReport:
             self._out.write(("" if self._group is None else "\n") + self._bold(safe_path(group)) + "\n")
             self._group = group
             self._advised.clear()
+            self._told.clear()
         name = os.path.relpath(finding.path, group)
         place = "" if name == "." else f" {safe_path(name)}"
         if finding.position is not None:
@@ -196,7 +229,16 @@ class TextReport:
         self._out.write(f"  {severity} {finding.code}{place}: {safe(finding.message)}\n")
         if finding.severity != INFO and finding.code not in self._advised:
             self._advised.add(finding.code)
-            self._out.write(self._dim(f"          a broker {_verb(finding.broker)}; repair: {finding.repair}") + "\n")
+            self._out.write(self._dim(f"          a broker {_verb(finding.broker)}") + "\n")
+            self._ways_out(finding)
+
+    def _ways_out(self, finding: Finding) -> None:
+        """What to do, once for all findings of a partition that have the same ways out."""
+        remedies = finding.kind.remedies
+        if remedies not in self._told:
+            self._told.add(remedies)
+            for line in advice_lines(finding):
+                self._out.write(self._dim(f"          {line}") + "\n")
 
     def finish(self, summary: Summary) -> None:
         """The verdict."""
@@ -207,6 +249,8 @@ class TextReport:
         if summary.unread:
             said.append(f"{summary.unread} not readable")
         where = f"{counted(summary.partitions, 'partition')}, {counted(summary.segments, 'segment')}"
+        if summary.skipped:
+            where += f" ({summary.skipped} more were verified before)"
         where += f", {size_text(summary.bytes)} in {summary.seconds:.1f} s"
         if summary.is_sound:
             verdict = self._good("sound")
@@ -215,7 +259,7 @@ class TextReport:
         else:
             verdict = self._styles[WARNING]("not all checked")
         if not summary.is_complete:
-            said.append("ended by --max-duration")
+            said.append("interrupted" if summary.was_interrupted else "ended by --max-duration")
         gap = "" if self._group is None else "\n"
         self._out.write(f"{gap}{verdict}: {', '.join(said)}; {where}\n")
 

@@ -19,7 +19,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kdump.errors import CheckpointError, KdumpError
+from kdump.errors import (
+    ILLEGAL_ARGUMENT,
+    ILLEGAL_STATE,
+    IO_EXCEPTION,
+    NULL_POINTER,
+    RUNTIME,
+    CheckpointError,
+    KdumpError,
+)
 from kdump.formats.java_properties import parse_properties
 from kdump.formats.java_text import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, WHITESPACE, parse_int, read_lines
 from kdump.formats.uuids import ZERO_UUID, format_uuid, is_reserved_directory_id, parse_uuid
@@ -75,16 +83,25 @@ class QuorumState:
 def parse_partition_metadata(data: bytes, path: str) -> PartitionMetadata:
     """Raises CheckpointError with Kafka's texts, in which `path` names the file. Keys are not compared."""
     lines = _text_lines(data, path)
-    line = next(lines, "")
+    line = _line(lines, path)
     version = parse_int(_value_of(line, path))
     if version is None:
         raise _malformed(line, path)
     if version < PARTITION_METADATA_VERSION:
         raise CheckpointError(f"Unrecognized version of partition metadata file ({path}): {version}")
-    topic_id = _uuid(_value_of(next(lines, ""), path), path)
+    topic_id = _uuid(_value_of(_line(lines, path), path), path)
     if topic_id == ZERO_UUID:
         raise CheckpointError(f"Invalid topic ID in partition metadata file ({path})")
     return PartitionMetadata(version, topic_id)
+
+
+def _line(lines: Iterator[str], path: str) -> str:
+    """The next line, which Kafka splits without a look whether there is one."""
+    line = next(lines, None)
+    if line is None:
+        text = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
+        raise CheckpointError(str(_malformed("", path)), NULL_POINTER, text)
+    return line
 
 
 def format_partition_metadata(metadata: PartitionMetadata) -> bytes:
@@ -116,9 +133,8 @@ def parse_quorum_state(data: bytes, path: str) -> QuorumState:
     state = _JsonObject.parse(line, path)
     version = state.integer("data_version", INT_MIN, INT_MAX)
     if version not in (0, 1):
-        raise CheckpointError(
-            f"data_version ({version}) is not within the min (0) and max (1) supported version: {path}"
-        )
+        text = f"data_version ({version}) is not within the min (0) and max (1) supported version"
+        raise CheckpointError(f"{text}: {path}", ILLEGAL_STATE, text)
     leader_id = state.integer("leaderId", INT_MIN, INT_MAX)
     leader_epoch = state.integer("leaderEpoch", INT_MIN, INT_MAX)
     voted_id = state.integer("votedId", INT_MIN, INT_MAX)
@@ -175,7 +191,7 @@ def _directory_id(properties: dict[str, str], path: str) -> bytes | None:
         return None
     directory_id = _uuid(text, path)
     if is_reserved_directory_id(directory_id):
-        raise CheckpointError(f"Invalid reserved directory ID {text} found in {path}")
+        raise CheckpointError(f"Invalid reserved directory ID {text} found in {path}", RUNTIME)
     return directory_id
 
 
@@ -209,7 +225,7 @@ def _uuid(text: str, path: str) -> bytes:
     try:
         return parse_uuid(text)
     except KdumpError as error:
-        raise CheckpointError(f"{error} ({path})") from None
+        raise CheckpointError(f"{error} ({path})", ILLEGAL_ARGUMENT, str(error)) from None
 
 
 def _voters(state: _JsonObject) -> tuple[int, ...] | None:
@@ -247,16 +263,17 @@ class _JsonObject(NamedTuple):
     def integer(self, key: str, low: int, high: int) -> int:
         value = self.required(key)
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise CheckpointError(f"{key} is not a {high.bit_length() + 1}-bit integer in {self.path}")
+            raise CheckpointError(f"{key} is not a {high.bit_length() + 1}-bit integer in {self.path}", RUNTIME)
         return value
 
     def text(self, key: str) -> str:
         value = self.required(key)
         if not isinstance(value, str):
-            raise CheckpointError(f"{key} is not a string in {self.path}")
+            raise CheckpointError(f"{key} is not a string in {self.path}", RUNTIME)
         return value
 
     def required(self, key: str) -> Any:
         if key not in self.fields:
-            raise CheckpointError(f"There is no {key} field in {self.path}")
+            exception = IO_EXCEPTION if key == "data_version" else RUNTIME
+            raise CheckpointError(f"There is no {key} field in {self.path}", exception)
         return self.fields[key]

@@ -26,7 +26,7 @@ from kdump.formats.java_text import LONG_MAX
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_file_name
 from kdump.recovery.losses import count_loss
-from kdump.recovery.metadata_log import recover_kraft_snapshots
+from kdump.recovery.metadata_log import check_quorum_state, recover_kraft_snapshots
 from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, RECOVER, WARN, Failure, LoadOutcome, Step
 from kdump.recovery.producer_rebuild import rebuild_producer_state
 from kdump.recovery.producer_state import ProducerStates
@@ -89,11 +89,13 @@ class _Loader:
         self._rebuild_producers(start_offset, end_offset)
         if self.is_cluster_metadata:
             recover_kraft_snapshots(self.directory, start_offset, end_offset, self.steps)
+            check_quorum_state(self.directory)
         self._check_metadata()
         self._close()
         tell_changes(self.directory, self.steps)
         files = {name: self.directory.files[name] for name in self.directory.names()}
-        return LoadOutcome(tuple(self.steps), None, start_offset, end_offset, recovery_point, files)
+        has_open_txn = bool(self.states.open_txns)
+        return LoadOutcome(tuple(self.steps), None, start_offset, end_offset, recovery_point, files, has_open_txn)
 
     def _open_epochs(self) -> EpochCache | None:
         name = names.LEADER_EPOCH_CHECKPOINT
@@ -106,7 +108,7 @@ class _Loader:
         try:
             return EpochCache(parse_leader_epochs(self.directory.read(name), self.directory.full(name)))
         except CheckpointError as error:
-            raise LoadError(STORAGE, str(error), name) from None
+            raise _unread(error, name) from None
 
     def _splitting(self, load: Callable[[], _Result]) -> _Result:
         """What `load` gives; called again after every segment that had to be split."""
@@ -267,7 +269,7 @@ class _Loader:
         try:
             parse_partition_metadata(self.directory.read(name), self.directory.full(name))
         except CheckpointError as error:
-            raise LoadError(STORAGE, str(error), name) from None
+            raise _unread(error, name) from None
 
     def _close(self) -> None:
         for segment in self.segments.all():
@@ -285,3 +287,8 @@ class _Loader:
         if step not in self._told:
             self._told.add(step)
             self.steps.append(step)
+
+
+def _unread(error: CheckpointError, name: str) -> LoadError:
+    """What comes of a file that cannot be parsed: only an IOException becomes the fault of a disk."""
+    return LoadError(STORAGE, str(error), name) if error.is_io else LoadError(error.exception, error.kafka_text, name)

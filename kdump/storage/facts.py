@@ -21,7 +21,7 @@ from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
-from kdump.storage.scan import Damage, Run, crc_text, only_zeros, scan
+from kdump.storage.scan import MAX_OFFSET, Damage, Run, crc_text, only_zeros, scan
 from kdump.storage.segment import Segment
 
 SMALL = 1 << 20
@@ -72,6 +72,28 @@ class SegmentInfo:
     time_index: IndexInfo | None = None
     txn_index: IndexInfo | None = None
     error: OSError | None = None
+
+
+def stored_timestamp(segment: Segment) -> int:
+    """The timestamp (ms) of the last time index entry as it stands there, zero tail counted; below 0 without one.
+
+    A broker that has just opened a segment takes it for the segment's largest (LogSegment.maxTimestampSoFar).
+    """
+    if not segment.has(names.TIME_INDEX):
+        return -1
+    with segment.time_index() as index:
+        try:
+            return index.entry(index.entries - 1).timestamp if index.entries else -1
+        except CorruptIndexError:
+            return -1
+
+
+def has_zero_tail(segment: Segment) -> bool:
+    """Whether zeros follow the entries of the time index, so that the segment seems to be of 1970. Raises OSError."""
+    if stored_timestamp(segment) != 0:
+        return False
+    with segment.time_index() as index:
+        return any(index.entry(number).timestamp > 0 for number in range(min(1, index.entries)))
 
 
 def segment_info(segment: Segment, *, count: bool = False, is_last: bool = True) -> SegmentInfo:
@@ -306,3 +328,13 @@ def _txn_index(segment: Segment) -> IndexInfo | None:
     size = status_of(segment.path(names.TXN_INDEX)).size
     entries = size // ABORTED_TXN_SIZE
     return IndexInfo(entries, size, entries * ABORTED_TXN_SIZE)
+
+
+def next_offset(segment: Segment) -> int:
+    """The offset after the segment's last batch that can be trusted; its base offset without any. Raises OSError."""
+    end = segment.base_offset
+    with segment.open_log() as log:
+        for part in scan(log, segment.base_offset, segment.position_of(log, MAX_OFFSET), whole=False):
+            if not isinstance(part, Damage):
+                end = max(end, part.block.last_offset[part.stop - 1] + 1)
+    return end

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kdump.change import journal
+from kdump.change.place import new_change
+from kdump.change.states import state_of
 from kdump.formats import names
 from kdump.formats.batch import LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.checksums import crc32
@@ -47,6 +50,8 @@ LONG: Mapping[int, Sequence[bytes]] = {base: [batch(base + n) for n in range(0, 
 STALE_ENTRY = encode_offset_entries([OffsetIndexEntry(500, 5000)], 6)
 STALE_TIME = encode_time_entries([TimeIndexEntry(TIME + 500, 500)], 6)
 """An entry of an .index and of a .timeindex that a truncation left behind."""
+CUT_KEY = encode_batch([NewRecord(0, TIME, b"\0\1\0\x7f", b"v")], NewBatch(leader_epoch=0))
+"""An offset commit whose key ends inside the group's name."""
 ABORTED = (produced(0, 7, 0), marker(2, 7))
 
 
@@ -124,6 +129,12 @@ def written(name: str, content: str | bytes) -> Callable[[Log], object]:
 def made(name: str) -> Callable[[Log], object]:
     """Make a directory in the log directory."""
     return lambda built: (built.directory / name).mkdir()
+
+
+def interrupted(built: Log) -> None:
+    """Begin a change of the partition, of which nothing is done yet."""
+    path = str(built.partition)
+    journal.write(journal.Change(new_change(path), path, "repair", 0, (), state_of(path)))
 
 
 def beside(name: str, content: bytes = b"") -> Prepare:
@@ -248,7 +259,7 @@ CASES = (
     Case("KD-BATCH-MESSAGE-LENGTH", LOG, one(odd_null_key(), **V1)),
     Case("KD-BATCH-CONTROL", LOG, one(marker(0, 7, key=b"\0\0\0\x09"))),
     Case("KD-BATCH-CONTROL-VERSION", LOG, one(marker(0, 7, key=b"\0\1\0\0"))),
-    Case("KD-VALUE-UNDECODABLE", LOG, one(batch(0), name="__consumer_offsets-0")),
+    Case("KD-VALUE-UNDECODABLE", LOG, one(CUT_KEY, name="__consumer_offsets-0")),
     # leader epochs
     Case("KD-EPOCH-ORDER", LOG, one(batch(0, leader_epoch=1), batch(2), epochs="1 0\n")),
     Case("KD-EPOCH-CHECKPOINT", LOG, log(epochs="0 0\n1 2\n")),
@@ -352,6 +363,7 @@ CASES = (
     Case("KD-DIR-FUTURE", f"old-0.{UNIQUE}-future", log(made(f"old-0.{UNIQUE}-future"))),
     Case("KD-DIR-UNASSIGNED", "orders-1", cluster()),
     Case("KD-DIR-STRAY", f"old-0.{UNIQUE}-stray", log(made(f"old-0.{UNIQUE}-stray"))),
+    Case("KD-CHANGE-UNFINISHED", "orders-0", log(interrupted)),
     Case("KD-FILE-DELETED", f"{LOG}.deleted", beside(f"{LOG}.deleted")),
     Case("KD-FILE-CLEANED", f"{LOG}.cleaned", beside(f"{LOG}.cleaned")),
     Case("KD-FILE-SWAP", f"{LOG}.swap", beside(f"{LOG}.swap")),
