@@ -75,7 +75,7 @@ def found(
     return Finding(code, severity or CATALOGUE[code].severity, path, position, offset, message)
 
 
-_SALVAGE = "kdump repair --strategy salvage keeps every good batch; --strategy kafka cuts the log here"
+_SALVAGE = "kdump repair --strategy salvage keeps every good batch; --strategy truncate cuts the log here"
 _SUSPECT = "take the range from another replica, or kdump repair --strategy salvage"
 _INDEX = "kdump rebuild-index, or delete the .index and let the broker rebuild it"
 _TIME_INDEX = "kdump rebuild-index (a broker that misses only the .timeindex leaves it empty)"

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import PurePosixPath
+from typing import Any
 
 from tests.agreement.directories import NOW, Directory
 from tests.agreement.running import Row, Said, kdump
 
 CLOCK = ("--now", str(NOW))
 ONE_JOB = ("--jobs", "1")
+SAFE, TRUNCATE, SALVAGE = "repair", "repair --strategy truncate", "repair --strategy salvage"
 REPAIRS: dict[str, tuple[str, ...]] = {
-    "repair": ("repair", *ONE_JOB, *CLOCK),
-    "repair --strategy salvage": ("repair", "--strategy", "salvage", *ONE_JOB, *CLOCK),
+    SAFE: ("repair", *ONE_JOB, *CLOCK),
+    TRUNCATE: ("repair", "--strategy", "truncate", *ONE_JOB, *CLOCK),
+    SALVAGE: ("repair", "--strategy", "salvage", *ONE_JOB, *CLOCK),
     "rebuild-index": ("rebuild-index", *ONE_JOB),
     "trim": ("trim", *ONE_JOB),
 }
@@ -46,8 +50,8 @@ class Answers:
 
     @property
     def repairs(self) -> list[str]:
-        """Which of REPAIRS to ask: all but `repair` do the same however the broker stopped."""
-        return list(REPAIRS) if self.directory.was_closed else ["repair"]
+        """Which of REPAIRS to ask: the others do the same however the broker stopped."""
+        return list(REPAIRS) if self.directory.was_closed else [SAFE, TRUNCATE]
 
     @cached_property
     def verify(self) -> Said:
@@ -74,6 +78,12 @@ class Answers:
     @cached_property
     def dump(self) -> Said:
         return self.ask("dump", "--batches-only")
+
+    @property
+    def batches(self) -> set[tuple[Any, ...]]:
+        """The valid batches of all logs, wherever in them they stand."""
+        names = ("topic", "partition", "baseOffset", "lastOffset", "size", "crc")
+        return {tuple(map(row.get, names)) for row in self.dump.of_type("batch") if row["isValid"]}
 
     @cached_property
     def stats(self) -> Said:
@@ -185,7 +195,8 @@ class Mended:
         self.applied = after.ask(*REPAIRS[repair], "--apply", "--no-backup")
         self.again = after.ask(*REPAIRS[repair])
         self.findings = after.findings
-        self.outcomes = after.outcomes if repair.startswith("repair") else {}
+        self.outcomes = after.outcomes if repair in (TRUNCATE, SALVAGE) else {}
+        self.batches = after.batches if repair == SAFE else set()
 
 
 def by_path(said: Said, kind: str) -> dict[str, Row]:
@@ -221,8 +232,10 @@ def operations(said: Said, partition: str) -> list[tuple[str, str]]:
 def advised(finding: Row) -> Iterator[str]:
     """The commands of REPAIRS that a finding's advice names."""
     text = finding["repair"]
-    for repair in REPAIRS:
-        if f"kdump {repair}" in text and not (repair == "repair" and "kdump repair --strategy salvage" in text):
+    for strategy in re.findall(r"--strategy (\w+)", text):
+        yield f"repair --strategy {strategy}"
+    for repair in (SAFE, "rebuild-index", "trim"):
+        if re.search(rf"kdump {repair}\b(?! --strategy)", text):
             yield repair
     if text.startswith("start the broker"):
-        yield "repair"
+        yield TRUNCATE

@@ -12,6 +12,9 @@ from tests.agreement.answers import (
     LOG_DAMAGE,
     LOG_ZEROS,
     REFUSES,
+    SAFE,
+    SALVAGE,
+    TRUNCATE,
     TRUNCATES,
     Answers,
     advised,
@@ -22,11 +25,13 @@ from tests.agreement.answers import (
     parent,
     relative,
 )
-from tests.agreement.running import Said
+from tests.agreement.running import Row, Said
 
 Rule = Callable[[Answers], Iterator[str]]
 METADATA = "__cluster_metadata-0"
 OFFSETS = ("logStartOffset", "logEndOffset")
+LOST = ("bytes", "batches", "records", "firstOffset", "lastOffset")
+LOG_ERRORS = LOG_DAMAGE | {"KD-LOG-ZEROS"}
 NOTHING = "none needed"
 CUTS = {"truncate", "drop", "empty", "split"}
 REMOVES = {"delete", "rename"}
@@ -64,8 +69,8 @@ def exit_codes_are_those_of_the_output(answers: Answers) -> Iterator[str]:
     for repair in answers.repairs:
         plan = answers.plan(repair)
         failed = [path for path, row in by_path(plan, "partition").items() if not row["ok"] or row["problems"]]
-        work = plan.of_type("operation")
-        yield from _expected(plan, 3 if failed else int(bool(work)), f"failed: {failed}, {len(work)} operations")
+        work = plan.of_type("operation") + plan.of_type("decision")
+        yield from _expected(plan, 3 if failed else int(bool(work)), f"failed: {failed}, {len(work)} things to do")
     deletes = [row["path"] for row in answers.retain.of_type("partition") if row["deletes"] or row["checkpoints"]]
     if answers.retain.code != 3:
         yield from _expected(answers.retain, int(bool(deletes)), f"deletes in {deletes}")
@@ -400,39 +405,63 @@ def open_transactions_are_the_same(answers: Answers) -> Iterator[str]:
                 yield f"{path}: {count} {what} transactions in txns; verify: {sorted(codes)}"
 
 
-def a_sound_partition_needs_only_what_a_broker_does(answers: Answers) -> Iterator[str]:
-    """Where verify finds nothing to repair, trim has nothing to do and salvage does what a broker's start does."""
-    for path in answers.served if answers.directory.was_closed else ():
+def a_sound_partition_needs_no_repair(answers: Answers) -> Iterator[str]:
+    """Where verify finds nothing to repair, and the broker was stopped orderly, nothing that repairs has work."""
+    if not answers.directory.was_closed:
+        return
+    for path in answers.served:
         if any(row["severity"] != "info" or row["repair"] != NOTHING for row in answers.findings_of(path)):
             continue
-        cut = operations(answers.plan("trim"), path)
-        if cut:
-            yield f"verify finds nothing in {path}; trim: {cut}"
-        salvage = operations(answers.plan("repair --strategy salvage"), path)
-        start = operations(answers.plan("repair"), path)
-        if salvage != start:
-            yield f"verify finds nothing in {path}; salvage: {salvage}; a broker at start: {start}"
+        for repair in (SAFE, SALVAGE, "trim"):
+            work = operations(answers.plan(repair), path)
+            if work:
+                yield f"verify finds nothing in {path}; {repair}: {work}"
 
 
-def repair_does_what_startup_foretells(answers: Answers) -> Iterator[str]:
-    """`repair` has the outcome of startup: whether the log loads, its offsets, what is lost."""
-    plan = by_path(answers.plan("repair"), "partition")
+def repair_decides_nothing(answers: Answers) -> Iterator[str]:
+    """`repair` drops no valid batch: it leaves alone what needs a decision, and offers what loses least first."""
+    plan = answers.plan(SAFE)
+    for path, row in by_path(plan, "partition").items():
+        if row["dropped"]["batches"]:
+            yield f"{path}: repair drops {row['dropped']}"
+        if row["needsDecision"] and row["operations"]:
+            yield f"{path}: repair asks for a decision, and does {operations(plan, path)}"
+        if row["needsDecision"] and not LOG_ERRORS & answers.codes_of(path):
+            yield f"{path}: repair asks for a decision; verify: {sorted(answers.codes_of(path))}"
+    for row in plan.of_type("decision"):
+        losses = [offer["losesRecords"] for offer in row["offers"]]
+        if losses != sorted(losses):
+            yield f"{relative(row['path'])}: repair offers what loses more first: {row['offers']}"
+    mended = answers.mended(SAFE)
+    if mended and answers.batches - mended.batches:
+        yield f"after repair the valid batches {sorted(answers.batches - mended.batches)} are gone"
+
+
+def truncate_does_what_startup_foretells(answers: Answers) -> Iterator[str]:
+    """`--strategy truncate` has the outcome of startup: whether the log loads, its offsets, what is lost.
+
+    What startup does not look at, truncate does: after a clean shutdown the outcome is that of the worst start where
+    that start loses something, or fails.
+    """
+    plan = by_path(answers.plan(TRUNCATE), "partition")
     if answers.startup.of_type("failure"):
         return
+    worst = by_path(answers.worst_startup, "outcome")
     for path, row in answers.outcomes.items():
         planned = plan.get(path)
         if planned is None:
-            yield f"startup has {path}, repair has not"
-        elif planned["ok"] != row["ok"]:
-            yield f"{path}: loads in startup: {row['ok']}, in repair: {planned['ok']}"
-        elif row["ok"]:
-            for field in OFFSETS:
-                if planned[field] != row[field]:
-                    yield f"{path}: {field} of startup is {row[field]}, of repair {planned[field]}"
-            for field in ("bytes", "batches", "records", "firstOffset", "lastOffset"):
-                if planned["lost"][field] != row["lost"][field]:
-                    yield f"{path}: startup loses {row['lost']}, repair {planned['lost']}"
-                    break
+            yield f"startup has {path}, truncate has not"
+            continue
+        foretold = {_outcome(row), _outcome(worst[path])}
+        if _outcome(planned) not in foretold:
+            yield f"{path}: startup foretells {foretold}, truncate plans {_outcome(planned)}"
+
+
+def _outcome(row: Row) -> tuple[object, ...]:
+    """Whether a log loads; if it does, its offsets and what is lost."""
+    if not row["ok"]:
+        return (False,)
+    return (True, *(row[field] for field in OFFSETS), *(row["lost"][field] for field in LOST))
 
 
 def what_is_applied_was_planned(answers: Answers) -> Iterator[str]:
@@ -480,7 +509,7 @@ def a_second_repair_has_nothing_to_do(answers: Answers) -> Iterator[str]:
         if mended is None:
             continue
         for row in mended.again.of_type("partition"):
-            is_empty = repair == "repair" and row["ok"] and row["logStartOffset"] == row["logEndOffset"]
+            is_empty = repair == TRUNCATE and row["ok"] and row["logStartOffset"] == row["logEndOffset"]
             if row["operations"] and not is_empty:
                 yield f"{repair} again: {relative(row['path'])}: {operations(mended.again, relative(row['path']))}"
 
@@ -531,8 +560,9 @@ RULES: tuple[Rule, ...] = (
     retain_warns_where_a_start_comes_first,
     retention_stays_inside_the_log,
     open_transactions_are_the_same,
-    a_sound_partition_needs_only_what_a_broker_does,
-    repair_does_what_startup_foretells,
+    a_sound_partition_needs_no_repair,
+    repair_decides_nothing,
+    truncate_does_what_startup_foretells,
     what_is_applied_was_planned,
     advice_helps,
     a_repair_brings_no_new_error,
