@@ -46,8 +46,25 @@ class CorruptSnapshotError(KdumpError):
     """A producer snapshot breaks its format or its checksum (Kafka: CorruptSnapshotException)."""
 
 
+IO_EXCEPTION = "java.io.IOException"
+
+
 class CheckpointError(KdumpError):
-    """A checkpoint or another text file beside the segments cannot be parsed."""
+    """A checkpoint or another text file beside the segments cannot be parsed.
+
+    `exception` is the class in which Kafka's reader ends, with its package, and `kafka_text` that exception's message:
+    a broker takes an IOException for a fault of the disk, and nobody catches most others.
+    """
+
+    def __init__(self, text: str, exception: str = IO_EXCEPTION, kafka_text: str | None = None) -> None:
+        super().__init__(text)
+        self.exception = exception
+        self.kafka_text = text if kafka_text is None else kafka_text
+
+    @property
+    def is_io(self) -> bool:
+        """Whether Kafka's reader ends in an IOException."""
+        return self.exception == IO_EXCEPTION
 
 
 class NameFormatError(KdumpError):
@@ -120,13 +137,15 @@ STORAGE = f"{_COMMON}.errors.KafkaStorageException"
 KAFKA = f"{_COMMON}.KafkaException"
 ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
 ILLEGAL_STATE = "java.lang.IllegalStateException"
+RUNTIME = "java.lang.RuntimeException"
 NULL_POINTER = "java.lang.NullPointerException"
 NUMBER_FORMAT = "java.lang.NumberFormatException"
 NO_SUCH_ELEMENT = "java.util.NoSuchElementException"
 NO_SUCH_FILE = "java.nio.file.NoSuchFileException"
+FILE_NOT_FOUND = "java.io.FileNotFoundException"
 BUFFER_OVERFLOW = "java.nio.BufferOverflowException"
 
-_TAKES_DIRECTORY_OFFLINE = frozenset({STORAGE, NO_SUCH_FILE})
+_TAKES_DIRECTORY_OFFLINE = frozenset({STORAGE, IO_EXCEPTION, NO_SUCH_FILE, FILE_NOT_FOUND})
 
 
 class LoadError(KdumpError):

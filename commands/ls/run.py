@@ -205,7 +205,7 @@ class _Run:
         """What tells of a log directory's partitions, and why the cluster's metadata in it is of no use."""
         if self._clusters is None:
             return None, None
-        placing, troubles = self._clusters.of(directory)
+        placing, troubles, *_ = self._clusters.of(directory)
         if not troubles:
             return placing, None
         more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""

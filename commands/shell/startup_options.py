@@ -15,6 +15,7 @@ from kdump.formats.java_properties import parse_properties
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.startup import Startup
 from kdump.settings.loading import TopicConfig, topic_config
+from kdump.settings.sources import Configs, PropertyFile, Settings
 from kdump.storage.partition import PartitionLog
 
 from .output import safe, safe_path
@@ -24,23 +25,39 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class StartupOptions:
-    """What the command line says of the start; None where the directory itself is to be asked."""
+    """What the command line says of the start; None where the directory itself is to be asked.
+
+    `properties` are those of --config.
+    """
 
     clean: bool | None = None
     recovery_point: int | None = None
     log_start_offset: int | None = None
     now: int = 0
-    config: TopicConfig = field(default_factory=TopicConfig)
+    properties: Mapping[str, str] = field(default_factory=dict)
 
-    def startup(self, log: PartitionLog, state: DirectoryState) -> Startup:
-        """The circumstances in which this log is loaded; `state` is that of its log directory."""
+    @property
+    def config(self) -> TopicConfig:
+        """The settings of a topic of which nothing is known but --config."""
+        return topic_config(self.properties)
+
+    def settings(self, configs: Configs, broker_id: int | None) -> Settings:
+        """The settings of a broker's topics; `configs` are those in the cluster's metadata."""
+        return Settings(configs, broker_id, (PropertyFile("", None, self.properties),))
+
+    def startup(self, log: PartitionLog, state: DirectoryState, settings: Settings | None = None) -> Startup:
+        """The circumstances in which this log is loaded; `state` is that of its log directory. Raises ConfigError.
+
+        Without `settings` those of --config count alone.
+        """
+        settings = settings or self.settings({}, None)
         clean, recovery_point, log_start = state.shutdown_of(log)
         return Startup(
             self.now,
             clean if self.clean is None else self.clean,
             recovery_point if self.recovery_point is None else self.recovery_point,
             log_start if self.log_start_offset is None else self.log_start_offset,
-            self.config,
+            settings.loading(log.name.topic if log.name else ""),
         )
 
 
@@ -84,14 +101,8 @@ def chosen_startup(
         recovery_point,
         log_start_offset,
         time.time_ns() // 1_000_000 if now is None else now,
-        _config(config_file),
+        {} if config_file is None else read_config(config_file, topic_config),
     )
-
-
-def _config(path: str | None) -> TopicConfig:
-    if path is None:
-        return TopicConfig()
-    return topic_config(read_config(path, topic_config))
 
 
 def read_config(path: str, check: Callable[[Mapping[str, str]], Any]) -> dict[str, str]:

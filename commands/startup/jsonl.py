@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kdump.operations.startup import BrokerStart, Loaded
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import Failure, Loss, Step
-
-from .report import Loaded
 
 Row = dict[str, Any]
 
@@ -60,12 +59,24 @@ class JsonPrinter:
                 "newRecoveryPoint": outcome.recovery_point if ok else None,
                 "losesData": outcome.loss.has_data,
                 "lost": _loss(outcome.loss),
+                "stray": loaded.stray,
+                "expiring": list(loaded.expiring),
                 "files": {name: recipe.size for name, recipe in outcome.files.items()} if outcome.files else None,
             }
         )
 
-    def end(self) -> None:
-        """Nothing comes after the last partition."""
+    def end(self, start: BrokerStart) -> None:
+        """What log directories come to together: the `broker` row."""
+        if not start.directories:
+            return
+        self._row(
+            {
+                "type": "broker",
+                "starts": not start.stops,
+                "offline": sorted(start.offline),
+                "failures": [_failure(failure) for failure in start.stops],
+            }
+        )
 
     def _row(self, row: Row) -> None:
         self._write(f"{json.dumps(row, ensure_ascii=False)}\n")

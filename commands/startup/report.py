@@ -3,62 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from kdump.formats.names import DELETE, LIVE
+from kdump.operations.startup import BrokerStart, Loaded
 from kdump.recovery.broker_start import DirectoryState
-from kdump.recovery.outcome import RECOVER, Failure, LoadOutcome, Loss, total_loss
-from kdump.recovery.startup import Startup
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A partition and what loading makes of it.
-
-    `state` is that of its directory (names.LIVE, …), `fate` what the broker does with it besides; None: it serves it.
-    `high_watermark` is the last one written down, None without. `is_named`: it was asked for by itself.
-    """
-
-    path: str
-    startup: Startup
-    outcome: LoadOutcome
-    state: str = LIVE
-    fate: str | None = None
-    high_watermark: int | None = None
-    is_named: bool = False
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether there is nothing that somebody has to know about it."""
-        is_whole = self.outcome.ok and not self.outcome.loss.has_data
-        return is_whole and self.fate is None and self.committed_missing is None
-
-    @property
-    def committed_missing(self) -> tuple[int, int] | None:
-        """The first and the last of the committed offsets that will not be there, by the high watermark; else None."""
-        end, mark = self.outcome.log_end_offset, self.high_watermark
-        if not self.outcome.ok or self.state == DELETE or mark is None or mark <= end:
-            return None
-        return end, mark - 1
+from kdump.recovery.outcome import RECOVER, Failure, Loss, total_loss
 
 
 class Totals:
     """Sums over the partitions and directories of a run."""
 
     def __init__(self) -> None:
-        self.logs = self.losing = self.failing = self.directories = self.checked = self.checked_bytes = 0
+        self.logs = self.losing = self.failing = self.stray = self.expiring = self.missing = 0
+        self.checked = self.checked_bytes = 0
+        self.directories: list[str] = []
         self.loss = Loss()
-        self.stops_broker = False
 
     def directory(self, state: DirectoryState) -> None:
         """Count a log directory."""
-        self.directories += 1
-        self.failures(state.failures)
-
-    def failures(self, failures: Sequence[Failure]) -> None:
-        """Count what keeps the broker from starting."""
-        self.stops_broker |= any(not failure.offline for failure in failures)
+        self.directories.append(state.path)
 
     def log(self, loaded: Loaded) -> None:
         """Count a partition."""
@@ -70,9 +33,10 @@ class Totals:
             if step.action == RECOVER:
                 self.checked += 1
                 self.checked_bytes += step.size or 0
-        if outcome.failure:
-            self.failing += 1
-            self.failures([outcome.failure])
+        self.failing += not outcome.ok
+        self.stray += loaded.stray is not None
+        self.expiring += bool(loaded.expiring)
+        self.missing += loaded.committed_missing is not None
 
 
 class Printer(Protocol):
@@ -90,5 +54,5 @@ class Printer(Protocol):
     def log(self, loaded: Loaded) -> None:
         """One partition."""
 
-    def end(self) -> None:
-        """Nothing comes any more."""
+    def end(self, start: BrokerStart) -> None:
+        """Nothing comes any more; what it comes to for the broker."""

@@ -1,12 +1,12 @@
-"""`kdump startup` in plain words: what would be lost first, then what the broker does."""
+"""`kdump startup` in plain words: whether the broker starts, what is lost, and one line for all that is routine."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from kdump.formats.names import DELETE as BEING_DELETED
+from kdump.operations.startup import BrokerStart, Loaded
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import (
     CREATE,
@@ -26,169 +26,210 @@ from kdump.recovery.outcome import (
 
 from ..shell.output import Style, number_words, safe, safe_path, size_text
 from ..shell.words import loss_words
-from .report import Loaded, Totals
+from .report import Totals
 
 _VERBS = {
-    DELETE: "deletes",
-    RENAME: "renames",
-    CREATE: "creates",
-    RECOVER: "checks",
-    TRUNCATE: "cuts",
-    EMPTY: "empties",
-    DROP: "removes",
-    SPLIT: "splits",
-    WRITE: "writes",
-    TRIM: "trims",
+    DELETE: "delete",
+    RENAME: "rename",
+    CREATE: "create",
+    RECOVER: "check",
+    TRUNCATE: "cut",
+    EMPTY: "empty",
+    DROP: "remove",
+    SPLIT: "split",
+    WRITE: "write",
+    TRIM: "trim",
     WARN: "note",
 }
-_VERB_WIDTH = max(map(len, _VERBS.values()))
+_WIDTH = max(map(len, _VERBS.values())) + 1
+_TAKING = (TRUNCATE, EMPTY, DROP)
 _MOST_ALIKE = 3
 
 
 class TextPrinter:
-    """Prints outcomes for people; of partitions that come to no harm in a log directory one line, unless `verbose`."""
+    """Prints outcomes for people; partitions that come to no harm are a count at the end, unless `verbose`.
+
+    The answer comes first where the broker does not start as it should, so nothing is written before `end`.
+    """
 
     def __init__(self, write: Callable[[str], None], *, verbose: bool = False, color: bool = False) -> None:
         """`write` takes whole lines."""
         self._write = write
         self._verbose = verbose
         self._totals = Totals()
-        self._was_quiet = False
+        self._blocks: list[str] = []
+        self._heads: list[tuple[int, DirectoryState, bool | None, int, int]] = []
         self._bold = Style(color, bold=True)
         self._bad = Style(color, "red", bold=True)
         self._careful = Style(color, "yellow")
-        self._good = Style(color, "green")
 
     def directory(self, state: DirectoryState, clean: bool | None) -> None:
         """What concerns a log directory as a whole."""
         self._totals.directory(state)
-        self._gap()
-        self._write(f"{self._bold(safe_path(state.path))} {_shutdown(state, clean)}\n")
-        for warning in state.warnings:
-            self._write(f"  {self._careful('warning')}: {safe(warning)}\n")
-        self._tell_failures(state.failures)
-        self._write("\n")
+        self._heads.append((len(self._blocks), state, clean, self._totals.checked, self._totals.checked_bytes))
+        self._blocks.append("")  # written when its partitions are known
 
     def failures(self, failures: Sequence[Failure]) -> None:
-        """What keeps the broker from loading anything."""
-        self._totals.failures(failures)
-        if failures:
-            self._gap()
-            self._tell_failures(failures)
-            self._write("\n")
+        """What keeps the broker from loading anything, which stands at the top."""
 
     def log(self, loaded: Loaded) -> None:
         """One partition."""
         self._totals.log(loaded)
-        if loaded.is_quiet and not loaded.is_named and not self._verbose:
-            self._write(f"{safe_path(loaded.path)}: {self._good('nothing is lost')}; {_in_short(loaded)}\n")
-            self._was_quiet = True
-            return
-        self._gap()
-        self._write(f"{self._bold(safe_path(loaded.path))}: {self._verdict(loaded)}\n")
-        for line in _facts(loaded):
-            self._write(f"  {line}\n")
-        for step in loaded.outcome.steps:
-            self._write(f"    {_VERBS[step.action]:<{_VERB_WIDTH}}  {_step_words(step)}\n")
-        if not loaded.outcome.steps and loaded.outcome.ok:
-            self._write("    changes nothing\n")
-        self._write("\n")
+        if self._verbose or loaded.is_named or not loaded.is_quiet:
+            self._blocks.append("".join(f"{line}\n" for line in self._partition(loaded)))
 
-    def end(self) -> None:
-        """The last lines of several partitions, and whether the broker starts."""
-        totals = self._totals
-        if totals.logs < 2 and not totals.directories:
-            return
-        self._gap()
-        losing = f"{totals.losing} would lose data"
-        if totals.losing:
-            losing = self._bad(losing) + f" ({loss_words(totals.loss, offsets=False)})"
-        failing = f"{totals.failing} would fail to load"
-        self._write(
-            f"{number_words(totals.logs, 'partition')}: {losing}, {self._bad(failing) if totals.failing else failing};"
-            f" {number_words(totals.checked, 'segment')} with {size_text(totals.checked_bytes)} would be checked\n"
-        )
-        if totals.stops_broker:
-            self._write(self._bad("The broker would not start.") + "\n")
+    def end(self, start: BrokerStart) -> None:
+        """Everything, the answer first."""
+        for number, (at, state, clean, checked, checked_bytes) in enumerate(self._heads):
+            after = self._heads[number + 1][3:] if number + 1 < len(self._heads) else None
+            upto, upto_bytes = after or (self._totals.checked, self._totals.checked_bytes)
+            self._blocks[at] = self._head(state, clean, upto - checked, upto_bytes - checked_bytes)
+        top = "".join(f"{line}\n" for line in self._top(start))
+        self._write("\n".join(block for block in (top, *self._blocks, self._summary(start)) if block))
 
-    def _gap(self) -> None:
-        """An empty line behind partitions of one line each."""
-        if self._was_quiet:
-            self._write("\n")
-            self._was_quiet = False
+    def _top(self, start: BrokerStart) -> Iterator[str]:
+        if start.stops:
+            yield self._bad("The broker will NOT start:")
+            yield from _failure_lines(start.stops)
+        elif start.offline:
+            paths = ", ".join(map(safe_path, start.offline))
+            if self._totals.directories and set(start.offline) >= set(self._totals.directories):
+                yield self._bad(f"The broker will NOT start if {paths} is all it has:")
+            else:
+                yield self._bad(f"The broker starts without {paths}:")
+            yield from _failure_lines(list(start.offline.values()))
 
-    def _tell_failures(self, failures: Sequence[Failure]) -> None:
-        for (_, offline), group in groupby(failures, key=lambda failure: (failure.exception, failure.offline)):
-            alike = list(group)
-            result = _result(offline)
-            for failure in alike[:_MOST_ALIKE]:
-                self._write(f"  {self._bad('FAILS')}, {result}: {_failure_words(failure)}\n")
-            if len(alike) > _MOST_ALIKE:
-                self._write(f"  {self._bad('FAILS')}, {result}: {len(alike) - _MOST_ALIKE} more like these\n")
+    def _head(self, state: DirectoryState, clean: bool | None, checked: int, checked_bytes: int) -> str:
+        is_clean = state.clean if clean is None else clean
+        lines = [f"{self._bold(safe_path(state.path))}: {_shutdown(is_clean, clean is not None)}"]
+        lines.append(f"{_HOW[is_clean]}: {number_words(checked, 'segment')}, {size_text(checked_bytes)}.")
+        lines += [f"  {self._careful('warning')}  {safe(warning)}" for warning in state.warnings]
+        return "".join(f"{line}\n" for line in lines)
+
+    def _partition(self, loaded: Loaded) -> Iterator[str]:
+        outcome = loaded.outcome
+        yield f"{self._bold(safe_path(loaded.path))}   {self._verdict(loaded)}"
+        if outcome.failure:
+            yield _line("fails", _failure_words(outcome.failure))
+        shows_all = self._verbose or loaded.is_named
+        for step in outcome.steps:
+            if shows_all or (step.action in _TAKING and step.loss and step.loss.has_data):
+                yield _line(_VERBS[step.action], _step_words(step))
+        if outcome.ok and loaded.state != BEING_DELETED:
+            yield _line("then", _offsets(loaded))
+        if loaded.stray:
+            yield _line("stray", f"{loaded.stray}; an empty partition takes its place, its records are not served")
+        if loaded.expiring:
+            yield _line("expires", _expiring_words(loaded.expiring))
+            yield _line("do", f"kdump rebuild-index {safe_path(loaded.path)} --apply   (loses nothing)")
 
     def _verdict(self, loaded: Loaded) -> str:
         outcome = loaded.outcome
         if outcome.failure:
-            return f"{self._bad('FAILS')}, {_result(outcome.failure.offline)}"
+            return self._bad("does not load: " + _result(outcome.failure.offline))
+        if loaded.stray:
+            return self._bad("goes out of service: the broker renames it to -stray")
         if outcome.loss.has_data:
-            return self._bad("LOSES DATA")
+            return self._bad(f"loses {_lost(loaded)}")
+        if loaded.expiring:
+            return self._bad("loses segments: retention deletes them soon after the start")
+        if loaded.committed_missing:
+            first, last = loaded.committed_missing
+            return self._bad(f"lacks committed offsets {_range(first, last)}")
+        if loaded.fate:
+            return f"{loaded.state}: {loaded.fate}"
         if outcome.loss.bytes:
-            return f"{self._good('nothing is lost')} but {number_words(outcome.loss.zeros, 'zero byte')}, never written"
-        return self._good("nothing is lost")
+            return f"loses {number_words(outcome.loss.zeros, 'zero byte')}, never written"
+        return "loses nothing"
 
+    def _summary(self, start: BrokerStart) -> str:
+        totals = self._totals
+        if totals.logs < 2 and not totals.directories:
+            return ""
+        if start.stops:
+            starts = self._bad("The broker will NOT start.")
+        elif start.offline:
+            starts = self._bad(f"The broker starts without {', '.join(map(safe_path, start.offline))}.")
+        else:
+            starts = "The broker will start."
+        parts = [
+            f"{count} of {number_words(totals.logs, 'partition')} {what}"
+            for count, what in (
+                (totals.failing, "would not load"),
+                (totals.losing, "lose data"),
+                (totals.stray, "go out of service"),
+                (totals.expiring, "lose segments to retention"),
+            )
+            if count
+        ]
+        harmed = totals.failing + totals.losing + totals.stray + totals.expiring
+        rest = f"{totals.logs - harmed} lose nothing"
+        return f"{starts} {'; '.join([*parts, rest])}.\n" + self._next(harmed)
 
-def _shutdown(state: DirectoryState, clean: bool | None) -> str:
-    if clean is not None:
-        how = f"is taken for {'closed' if clean else 'not closed'} in order (--{'' if clean else 'un'}clean)"
-    else:
-        how = "was closed in order" if state.clean else "was not closed in order (no .kafka_cleanshutdown)"
-    if state.clean if clean is None else clean:
-        return f"{how}: only segments without an index are checked"
-    return f"{how}: logs are checked from their recovery points on"
-
-
-def _facts(loaded: Loaded) -> list[str]:
-    """What loading comes to, line by line; the last line leads over to the steps."""
-    outcome, startup = loaded.outcome, loaded.startup
-    lines = []
-    if loaded.fate:
-        lines.append(f"{loaded.state}: {loaded.fate}")
-    if outcome.failure:
-        lines.append(_failure_words(outcome.failure))
-    if outcome.loss.has_data:
-        lines.append(f"lost: {loss_words(outcome.loss)}")
-        if outcome.loss.batches and any(step.action in (TRUNCATE, EMPTY) for step in outcome.steps):
-            lines.append("the good batches can be kept: kdump repair --strategy salvage, before the broker is started")
-    if outcome.ok and loaded.state != BEING_DELETED:
-        lines.append(
-            f"log start offset {outcome.log_start_offset}, log end offset {outcome.log_end_offset}, recovery point"
-            f" {outcome.recovery_point}"
+    def _next(self, harmed: int) -> str:
+        if not harmed:
+            return ""
+        paths = " ".join(map(safe_path, self._totals.directories)) or "PATH"
+        return (
+            "Next: before you start it, look for another in-sync replica of what is lost;\n"
+            f"then: kdump verify {paths}\n"
         )
+
+
+_HOW = {
+    True: "The broker checks only segments without an index",
+    False: "The broker re-checks each log from its recovery point",
+}
+
+
+def _shutdown(is_clean: bool, is_given: bool) -> str:
+    if is_given:
+        how = "clean" if is_clean else "unclean"
+        return f"treated as after {'a' if is_clean else 'an'} {how} shutdown (--{how})."
+    return "clean shutdown." if is_clean else "unclean shutdown (.kafka_cleanshutdown is missing)."
+
+
+def _line(word: str, text: str) -> str:
+    return f"  {word:<{_WIDTH}} {text}"
+
+
+def _range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}\N{EN DASH}{last}"
+
+
+def _lost(loaded: Loaded) -> str:
+    """The offsets that are lost, as far as anything names them, else the bytes."""
+    loss, end, mark = loaded.outcome.loss, loaded.outcome.log_end_offset, loaded.high_watermark
+    last = max(-1 if loss.last_offset is None else loss.last_offset, -1 if mark is None else mark - 1)
+    if last < end:
+        return loss_words(loss)
+    valid = f": {number_words(loss.batches, 'valid batch', 'valid batches')} among them" if loss.batches else ""
+    return f"offsets {_range(end, last)}{valid}"
+
+
+def _offsets(loaded: Loaded) -> str:
+    outcome, mark = loaded.outcome, loaded.high_watermark
+    text = f"log start offset {outcome.log_start_offset}, log end offset {outcome.log_end_offset}"
     if loaded.committed_missing:
-        first, last = loaded.committed_missing
-        lines.append(
-            f"the high watermark was {last + 1}: the committed offsets {first} to {last} will not be on this replica"
-        )
-    shutdown = "a clean" if startup.clean else "an unclean"
-    how_far = "" if outcome.ok else " gets as far as this" if outcome.steps else " fails at once"
-    lines.append(
-        f"after {shutdown} shutdown with recovery point {startup.recovery_point} and log start checkpoint"
-        f" {startup.log_start_offset} the broker{how_far}"
+        return f"{text} (high watermark was {mark})"
+    return f"{text}, recovery point {outcome.recovery_point}"
+
+
+def _expiring_words(bases: Sequence[int]) -> str:
+    shown = ", ".join(map(str, bases[:_MOST_ALIKE])) + (f" and {len(bases) - _MOST_ALIKE} more" * (len(bases) > 3))
+    return (
+        f"the .timeindex of {number_words(len(bases), 'segment')} ends in zeros ({shown}): the broker treats the"
+        " records as written in 1970 and deletes them at the first check of retention"
     )
-    return lines
 
 
-def _in_short(loaded: Loaded) -> str:
-    outcome = loaded.outcome
-    counts = Counter(step.action for step in outcome.steps)
-    done = [
-        f"{_VERBS[action]} {number_words(counts[action], noun)}"
-        for action, noun in ((RECOVER, "segment"), (DELETE, "file"), (RENAME, "file"), (SPLIT, "segment"))
-        if counts[action]
-    ]
-    notes = [f"note on {step.file}" for step in outcome.steps if step.action == WARN]
-    offsets = f"offsets {outcome.log_start_offset} to {outcome.log_end_offset}"
-    return safe("; ".join([offsets, *([", ".join(done)] if done else []), *notes]))
+def _failure_lines(failures: Sequence[Failure]) -> Iterator[str]:
+    for _, group in groupby(failures, key=lambda failure: failure.exception):
+        alike = list(group)
+        for failure in alike[:_MOST_ALIKE]:
+            yield f"  {_failure_words(failure)}"
+        if len(alike) > _MOST_ALIKE:
+            yield f"  and {len(alike) - _MOST_ALIKE} more like these"
 
 
 def _step_words(step: Step) -> str:
@@ -199,7 +240,7 @@ def _step_words(step: Step) -> str:
 
 
 def _result(offline: bool) -> str:
-    return "the log directory goes offline" if offline else "the broker does not start"
+    return "the log directory goes offline" if offline else "the process of the broker ends"
 
 
 def _failure_words(failure: Failure) -> str:

@@ -324,7 +324,11 @@ _KINDS = (
         "The last .timeindex entry is not the segment's largest timestamp, by which retention goes.",
         WRONG, _TIME_INDEX,
     ),
-    Kind("KD-TIDX-ZEROS", ERROR, "A .timeindex ends with zeros that a search takes for entries.", WRONG, _TRIM),
+    Kind(
+        "KD-TIDX-ZEROS", ERROR,
+        "A .timeindex ends with zeros that a search takes for entries, and by which retention deletes the segment.",
+        WRONG, _TRIM,
+    ),
     Kind(
         "KD-TIDX-PREALLOCATED", INFO,
         "The active segment's .timeindex ends with zeros, as preallocation leaves it after a crash.",

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
-from kdump.errors import CheckpointError
+from kdump.errors import ILLEGAL_ARGUMENT, NUMBER_FORMAT, CheckpointError
 from kdump.formats.java_text import parse_int, parse_long, read_lines, split_whitespace
 
 CHECKPOINT_VERSION = 0
@@ -71,7 +71,7 @@ def _format(entries: Iterable[tuple[object, ...]]) -> bytes:
     return "".join(f"{line}\n" for line in [CHECKPOINT_VERSION, len(lines), *lines]).encode()
 
 
-def _parse(data: bytes, path: str, parse_entry: Callable[[str], Entry | None]) -> list[Entry]:
+def _parse(data: bytes, path: str, parse_entry: Callable[[str, str], Entry | None]) -> list[Entry]:
     try:
         lines = list(read_lines(data))
     except UnicodeDecodeError as error:
@@ -83,38 +83,42 @@ def _parse(data: bytes, path: str, parse_entry: Callable[[str], Entry | None]) -
     expected = _parse_number(lines[1], path)
     entries = list(_parse_entries(lines[2:], path, parse_entry))
     if len(entries) != expected:
-        raise CheckpointError(
-            f"Expected [{expected}] entries in checkpoint file [{path}], but found only [{len(entries)}]"
-        )
+        text = f"Expected [{expected}] entries in checkpoint file [{path}], but found only [{len(entries)}]"
+        if expected < 0:
+            raise CheckpointError(text, ILLEGAL_ARGUMENT, f"Illegal Capacity: {expected}")
+        raise CheckpointError(text)
     return entries
 
 
-def _parse_entries(lines: Iterable[str], path: str, parse_entry: Callable[[str], Entry | None]) -> Iterator[Entry]:
+def _parse_entries(lines: Iterable[str], path: str, parse_entry: Callable[[str, str], Entry | None]) -> Iterator[Entry]:
     for line in lines:
-        entry = parse_entry(line)
+        entry = parse_entry(line, path)
         if entry is None:
             raise _malformed(line, path)
         yield entry
 
 
-def _parse_offset_entry(line: str) -> OffsetCheckpointEntry | None:
+def _parse_offset_entry(line: str, path: str) -> OffsetCheckpointEntry | None:
     fields = split_whitespace(line)
     if len(fields) != 3:
         return None
-    partition, offset = parse_int(fields[1]), parse_long(fields[2])
-    if partition is None or offset is None:
-        return None
+    partition, offset = _number(parse_int, fields[1], line, path), _number(parse_long, fields[2], line, path)
     return OffsetCheckpointEntry(fields[0], partition, offset)
 
 
-def _parse_epoch_entry(line: str) -> EpochEntry | None:
+def _parse_epoch_entry(line: str, path: str) -> EpochEntry | None:
     fields = split_whitespace(line)
     if len(fields) != 2:
         return None
-    epoch, start_offset = parse_int(fields[0]), parse_long(fields[1])
-    if epoch is None or start_offset is None:
-        return None
-    return EpochEntry(epoch, start_offset)
+    return EpochEntry(_number(parse_int, fields[0], line, path), _number(parse_long, fields[1], line, path))
+
+
+def _number(parse: Callable[[str], int | None], field: str, line: str, path: str) -> int:
+    """The number of an entry, where Kafka catches no NumberFormatException, as it does for version and count."""
+    number = parse(field)
+    if number is None:
+        raise CheckpointError(str(_malformed(line, path)), NUMBER_FORMAT, f'For input string: "{field}"')
+    return number
 
 
 def _check_version(line: str, path: str) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kdump.errors import CheckpointError, KdumpError
+from kdump.errors import ILLEGAL_ARGUMENT, NULL_POINTER, RUNTIME, CheckpointError, KdumpError
 from kdump.formats.java_properties import parse_properties
 from kdump.formats.java_text import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, WHITESPACE, parse_int, read_lines
 from kdump.formats.uuids import ZERO_UUID, format_uuid, is_reserved_directory_id, parse_uuid
@@ -75,16 +75,25 @@ class QuorumState:
 def parse_partition_metadata(data: bytes, path: str) -> PartitionMetadata:
     """Raises CheckpointError with Kafka's texts, in which `path` names the file. Keys are not compared."""
     lines = _text_lines(data, path)
-    line = next(lines, "")
+    line = _line(lines, path)
     version = parse_int(_value_of(line, path))
     if version is None:
         raise _malformed(line, path)
     if version < PARTITION_METADATA_VERSION:
         raise CheckpointError(f"Unrecognized version of partition metadata file ({path}): {version}")
-    topic_id = _uuid(_value_of(next(lines, ""), path), path)
+    topic_id = _uuid(_value_of(_line(lines, path), path), path)
     if topic_id == ZERO_UUID:
         raise CheckpointError(f"Invalid topic ID in partition metadata file ({path})")
     return PartitionMetadata(version, topic_id)
+
+
+def _line(lines: Iterator[str], path: str) -> str:
+    """The next line, which Kafka splits without a look whether there is one."""
+    line = next(lines, None)
+    if line is None:
+        text = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
+        raise CheckpointError(str(_malformed("", path)), NULL_POINTER, text)
+    return line
 
 
 def format_partition_metadata(metadata: PartitionMetadata) -> bytes:
@@ -175,7 +184,7 @@ def _directory_id(properties: dict[str, str], path: str) -> bytes | None:
         return None
     directory_id = _uuid(text, path)
     if is_reserved_directory_id(directory_id):
-        raise CheckpointError(f"Invalid reserved directory ID {text} found in {path}")
+        raise CheckpointError(f"Invalid reserved directory ID {text} found in {path}", RUNTIME)
     return directory_id
 
 
@@ -209,7 +218,7 @@ def _uuid(text: str, path: str) -> bytes:
     try:
         return parse_uuid(text)
     except KdumpError as error:
-        raise CheckpointError(f"{error} ({path})") from None
+        raise CheckpointError(f"{error} ({path})", ILLEGAL_ARGUMENT, str(error)) from None
 
 
 def _voters(state: _JsonObject) -> tuple[int, ...] | None:

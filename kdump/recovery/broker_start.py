@@ -6,7 +6,16 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kdump.errors import ILLEGAL_STATE, KAFKA, STORAGE, CheckpointError, NameFormatError
+from kdump.errors import (
+    ILLEGAL_STATE,
+    IO_EXCEPTION,
+    KAFKA,
+    RUNTIME,
+    STORAGE,
+    CheckpointError,
+    NameFormatError,
+    Problem,
+)
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName, parse_partition_dir
 from kdump.recovery.outcome import Failure
@@ -24,19 +33,26 @@ _FATES = {
     names.FUTURE: "it is the target of a move between log directories, which goes on once it is loaded",
 }
 _CONSEQUENCES = {
-    names.RECOVERY_POINT_CHECKPOINT: "so after an unclean shutdown every segment is checked",
-    names.LOG_START_CHECKPOINT: "so deleted records whose segments are still there come back",
-    names.REPLICATION_CHECKPOINT: "so every high watermark starts at 0",
+    names.RECOVERY_POINT_CHECKPOINT: "the broker treats it as empty, so after an unclean shutdown every segment is"
+    " checked",
+    names.LOG_START_CHECKPOINT: "the broker treats it as empty, so deleted records whose segments are still there come"
+    " back",
+    names.REPLICATION_CHECKPOINT: "the broker treats it as empty, so every high watermark starts at 0",
+    names.CLEANER_CHECKPOINT: "the thread of the log cleaner ends there, so the broker compacts nothing",
 }
+_OF_A_BROKER = frozenset({names.CLEAN_SHUTDOWN, names.LOCK, *names.OFFSET_CHECKPOINTS})
+_READ_FIRST = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_CHECKPOINT)
+ALREADY_OFFLINE = "is already offline due to a previous IO exception."
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryState:
     """What a log directory says of the last shutdown, and what is wrong with it as a whole.
 
-    `recovery_points`, `log_starts` and `high_watermarks` map (topic, partition) to an absolute offset. `warnings` name
-    the checkpoints that cannot be read: the broker goes on as if they were empty. `broker` is the cluster id and the
-    node id of meta.properties, None without.
+    `recovery_points`, `log_starts` and `high_watermarks` map (topic, partition) to an absolute offset. `failures` are
+    those of the directory itself: a checkpoint in which Kafka's reader ends in an IOException takes it offline.
+    `warnings` name checkpoints that the broker treats as empty. `problems` are files that could not be read here, which
+    says nothing of the broker. `broker` is the cluster id and the node id of meta.properties, None without.
     """
 
     path: str
@@ -47,6 +63,12 @@ class DirectoryState:
     high_watermarks: Offsets = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     warnings: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def has_fault(self) -> bool:
+        """Whether the broker finds the directory faulty before it loads a log, but only acts on that later."""
+        return any(failure.file in _READ_FIRST for failure in self.failures)
 
     def shutdown_of(self, log: PartitionLog) -> tuple[bool, int, int]:
         """Whether a log counts as closed in order, its recovery point and its log start offset.
@@ -69,19 +91,30 @@ def fate_of(log: PartitionLog) -> str | None:
 
 
 def directory_state(directory: LogDirectory) -> DirectoryState:
-    """Look at a log directory as a broker does. Raises OSError."""
-    warnings: list[str] = []
-    broker, bad_properties = _broker(directory, warnings)
+    """Look at a log directory as a broker does. What cannot be read is a problem of its own."""
+    look = _Look(directory)
+    broker = look.broker()
+    checkpoints = {name: look.checkpoint(name) for name in _CONSEQUENCES}
+    look.failures += _bad_names(directory)
     return DirectoryState(
         directory.path,
         directory.clean_shutdown,
         broker,
-        _checkpoint(directory, names.RECOVERY_POINT_CHECKPOINT, warnings),
-        _checkpoint(directory, names.LOG_START_CHECKPOINT, warnings),
-        _checkpoint(directory, names.REPLICATION_CHECKPOINT, warnings),
-        (*_bad_names(directory), *bad_properties),
-        tuple(warnings),
+        checkpoints[names.RECOVERY_POINT_CHECKPOINT],
+        checkpoints[names.LOG_START_CHECKPOINT],
+        checkpoints[names.REPLICATION_CHECKPOINT],
+        tuple(look.failures),
+        tuple(look.warnings),
+        tuple(look.problems),
     )
+
+
+def already_offline(path: str, partition: str) -> Failure:
+    """What ends the process where a broker loads a log in a directory that it has found a fault in before.
+
+    The KafkaStorageException has no IOException as its cause then, and LogManager.loadLogs lets it pass.
+    """
+    return Failure(STORAGE, f"The log dir {os.path.abspath(path)} {ALREADY_OFFLINE}", partition, offline=False)
 
 
 def duplicate_failures(places: Iterable[tuple[Broker, str, PartitionDirName]]) -> list[Failure]:
@@ -99,14 +132,6 @@ def duplicate_failures(places: Iterable[tuple[Broker, str, PartitionDirName]]) -
     return failures
 
 
-def _checkpoint(directory: LogDirectory, name: str, warnings: list[str]) -> Offsets:
-    try:
-        return directory.checkpoint(name)
-    except CheckpointError as error:
-        warnings.append(f"{error}: the broker takes it for empty, {_CONSEQUENCES[name]}")
-        return {}
-
-
 def _key(log: PartitionLog) -> tuple[str, int]:
     return (log.name.topic, log.name.partition) if log.name else ("", -1)
 
@@ -121,12 +146,55 @@ def _bad_names(directory: LogDirectory) -> Iterable[Failure]:
             yield Failure(KAFKA, str(error), name, offline=False)
 
 
-def _broker(directory: LogDirectory, warnings: list[str]) -> tuple[Broker, list[Failure]]:
-    try:
-        meta = directory.meta_properties()
-    except CheckpointError as error:
-        return None, [Failure(STORAGE, str(error), names.META_PROPERTIES, offline=True)]
-    if meta is None:
-        warnings.append(f"there is no {names.META_PROPERTIES}: a broker does not start on what was not formatted")
-        return None, []
-    return BrokerIdentity(meta.cluster_id, meta.node_id), []
+class _Look:
+    """Reads the small files of a log directory and keeps what is wrong with them."""
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self.directory = directory
+        self.failures: list[Failure] = []
+        self.warnings: list[str] = []
+        self.problems: list[Problem] = []
+
+    def checkpoint(self, name: str) -> Offsets:
+        """The lines of a checkpoint; none where it cannot be read.
+
+        Kafka's CheckpointFileWithFailureHandler takes an IOException for the disk's, other exceptions only the caller
+        sees, who goes on without the checkpoint.
+        """
+        try:
+            return self.directory.checkpoint(name)
+        except CheckpointError as error:
+            if error.is_io:
+                self.failures.append(Failure(STORAGE, str(error), name, offline=True))
+            else:
+                self.warnings.append(f"{error}: {_CONSEQUENCES[name]}")
+        except OSError as error:
+            self.problems.append(Problem.unreadable(os.path.join(self.directory.path, name), error))
+        return {}
+
+    def broker(self) -> Broker:
+        """The cluster id and node id of meta.properties; None without."""
+        name = names.META_PROPERTIES
+        if name in self.directory.directories:
+            self.failures.append(Failure(IO_EXCEPTION, "Is a directory", name, offline=True))
+            return None
+        try:
+            meta = self.directory.meta_properties()
+        except CheckpointError as error:
+            is_caught = error.exception != RUNTIME  # MetaPropertiesEnsemble's loader, not its check
+            self.failures.append(Failure(error.exception, str(error), name, offline=is_caught))
+            return None
+        except OSError as error:
+            self.problems.append(Problem.unreadable(os.path.join(self.directory.path, name), error))
+            return None
+        path = self.directory.path
+        if meta is None:
+            text = f"No `{name}` found in {path} (have you run `kafka-storage.sh` to format the directory?)"
+            if _OF_A_BROKER.isdisjoint(self.directory.files):
+                self.warnings.append(f"there is no {name}: a broker does not start on what was not formatted")
+            else:
+                self.failures.append(Failure(RUNTIME, text, name, offline=False))
+            return None
+        if meta.node_id is None:
+            self.failures.append(Failure(RUNTIME, f"Error: node ID not found in {path}", name, offline=False))
+        return BrokerIdentity(meta.cluster_id, meta.node_id)

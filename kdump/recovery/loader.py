@@ -93,7 +93,8 @@ class _Loader:
         self._close()
         tell_changes(self.directory, self.steps)
         files = {name: self.directory.files[name] for name in self.directory.names()}
-        return LoadOutcome(tuple(self.steps), None, start_offset, end_offset, recovery_point, files)
+        has_open_txn = bool(self.states.open_txns)
+        return LoadOutcome(tuple(self.steps), None, start_offset, end_offset, recovery_point, files, has_open_txn)
 
     def _open_epochs(self) -> EpochCache | None:
         name = names.LEADER_EPOCH_CHECKPOINT
@@ -106,7 +107,7 @@ class _Loader:
         try:
             return EpochCache(parse_leader_epochs(self.directory.read(name), self.directory.full(name)))
         except CheckpointError as error:
-            raise LoadError(STORAGE, str(error), name) from None
+            raise _unread(error, name) from None
 
     def _splitting(self, load: Callable[[], _Result]) -> _Result:
         """What `load` gives; called again after every segment that had to be split."""
@@ -267,7 +268,7 @@ class _Loader:
         try:
             parse_partition_metadata(self.directory.read(name), self.directory.full(name))
         except CheckpointError as error:
-            raise LoadError(STORAGE, str(error), name) from None
+            raise _unread(error, name) from None
 
     def _close(self) -> None:
         for segment in self.segments.all():
@@ -285,3 +286,8 @@ class _Loader:
         if step not in self._told:
             self._told.add(step)
             self.steps.append(step)
+
+
+def _unread(error: CheckpointError, name: str) -> LoadError:
+    """What comes of a file that cannot be parsed: only an IOException becomes the fault of a disk."""
+    return LoadError(STORAGE, str(error), name) if error.is_io else LoadError(error.exception, error.kafka_text, name)

@@ -82,7 +82,8 @@ class Failure(NamedTuple):
 class LoadOutcome:
     """What becomes of a partition directory; offsets, recovery point and files mean nothing where loading fails.
 
-    `files` are those of the directory after loading and a clean close of the log, by name.
+    `files` are those of the directory after loading and a clean close of the log, by name. `has_open_txn`: a
+    transaction is open at the end of the log.
     """
 
     steps: tuple[Step, ...]
@@ -91,6 +92,15 @@ class LoadOutcome:
     log_end_offset: int = 0
     recovery_point: int = 0
     files: dict[str, Recipe] | None = None
+    has_open_txn: bool = False
+
+    @property
+    def fails_offline(self) -> bool:
+        """Whether loading does what fails in a log directory that the broker has found a fault in before.
+
+        That is LocalLog.maybeHandleIOException: around the look at an open transaction, and the removal of segments.
+        """
+        return self.has_open_txn or any(step.action in (DROP, SPLIT) for step in self.steps)
 
     @property
     def ok(self) -> bool:

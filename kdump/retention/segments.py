@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kdump.disk.reading import status_of
-from kdump.errors import CorruptIndexError, KdumpError
+from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
 from kdump.retention.policy import Candidate
-from kdump.storage.facts import segment_info
+from kdump.storage.facts import segment_info, stored_timestamp
 from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import Damage, is_zero_tail, scan
 from kdump.storage.segment import Segment
@@ -117,23 +117,12 @@ def _state(
         largest, damage = _of_batches(segment)
     else:
         source = TIME_INDEX
-        largest = _of_time_index(segment)
+        largest = stored_timestamp(segment)
     if largest < 0:
         source, largest = MTIME, modified
     size = status.size if used_size is None else used_size
     candidate = Candidate(segment.base_offset, upper_bound, size, largest, used_size is not None)
     return SegmentState(segment, candidate, source, modified, _files(log, segment), damage)
-
-
-def _of_time_index(segment: Segment) -> int:
-    """The timestamp of the last entry as it stands there, whatever it says; below 0 without one."""
-    if not segment.has(names.TIME_INDEX):
-        return -1
-    with segment.time_index() as index:
-        try:
-            return index.entry(index.entries - 1).timestamp if index.entries else -1
-        except CorruptIndexError:
-            return -1
 
 
 def _of_batches(segment: Segment) -> tuple[int, Damage | None]:

@@ -13,6 +13,9 @@ from kdump.settings.retention import CLEANUP_POLICY, DECIDING, RETENTION_MS, Ret
 
 BROKER_RESOURCE, TOPIC_RESOURCE = 4, 2
 
+Configs = Mapping[tuple[int, str], Mapping[str, str]]
+"""Settings in the cluster's metadata by resource type and name."""
+
 DEFAULTS = "Kafka's defaults"
 METADATA = "the cluster's metadata log"
 BUILT_IN = "what a broker creates this topic with"
@@ -87,6 +90,10 @@ class Settings:
             if file.topics is None or file.is_for(topic):
                 found |= file.properties
         return {**found, **self.given}
+
+    def loading(self, topic: str) -> TopicConfig:
+        """The settings that a broker loads the logs of a topic with. Raises ConfigError."""
+        return topic_config(self.properties(topic))
 
     def of(self, topic: str, *, was_cleaned: bool = False) -> TopicSettings:
         """The settings of a topic. Raises ConfigError.

@@ -74,6 +74,28 @@ class SegmentInfo:
     error: OSError | None = None
 
 
+def stored_timestamp(segment: Segment) -> int:
+    """The timestamp (ms) of the last time index entry as it stands there, zero tail counted; below 0 without one.
+
+    A broker that has just opened a segment takes it for the segment's largest (LogSegment.maxTimestampSoFar).
+    """
+    if not segment.has(names.TIME_INDEX):
+        return -1
+    with segment.time_index() as index:
+        try:
+            return index.entry(index.entries - 1).timestamp if index.entries else -1
+        except CorruptIndexError:
+            return -1
+
+
+def has_zero_tail(segment: Segment) -> bool:
+    """Whether zeros follow the entries of the time index, so that the segment seems to be of 1970. Raises OSError."""
+    if stored_timestamp(segment) != 0:
+        return False
+    with segment.time_index() as index:
+        return any(index.entry(number).timestamp > 0 for number in range(min(1, index.entries)))
+
+
 def segment_info(segment: Segment, *, count: bool = False, is_last: bool = True) -> SegmentInfo:
     """The facts about a segment. With `count` all its batches are read; what cannot be read is its `error`."""
     try:

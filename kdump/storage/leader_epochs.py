@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kdump.errors import ILLEGAL_ARGUMENT, LoadError
 from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
+from kdump.formats.names import LEADER_EPOCH_CHECKPOINT
 
 
 class EpochCache:
@@ -14,10 +15,11 @@ class EpochCache:
     `is_written`: the broker has rewritten the file since it read it, be it with the same entries.
     """
 
-    def __init__(self, entries: Iterable[EpochEntry]) -> None:
-        """Start with the entries of the file; of several for an epoch the last one counts."""
-        by_epoch = {entry.epoch: entry for entry in entries}
-        self.entries = [by_epoch[epoch] for epoch in sorted(by_epoch)]
+    def __init__(self, entries: Iterable[EpochEntry], file: str = LEADER_EPOCH_CHECKPOINT) -> None:
+        """Start with the entries of the file, each assigned in its turn. Raises LoadError for a negative number."""
+        self.entries: list[EpochEntry] = []
+        for entry in entries:
+            self.assign(entry.epoch, entry.start_offset, file)
         self.is_written = False
 
     @property
@@ -33,7 +35,7 @@ class EpochCache:
         if epoch < 0 or start_offset < 0:
             text = (
                 "Received invalid partition leader epoch entry"
-                f" EpochEntry(epoch={epoch}, startOffset={start_offset})"
+                f" EpochEntry[epoch={epoch}, startOffset={start_offset}]"
             )
             raise LoadError(ILLEGAL_ARGUMENT, text, file)
         entries = self.entries

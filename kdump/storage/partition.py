@@ -22,7 +22,8 @@ class PartitionLog:
     """One replica of a partition on disk.
 
     `name` is what the directory's name says (None where it is not one that Kafka gives). `files` maps every file
-    name to what it says; `segments` are those a broker would serve, by base offset.
+    name to what it says, `directories` are the names of what is no file; `segments` are those a broker would serve, by
+    base offset.
     """
 
     def __init__(self, path: str) -> None:
@@ -32,7 +33,9 @@ class PartitionLog:
             self.name: PartitionDirName | None = parse_partition_dir(os.path.basename(os.path.abspath(path)), path)
         except NameFormatError:
             self.name = None
-        self.files: dict[str, FileName] = {name: parse_file_name(name) for name in list_directory(path)[1]}
+        directories, files = list_directory(path)
+        self.directories: frozenset[str] = frozenset(directories)
+        self.files: dict[str, FileName] = {name: parse_file_name(name) for name in files}
         self.segments = sorted(
             (
                 Segment(os.path.join(path, name))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from copy import copy
 
 from kdump.disk.reading import ReadOnlyFile, status_of
-from kdump.errors import KdumpError
+from kdump.errors import FILE_NOT_FOUND, KdumpError, LoadError
 from kdump.storage.log_reader import BUFFER_SIZE
 from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import Joined, NewContent, Recipe, SourceBytes, piece_of
@@ -25,6 +25,7 @@ class VirtualDirectory:
     def __init__(self, log: PartitionLog) -> None:
         """Start with the files as they are. Raises OSError."""
         self.path = log.path
+        self.directories = log.directories
         self.source = {name: status_of(self.full(name)).size for name in log.files}
         self.files: dict[str, Recipe] = {name: SourceBytes(name, 0, size) for name, size in self.source.items()}
         self.reasons: dict[str, str] = {}
@@ -44,11 +45,16 @@ class VirtualDirectory:
         return sorted(self.files)
 
     def exists(self, name: str) -> bool:
-        """Whether there is such a file."""
-        return name in self.files
+        """Whether something has this name: a file, or a directory that nobody can open as one."""
+        return name in self.files or name in self.directories
+
+    def _check_is_file(self, name: str) -> None:
+        if name in self.directories:
+            raise LoadError(FILE_NOT_FOUND, f"{self.full(name)} (Is a directory)", name)
 
     def size(self, name: str) -> int:
-        """The size of a file in bytes; 0 where there is none."""
+        """The size of a file in bytes; 0 where there is none. Raises LoadError for a directory."""
+        self._check_is_file(name)
         recipe = self.files.get(name)
         return recipe.size if recipe else 0
 
@@ -62,7 +68,8 @@ class VirtualDirectory:
         self.files[new_name] = self.files.pop(name)
 
     def write(self, name: str, data: bytes, size: int | None = None) -> None:
-        """Make a file of this content, filled up with zeros to `size` bytes."""
+        """Make a file of this content, filled up with zeros to `size` bytes. Raises LoadError for a directory."""
+        self._check_is_file(name)
         self.files[name] = NewContent(data, len(data) if size is None else size)
 
     def put(self, name: str, recipe: Recipe) -> None:
@@ -79,8 +86,10 @@ class VirtualDirectory:
     def read(self, name: str, position: int = 0, size: int | None = None) -> bytes:
         """Bytes of a file: from `position` on, all of them unless `size` is given.
 
-        Raises OSError, and KdumpError where all of them are more than any file that is read at once has.
+        Raises OSError, LoadError for a directory, and KdumpError where all of them are more than any file that is read
+        at once has.
         """
+        self._check_is_file(name)
         recipe = self.files[name]
         left = max(0, recipe.size - position)
         if size is None and left > MOST_AT_ONCE:

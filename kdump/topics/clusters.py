@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 
 
 class ClusterMetadata(NamedTuple):
-    """What tells of a log directory's partitions; None where nothing does, as where there are `troubles`."""
+    """What tells of a log directory's partitions; None where nothing does, as where there are `troubles`.
+
+    `configs` are the settings in it by resource type and name, `broker_id` is that of the log directory's broker.
+    """
 
     placing: Placing | None = None
     troubles: tuple[Problem, ...] = ()
+    configs: Mapping[tuple[int, str], Mapping[str, str]] = {}
+    broker_id: int | None = None
 
 
 _NOTHING = ClusterMetadata()
@@ -52,7 +57,7 @@ class Clusters:
 
             owner = owner_of(directory)
             if owner and owner_of(other) == owner:
-                return ClusterMetadata(self._read(other).placing)
+                return self._read(other)._replace(troubles=())
         return _NOTHING
 
     def _with_metadata(self) -> Iterator[LogDirectory]:
@@ -68,5 +73,9 @@ class Clusters:
 
             troubles: list[Problem] = []
             cluster = cluster_beside(directory, troubles.append)
-            self._read_already[path] = ClusterMetadata(cluster.placement if cluster else None, tuple(troubles))
+            if cluster:
+                found = ClusterMetadata(cluster.placement, tuple(troubles), cluster.configs, cluster.broker_id)
+            else:
+                found = ClusterMetadata(troubles=tuple(troubles))
+            self._read_already[path] = found
         return self._read_already[path]

@@ -20,6 +20,7 @@ class Cluster:
 
     def __init__(self, image: ClusterImage, broker_id: int | None) -> None:
         self.broker_id = broker_id
+        self.configs = image.configs
         self._topics = image.topics
         self._ids = {topic.name: topic.topic_id for topic in image.topics.values()}
 

@@ -16,6 +16,7 @@ from kdump import kernels
 from kdump.findings.catalogue import INFO, Finding, found
 from kdump.formats import names
 from kdump.formats.index_entries import TIME_ENTRY_SIZE
+from kdump.storage.facts import has_zero_tail
 from kdump.storage.indexes import TimeIndex
 from kdump.storage.segment import Segment
 from kdump.verify.column import is_sorted
@@ -63,6 +64,8 @@ class TimeIndexCheck:
         if zeros := total - index.entries:
             code = "KD-TIDX-PREALLOCATED" if self._excused else "KD-TIDX-ZEROS"
             text = f"{zeros} entries of zeros behind {index.entries} entries"
+            if not self._excused and has_zero_tail(self._segment):
+                text += ": a broker treats the records as written in 1970, and retention deletes the segment"
             yield found(code, self.path, text, index.entries * TIME_ENTRY_SIZE)
 
     def _missing(self) -> Finding:

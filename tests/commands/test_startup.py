@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from kdump.formats import names
-from tests.recovery.building import METADATA, batch, broken, file
+from kdump.formats.uuids import format_uuid
+from tests.recovery.building import METADATA, batch, broken, file, produced
+from tests.topics.building import ORDERS_ID, Log, cluster_directory, metadata_pairs
 
 FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures" / "corpus"
 KAFKAS_CLOCK = 1_700_086_400_000
@@ -26,11 +28,12 @@ SIZE = len(batch(0, 2))
 STEP = {"type", "path", "action", "file", "why", "position", "size", "lost"}
 OUTCOME = {
     "type", "path", "state", "ok", "failure", "clean", "recoveryPoint", "highWatermark", "logStartOffset",
-    "logEndOffset", "newRecoveryPoint", "losesData", "lost", "files",
+    "logEndOffset", "newRecoveryPoint", "losesData", "lost", "files", "stray", "expiring",
 }  # fmt: skip
 FAILURE = {"exception", "message", "file", "position", "brokerStarts"}
 LOST = {"bytes", "zeros", "batches", "records", "firstOffset", "lastOffset"}
 DIRECTORY = {"type", "path", "ok", "clean", "failures", "warnings"}
+BROKER = {"type", "starts", "offline", "failures"}
 
 
 class Run:
@@ -104,64 +107,65 @@ def damaged(data: Path) -> Path:
 def test_a_partition_that_loses_data(run: Run, damaged: Path) -> None:
     assert run(damaged / "orders-1") == 1
     assert run.err == ""
-    assert run.lines[:6] == [
-        f"{damaged / 'orders-1'}: LOSES DATA",
-        f"  lost: {3 * SIZE} bytes with 2 good batches of 4 records, offsets 8 to 11",
-        "  the good batches can be kept: kdump repair --strategy salvage, before the broker is started",
-        "  log start offset 0, log end offset 6, recovery point 4",
-        "  the high watermark was 12: the committed offsets 6 to 11 will not be on this replica",
-        "  after an unclean shutdown with recovery point 4 and log start checkpoint 0 the broker",
+    assert run.lines[0] == f"{damaged / 'orders-1'}   loses offsets 6\N{EN DASH}11: 2 valid batches among them"
+    assert [line.replace(":", "").split()[:2] for line in run.lines[1:-1]] == [
+        ["check", file(4, "log")],
+        ["cut", file(4, "log")],
+        ["remove", file(8, "log")],
+        ["write", file(4, "snapshot")],
+        ["write", file(4, "timeindex")],
+        ["write", file(6, "snapshot")],
+        ["write", names.LEADER_EPOCH_CHECKPOINT],
     ]
-    assert [line.replace(":", "").split()[:2] for line in run.lines[6:] if line.strip()] == [
-        ["checks", file(4, "log")],
-        ["cuts", file(4, "log")],
-        ["removes", file(8, "log")],
-        ["writes", file(4, "snapshot")],
-        ["writes", file(4, "timeindex")],
-        ["writes", file(6, "snapshot")],
-        ["writes", names.LEADER_EPOCH_CHECKPOINT],
-    ]
-    assert f"at byte {SIZE}: the CRC of the batch of {SIZE} bytes" in run.line("cuts")
-    assert f"(lost: {SIZE} bytes without a whole batch)" in run.line("cuts")
-    assert f"{file(4, 'log')} before it is cut, so later ones are removed" in run.line("removes")
-    assert f"({2 * SIZE} B)" in run.line("checks")
+    assert run.line("then") == "then    log start offset 0, log end offset 6 (high watermark was 12)"
+    assert f"at byte {SIZE}: the CRC of the batch of {SIZE} bytes" in run.line("cut")
+    assert f"(lost: {SIZE} bytes without a complete batch)" in run.line("cut")
+    assert f"{file(4, 'log')} before it is cut, so later ones are removed" in run.line("remove")
+    assert f"({2 * SIZE} B)" in run.line("check")
 
 
-def test_a_log_directory_shows_the_harmless_in_one_line(run: Run, damaged: Path) -> None:
+def test_a_log_directory_tells_the_harmless_as_a_count(run: Run, damaged: Path) -> None:
     assert run(damaged) == 1
-    assert run.lines[0].endswith("was not closed in order (no .kafka_cleanshutdown): logs are checked from their"
-                                 " recovery points on")  # fmt: skip
-    assert run.line(f"{damaged / 'orders-0'}: ") == (
-        f"{damaged / 'orders-0'}: nothing is lost; offsets 0 to 12; checks 1 segment"
-    )
-    assert run.line(f"{damaged / 'orders-1'}: ").endswith("LOSES DATA")
-    assert run.lines[-1] == (
-        f"2 partitions: 1 would lose data ({3 * SIZE} bytes with 2 good batches of 4 records), 0 would fail to load;"
-        f" 2 segments with {4 * SIZE} B would be checked"
-    )
+    assert run.lines[:2] == [
+        f"{damaged}: unclean shutdown (.kafka_cleanshutdown is missing).",
+        f"The broker re-checks each log from its recovery point: 2 segments, {4 * SIZE} B.",
+    ]
+    assert "orders-0" not in run.out
+    assert [line.split()[0] for line in run.lines[3:7]] == [str(damaged / "orders-1"), "cut", "remove", "then"]
+    assert run.lines[8] == "The broker will start. 1 of 2 partitions lose data; 1 lose nothing."
+    assert run.lines[-1] == f"then: kdump verify {damaged}"
     assert run(damaged, "--verbose") == 1
-    assert f"    checks   {file(8, 'log')} " in run.out
+    assert f"  check   {file(8, 'log')} " in run.out
+    assert f"{damaged / 'orders-0'}   loses nothing" in run.lines
+
+
+def test_partitions_come_by_topic_and_number(run: Run, data: Path) -> None:
+    for number in (10, 2):
+        partition(data / f"orders-{number}")
+    assert run(data, "-v") == 0
+    shown = [line.split()[0].rpartition("/")[2] for line in run.lines if line.endswith("loses nothing")]
+    assert shown == ["orders-0", "orders-2", "orders-10"]
 
 
 def test_a_clean_shutdown_trusts_everything(run: Run, damaged: Path) -> None:
     (damaged / names.CLEAN_SHUTDOWN).touch()
     assert run(damaged) == 0
-    assert run.lines[0] == f"{damaged} was closed in order: only segments without an index are checked"
-    assert "0 would lose data" in run.lines[-1]
+    assert run.lines[0] == f"{damaged}: clean shutdown."
+    assert run.lines[-1] == "The broker will start. 2 lose nothing."
     assert run(damaged, "--unclean") == 1
-    assert "is taken for not closed in order (--unclean)" in run.lines[0]
+    assert run.lines[0].endswith("treated as after an unclean shutdown (--unclean).")
     (damaged / names.CLEAN_SHUTDOWN).unlink()
     assert run(damaged, "--clean") == 0
-    assert "is taken for closed in order (--clean)" in run.lines[0]
+    assert run.lines[0].endswith("treated as after a clean shutdown (--clean).")
 
 
 def test_options_stand_in_for_the_checkpoints(run: Run, damaged: Path) -> None:
     assert run(damaged / "orders-1", "--recovery-point", 8) == 0
-    assert "nothing is lost" in run.lines[0]
+    assert "loses nothing" in run.lines[0]
     assert run(damaged / "orders-1", "--recovery-point", 8, "--log-start-offset", 5) == 0
     assert "log start offset 5, log end offset 12" in run.out
     assert run(damaged / "orders-1", "--clean", "--log-start-offset", 50) == 1
-    assert run.line("lost: ").endswith("offsets 0 to 11")
+    assert "loses 666 bytes" in run.lines[0].replace(str(6 * SIZE), "666")
     assert "log start offset 50, log end offset 50" in run.out
     assert "salvage" not in run.out
 
@@ -170,8 +174,8 @@ def test_zeros_are_no_data(run: Run, data: Path) -> None:
     log = data / "orders-0" / file(8, "log")
     log.write_bytes(log.read_bytes() + bytes(1000))
     assert run(data / "orders-0") == 0
-    assert run.lines[0].endswith("nothing is lost but 1,000 zero bytes, never written")
-    assert "(lost: 1,000 zero bytes)" in run.line("cuts")
+    assert run.lines[0].endswith("loses 1,000 zero bytes, never written")
+    assert "(lost: 1,000 zero bytes)" in run.line("cut")
 
 
 def test_leftovers_and_swaps(run: Run, data: Path) -> None:
@@ -180,60 +184,101 @@ def test_leftovers_and_swaps(run: Run, data: Path) -> None:
     for kind in ("log", "index", "timeindex"):
         shutil.copy(folder / file(4, kind), folder / file(4, f"{kind}.swap"))
     assert run(folder) == 0
-    assert run.line(f"deletes  {file(0, 'log.deleted')}").endswith("it was scheduled for deletion")
-    assert run.line(f"renames  {file(4, 'log.swap')}").endswith(f"it becomes {file(4, 'log')}")
-    assert run.line(f"deletes  {file(4, 'log')}").endswith("a complete swap replaces the offsets from 4 to 7")
+    assert run.line(f"delete  {file(0, 'log.deleted')}").endswith("it was scheduled for deletion")
+    assert run.line(f"rename  {file(4, 'log.swap')}").endswith(f"it becomes {file(4, 'log')}")
+    assert run.line(f"delete  {file(4, 'log')}").endswith("a complete swap replaces the offsets from 4 to 7")
 
 
 def test_nothing_changes(run: Run) -> None:
     assert run(FIXTURES / "s-src-none" / "topic-0", "--clean", "--now", KAFKAS_CLOCK) == 0
-    assert run.lines[0].endswith("nothing is lost")
-    assert run.lines[3] == "    changes nothing"
+    assert run.lines[0].endswith("loses nothing")
+    assert [line.split()[0] for line in run.lines[1:]] == ["then"]
 
 
 def test_a_partition_that_does_not_load(run: Run, data: Path) -> None:
     log = data / "orders-0" / file(8, "log")
     log.write_bytes(log.read_bytes() + bytes(1000))
     assert run(data, "--clean") == 1
-    assert run.line(f"{data / 'orders-0'}: ").endswith("FAILS, the broker does not start")
-    assert "Found record size 0 smaller than minimum record overhead (14)" in run.line("org.apache.kafka.common")
-    assert run.line("after a clean").endswith("the broker fails at once")
-    assert "1 would fail to load" in run.lines[-2]
-    assert run.lines[-1] == "The broker would not start."
+    assert run.lines[0] == "The broker will NOT start:"
+    assert "Found record size 0 smaller than minimum record overhead (14)" in run.lines[1]
+    assert run.line(str(data / "orders-0")).endswith("does not load: the process of the broker ends")
+    assert run.line("fails").startswith("fails   org.apache.kafka.common.errors.CorruptRecordException: ")
+    assert run.line("The broker will NOT start.").endswith("1 of 1 partition would not load; 0 lose nothing.")
 
 
-def test_a_fault_of_the_disk_takes_the_directory_offline(run: Run, data: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        (names.LEADER_EPOCH_CHECKPOINT, "0\n1\nx 0\n", 'java.lang.NumberFormatException: For input string: "x"'),
+        (names.PARTITION_METADATA, "version: 0\n", "java.lang.NullPointerException: Cannot invoke"),
+    ],
+)
+def test_small_files_that_end_the_process(run: Run, data: Path, name: str, content: str, text: str) -> None:
+    (data / "orders-0" / name).write_text(content)
+    assert run(data) == 1
+    assert run.lines[0] == "The broker will NOT start:"
+    assert text in run.lines[1]
+    assert run.lines[1].endswith(f"({name})")
+
+
+def test_a_fault_of_the_disk_takes_the_directory_offline(run: Run, data: Path, tmp_path: Path) -> None:
     (data / "orders-0" / names.LEADER_EPOCH_CHECKPOINT).write_text("nonsense")
     assert run(data) == 1
-    assert run.line(f"{data / 'orders-0'}: ").endswith("FAILS, the log directory goes offline")
-    assert "The broker would not start." not in run.out
+    assert run.line(str(data / "orders-0")).endswith("does not load: the log directory goes offline")
+    assert run.lines[0] == f"The broker will NOT start if {data} is all it has:"
+    second = tmp_path / "second"
+    partition(second / "orders-1")
+    (second / names.META_PROPERTIES).write_text(META)
+    assert run(data, second) == 1
+    assert run.lines[0] == f"The broker starts without {data}:"
+    assert "Malformed line in checkpoint file" in run.lines[1]
+    assert run(data, second, "--format", "jsonl") == 1
+    (broker,) = run.of_type("broker")
+    assert set(broker) == BROKER
+    assert (broker["starts"], broker["offline"], broker["failures"]) == (True, [str(data)], [])
+
+
+@pytest.mark.parametrize("name", [names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_CHECKPOINT])
+def test_a_log_that_is_read_in_a_faulty_directory_ends_the_process(run: Run, data: Path, name: str) -> None:
+    (data / name).write_text("0\n9\n")
+    assert run(data) == 1
+    assert run.lines[0] == f"The broker will NOT start if {data} is all it has:"
+    log = data / "orders-0" / file(8, "log")
+    log.write_bytes(log.read_bytes() + produced(12, 7, transactional=True))
+    assert run(data) == 1
+    assert run.lines[0] == "The broker will NOT start:"
+    assert f"The log dir {data} is already offline due to a previous IO exception." in run.lines[1]
+
+
+def test_a_checkpoint_that_only_its_reader_stumbles_over_counts_as_empty(run: Run, data: Path) -> None:
+    (data / names.RECOVERY_POINT_CHECKPOINT).write_text("0\n1\norders zero 8\n")
+    assert run(data) == 0
+    assert "the broker treats it as empty, so after an unclean shutdown every segment is checked" in run.line("warning")
 
 
 def test_directories_of_other_states(run: Run, data: Path) -> None:
     for state in ("delete", "stray", "future"):
         partition(data / f"orders-5.{UNIQUE}-{state}")
     assert run(data) == 0
-    assert "file.delete.delay.ms" in run.line("delete: ")
-    assert "until an operator removes it" in run.line("stray: ")
-    assert "a move between log directories" in run.line("future: ")
+    shown = {state: run.line(str(data / f"orders-5.{UNIQUE}-{state}")) for state in ("delete", "stray", "future")}
+    assert "delete: it waits for its deletion" in shown["delete"]
+    assert "until an operator removes it" in shown["stray"]
+    assert "a move between log directories" in shown["future"]
     assert run(data, "--format", "jsonl") == 0
-    assert [row["state"] for row in run.of_type("outcome")] == ["live", "delete", "future", "stray"]
+    assert sorted(row["state"] for row in run.of_type("outcome")) == ["delete", "future", "live", "stray"]
 
 
 def test_what_is_wrong_with_the_directory_itself(run: Run, data: Path) -> None:
     for number in range(5):
         (data / f"lost{number}+found").mkdir()
     (data / names.META_PROPERTIES).unlink()
-    (data / names.RECOVERY_POINT_CHECKPOINT).write_text("0\n1\norders zero\n")
+    (data / names.REPLICATION_CHECKPOINT).write_text("0\n1\norders 0 x\n")
     assert run(data) == 1
-    warnings = [line for line in run.lines if line.startswith("  warning: ")]
-    assert ["Malformed line" in line or "meta.properties" in line for line in warnings] == [True, True]
-    failures = [line for line in run.lines if line.startswith("  FAILS, the broker does not start: ")]
-    assert len(failures) == 4
-    assert "'lost0+found' is not in the form of topic-partition" in failures[0]
-    assert failures[3].endswith(": 2 more like these")
-    assert f"{data / 'orders-0'}: nothing is lost; offsets 0 to 12; checks 3 segments" in run.lines
-    assert run.lines[-1] == "The broker would not start."
+    assert "every high watermark starts at 0" in run.line("warning")
+    assert run.lines[0] == "The broker will NOT start:"
+    assert run.lines[1].startswith(f"  java.lang.RuntimeException: No `meta.properties` found in {data} (have you run")
+    assert "'lost0+found' is not in the form of topic-partition" in run.lines[2]
+    assert run.lines[5] == "  and 2 more like these"
 
 
 def test_a_partition_in_two_log_directories(run: Run, data: Path, tmp_path: Path) -> None:
@@ -241,10 +286,11 @@ def test_a_partition_in_two_log_directories(run: Run, data: Path, tmp_path: Path
     partition(second / "orders-0")
     (second / names.META_PROPERTIES).write_text(META)
     assert run(data, second) == 1
-    assert "Duplicate log directories for orders-0 are found in both" in run.line("FAILS")
-    assert run.lines[-1] == "The broker would not start."
+    assert run.lines[0] == "The broker will NOT start:"
+    assert "Duplicate log directories for orders-0 are found in both" in run.lines[1]
     (second / names.META_PROPERTIES).write_text(META.replace("3", "4"))
     assert run(data, second) == 0
+    assert "meta.properties is of another broker (node 4 of cluster abc)" in run.line("warning")
     assert run(data, data, "--format", "jsonl") == 0
     assert run.of_type("failure") == []
 
@@ -252,12 +298,13 @@ def test_a_partition_in_two_log_directories(run: Run, data: Path, tmp_path: Path
 def test_a_replica_that_lacks_committed_records_is_shown(run: Run, data: Path) -> None:
     (data / "orders-0" / file(8, "log")).unlink()
     assert run(data) == 0
-    assert run.line("the high watermark was 12").endswith("offsets 8 to 11 will not be on this replica")
+    assert run.line(str(data / "orders-0")).endswith("lacks committed offsets 8\N{EN DASH}11")
+    assert run.line("then").endswith("log end offset 8 (high watermark was 12)")
 
 
 def test_every_field_is_documented() -> None:
     text = (FIXTURES.parent.parent / "docs" / "startup.md").read_text()
-    for field in (STEP | OUTCOME | FAILURE | LOST | DIRECTORY) - {"type"}:
+    for field in (STEP | OUTCOME | FAILURE | LOST | DIRECTORY | BROKER) - {"type"}:
         assert f"`{field}`" in text or f'"{field}"' in text, field
 
 
@@ -268,7 +315,8 @@ def test_every_field_is_documented() -> None:
 def test_lines_of_json(run: Run, case: str, clean: str) -> None:
     folder = FIXTURES / case
     assert run(folder, clean, "--recovery-point", 0, "--now", KAFKAS_CLOCK, "--format", "jsonl") in (0, 1)
-    first, *rest = run.rows
+    first, *rest, broker = run.rows
+    assert set(broker) == BROKER
     assert set(first) == DIRECTORY
     assert first["type"] == "logDirectory"
     assert first["clean"] == (clean == "--clean")
@@ -336,7 +384,7 @@ def test_paths_that_lead_nowhere_do_not_keep_the_others_from_being_told(run: Run
     assert "neither a partition directory" in complaints[1]
     assert "is a file: give the partition directory that it is in" in complaints[2]
     assert complaints[3].endswith("nothing matches this pattern")
-    assert run.line(f"{data / 'orders-0'}: ").startswith(f"{data / 'orders-0'}: nothing is lost")
+    assert run.lines[-1] == "The broker will start. 1 lose nothing."
 
 
 def test_a_file_without_permission(run: Run, damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,8 +400,35 @@ def test_a_file_without_permission(run: Run, damaged: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(files, "open_for_reading", refuse)
     assert run(damaged) == 3
-    assert run.err == f"kdump: {secret}: Permission denied\n"
-    assert "orders-1: LOSES DATA" in run.out
+    assert run.err.splitlines() == [
+        f"kdump: {secret}: Permission denied",
+        "INCOMPLETE. 1 of 2 partitions could not be read.",
+    ]
+    assert "The broker will start." in run.out
+    assert "orders-1   loses offsets" in run.out
+
+
+@pytest.mark.parametrize("name", [*names.OFFSET_CHECKPOINTS, names.META_PROPERTIES])
+def test_an_unreadable_file_of_the_directory_is_named_and_the_rest_is_told(
+    run: Run, damaged: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    from kdump.disk import reading as files
+
+    (damaged / names.CLEANER_CHECKPOINT).write_text("0\n0\n")
+    (damaged / names.LOG_START_CHECKPOINT).write_text("0\n0\n")
+    secret = str(damaged / name)
+    real_open = files.open_for_reading
+
+    def refuse(path: str) -> int:
+        if path == secret:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return real_open(path)
+
+    monkeypatch.setattr(files, "open_for_reading", refuse)
+    assert run(damaged) == 3
+    assert run.err.startswith(f"kdump: {secret}: Permission denied\n")
+    assert "orders-1   loses offsets" in run.out
+    assert "NOT" not in run.out
 
 
 def test_a_file_that_vanishes_is_named_and_the_rest_is_told(
@@ -371,7 +446,7 @@ def test_a_file_that_vanishes_is_named_and_the_rest_is_told(
     monkeypatch.setattr(VirtualDirectory, "__init__", make_and_remove)
     assert run(damaged) == 3
     assert f"{damaged / 'orders-0' / file(8, 'log')}: No such file or directory" in run.err
-    assert "orders-1: LOSES DATA" in run.out
+    assert "orders-1   loses offsets" in run.out
 
 
 def test_a_name_cannot_drive_the_terminal(run: Run, data: Path) -> None:
@@ -386,6 +461,72 @@ def test_a_name_cannot_drive_the_terminal(run: Run, data: Path) -> None:
 
 def test_colour(run: Run, damaged: Path) -> None:
     assert run(damaged, "--color", "always") == 1
-    assert "\x1b[31m\x1b[1mLOSES DATA\x1b[0m" in run.out
+    assert "\x1b[31m\x1b[1mloses offsets" in run.out
     assert run(damaged) == 1
     assert "\x1b" not in run.out
+
+
+def test_what_the_cluster_does_not_have_goes_out_of_service(run: Run, tmp_path: Path) -> None:
+    data = cluster_directory(tmp_path / "data")
+    assert run(data) == 1
+    stray = {
+        line.split()[0].rpartition("/")[2]
+        for line in run.lines
+        if line.endswith("goes out of service: the broker renames it to -stray")
+    }
+    assert stray == {"clicks-0", "nameless-0", "orders-1", "orders-7"}
+    assert "it has no topic id (partition.metadata); an empty partition takes its place" in run.out
+    assert "4 of 7 partitions go out of service; 3 lose nothing." in run.line("The broker will start.")
+    assert run(data / "orders-1") == 1
+    assert "the cluster has it on the brokers 2, 3, not on 1" in run.line("stray")
+    assert run(data, "--format", "jsonl") == 1
+    rows = {os.path.basename(row["path"]): row["stray"] for row in run.of_type("outcome")}
+    assert rows["orders-0"] is None
+    assert rows["clicks-0"] == "the cluster has no topic with the id EBESExQVFhcYGRobHB0eHw"
+
+
+def test_metadata_that_cannot_be_used_is_a_warning(run: Run, tmp_path: Path) -> None:
+    data = cluster_directory(tmp_path / "data")
+    log = data / names.CLUSTER_METADATA_DIR / file(0, "log")
+    log.write_bytes(broken(log.read_bytes()))
+    assert run(data, "--clean") == 1  # the controller checks its log and cuts it
+    assert "topic settings and partitions set aside are not known" in run.line("warning")
+    assert "-stray" not in run.out
+
+
+def test_settings_come_from_the_metadata_beside_the_logs(run: Run, tmp_path: Path) -> None:
+    pairs = [
+        ("RegisterBroker", {"brokerId": 3, "brokerEpoch": 10, "rack": None}),
+        ("Topic", {"name": "orders", "topicId": ORDERS_ID}),
+        ("Partition", {"topicId": ORDERS_ID, "partitionId": 0, "replicas": [3], "isr": [3], "leader": 3}),
+        ("Config", {"resourceType": 2, "resourceName": "orders", "name": "index.interval.bytes", "value": "1"}),
+    ]
+    data, second = tmp_path / "data", tmp_path / "second"
+    Log(data / names.CLUSTER_METADATA_DIR).add(*metadata_pairs(*pairs)).write()
+    metadata = f"version: 0\ntopic_id: {format_uuid(ORDERS_ID)}".encode()
+    partition(second / "orders-0", {names.PARTITION_METADATA: metadata})
+    for folder in (data, second):
+        (folder / names.META_PROPERTIES).write_text(META)
+    assert run(data, second, "--format", "jsonl") == 0
+    assert run.of_type("outcome")[-1]["files"][file(0, "index")] == 8
+    assert run(second, "--format", "jsonl") == 0
+    assert run.of_type("outcome")[-1]["files"][file(0, "index")] == 0
+
+
+def test_a_time_index_that_ends_in_zeros_costs_the_segment(run: Run, data: Path) -> None:
+    stamp = (1_000_000_000).to_bytes(8, "big")
+    for base in BASES:
+        (data / "orders-0" / file(base, "timeindex")).write_bytes(stamp + (3).to_bytes(4, "big"))
+    index = data / "orders-0" / file(0, "timeindex")
+    index.write_bytes(index.read_bytes() + bytes(24))
+    now = ("--now", 1_000_000_500)
+    assert run(data, "--clean", *now) == 1
+    assert run.line(str(data / "orders-0")).endswith("loses segments: retention deletes them soon after the start")
+    assert "the .timeindex of 1 segment ends in zeros (0)" in run.line("expires")
+    assert f"kdump rebuild-index {data / 'orders-0'} --apply" in run.line("do ")
+    assert run(data, "--clean", "--format", "jsonl", *now) == 1
+    assert run.of_type("outcome")[0]["expiring"] == [0]
+    assert run(data, "--unclean", "--recovery-point", 0, *now) == 0  # recovery rebuilds it
+    config = data.parent / "server.properties"
+    config.write_text("log.retention.ms=-1\n")
+    assert run(data, "--clean", "--config", config, *now) == 0

@@ -63,13 +63,24 @@ def test_the_cluster_metadata_log_trusts_neither_marker_nor_checkpoints(data: Pa
     ],
 )
 def test_a_checkpoint_that_cannot_be_read_counts_as_empty(data: Path, name: str, consequence: str) -> None:
-    (data / name).write_text("0\n1\norders zero\n")
+    (data / name).write_text("0\n1\norders 0 zero\n")
     state = state_of(data)
+    assert state.failures == ()
     (warning,) = state.warnings
     assert f"{data / name}" in warning
     assert consequence in warning
     log = PartitionLog(str(data / "orders-0"))
     assert 0 in (*state.shutdown_of(log)[1:], state.high_watermark_of(log) or 0)
+
+
+@pytest.mark.parametrize("name", names.OFFSET_CHECKPOINTS)
+@pytest.mark.parametrize("content", ["1\n0\n", "x\n", "0\nx\n", "0\n2\norders 0 5\n", "0\n1\norders 0\n"])
+def test_a_checkpoint_that_breaks_its_frame_takes_the_directory_offline(data: Path, name: str, content: str) -> None:
+    (data / name).write_text(content)
+    state = state_of(data)
+    (failure,) = state.failures
+    assert (failure.file, failure.offline) == (name, True)
+    assert state.has_fault == (name in (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_CHECKPOINT))
 
 
 def test_directories_that_are_no_partitions(data: Path) -> None:
@@ -81,13 +92,32 @@ def test_directories_that_are_no_partitions(data: Path) -> None:
     assert "'lost+found' is not in the form of topic-partition" in failures[0].text
 
 
-def test_meta_properties_that_are_missing_or_broken(data: Path) -> None:
-    (data / names.META_PROPERTIES).write_text("version=1\nnode.id=x\n")
+@pytest.mark.parametrize(
+    ("content", "offline"),
+    [
+        ("version=1\nnode.id=x\n", True),
+        ("version=2\n", True),
+        ("version=1\nnode.id=3\n", True),
+        ("a=\\u00zz\n", True),
+        ("", False),
+        ("version=0\ncluster.id=abc\n", False),
+        (META + "directory.id=AAAAAAAAAAAAAAAAAAAAAQ\n", False),
+    ],
+)
+def test_a_broken_meta_properties(data: Path, content: str, offline: bool) -> None:
+    (data / names.META_PROPERTIES).write_text(content)
     (failure,) = state_of(data).failures
-    assert (failure.file, failure.offline) == (names.META_PROPERTIES, True)
+    assert (failure.file, failure.offline) == (names.META_PROPERTIES, offline)
+
+
+def test_a_missing_meta_properties(data: Path) -> None:
     (data / names.META_PROPERTIES).unlink()
-    (warning,) = state_of(data).warnings
-    assert "not formatted" in warning
+    (failure,) = state_of(data).failures
+    assert (failure.exception, failure.offline) == ("java.lang.RuntimeException", False)
+    for name in names.OFFSET_CHECKPOINTS:
+        (data / name).unlink(missing_ok=True)
+    assert state_of(data).failures == ()
+    assert "not formatted" in state_of(data).warnings[0]
 
 
 def test_what_becomes_of_a_partition_by_its_name(data: Path) -> None:

@@ -1,0 +1,249 @@
+"""A broker's start over all the log directories at hand, in the plan: each log, each directory, and the broker itself.
+
+    for event in BrokerStart(circumstances, clusters, report).directory(LogDirectory("/data")):
+        ...
+
+Nothing is written. What cannot be read is reported, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol, TypeVar
+
+from kdump.errors import KdumpError, Problem, Report
+from kdump.formats import names
+from kdump.formats.names import LIVE, PartitionDirName, parse_partition_dir
+from kdump.recovery.broker_start import (
+    DirectoryState,
+    already_offline,
+    directory_state,
+    duplicate_failures,
+    fate_of,
+)
+from kdump.recovery.loader import load_log
+from kdump.recovery.outcome import Failure, LoadOutcome
+from kdump.recovery.startup import Startup
+from kdump.retention.zero_tails import aged_by_zeros
+from kdump.settings.sources import Configs, Settings
+from kdump.storage.broker import BrokerIdentity
+from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held, was_deleted
+from kdump.storage.partition import PartitionLog
+from kdump.topics.clusters import ClusterMetadata, Clusters
+
+_Read = TypeVar("_Read")
+
+_HANDLED = (names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
+"""Files of a partition whose faults the broker notes for the whole directory at once."""
+
+
+class Circumstances(Protocol):
+    """What the user says of the start."""
+
+    def startup(self, log: PartitionLog, state: DirectoryState, settings: Settings) -> Startup:
+        """The circumstances in which a log is loaded. Raises ConfigError."""
+
+    def settings(self, configs: Configs, broker_id: int | None) -> Settings:
+        """The settings of the broker's topics, by the cluster's metadata and by what the user gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A partition and what loading makes of it.
+
+    `state` is that of its directory (names.LIVE, …), `fate` what the broker does with it besides; None: it serves it.
+    `stray` says why the broker sets a served partition aside, None where it does not. `high_watermark` is the last one
+    written down, None without. `expiring` are base offsets of segments that the broker takes for as old as their last
+    time index entry, which is zeros. `is_named`: it was asked for by itself.
+    """
+
+    path: str
+    startup: Startup
+    outcome: LoadOutcome
+    state: str = LIVE
+    fate: str | None = None
+    high_watermark: int | None = None
+    is_named: bool = False
+    stray: str | None = None
+    expiring: tuple[int, ...] = ()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing that somebody has to know about it."""
+        is_whole = self.outcome.ok and not self.outcome.loss.has_data and self.stray is None and not self.expiring
+        return is_whole and self.fate is None and self.committed_missing is None
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether data would be lost or go out of service."""
+        outcome = self.outcome
+        return not outcome.ok or outcome.loss.has_data or self.stray is not None or bool(self.expiring)
+
+    @property
+    def committed_missing(self) -> tuple[int, int] | None:
+        """The first and the last of the committed offsets that will not be there, by the high watermark; else None."""
+        end, mark = self.outcome.log_end_offset, self.high_watermark
+        if not self.outcome.ok or self.state == names.DELETE or mark is None or mark <= end:
+            return None
+        return end, mark - 1
+
+
+@dataclass(slots=True)
+class BrokerStart:
+    """One start of one broker or of several. Fill it with `directory` and `partition`; `end` comes last.
+
+    `stops` are the failures that end a broker's process, `offline` the log directories that go offline, each with why.
+    `directories` are those that were given.
+    """
+
+    circumstances: Circumstances
+    clusters: Clusters
+    report: Report
+    stops: list[Failure] = field(default_factory=list)
+    offline: dict[str, Failure] = field(default_factory=dict)
+    directories: list[str] = field(default_factory=list)
+    _first: DirectoryState | None = None
+    _seen: list[tuple[BrokerIdentity | None, str, PartitionDirName]] = field(default_factory=list)
+
+    def directory(self, directory: LogDirectory) -> Iterator[DirectoryState | Loaded]:
+        """What is found of the directory, then each partition of it, by topic and number."""
+        state = directory_state(directory)
+        for problem in state.problems:
+            self.report(problem)
+        cluster, warnings = self._cluster(directory)
+        state = self._compared(replace(state, warnings=(*state.warnings, *warnings)))
+        self.directories.append(directory.path)
+        yield state
+        self._note(directory.path, state.failures)
+        has_fault = state.has_fault
+        loaded: dict[str, Loaded] = {}
+        for name in sorted(directory.partition_names, key=_by_topic_and_number):
+            path = os.path.join(directory.path, name)
+            found = self._attempt(path, partial(self._load, path, state, cluster))
+            if found is None:
+                continue
+            loaded[name] = found
+            self._note(directory.path, [found.outcome.failure] if found.outcome.failure else [])
+            yield found
+        self._note(directory.path, _ends_offline(directory.path, loaded, has_fault))
+
+    def partition(self, path: str) -> Iterator[Loaded]:
+        """A partition that is asked for by itself; what is around it counts, if it can be read."""
+        folder = os.path.dirname(os.path.abspath(path))
+        directory = self._attempt(folder, lambda: LogDirectory(folder))
+        if directory is None:
+            state, cluster = DirectoryState(folder, clean=False), ClusterMetadata()
+        else:
+            state, (cluster, _) = directory_state(directory), self._cluster(directory)
+            for problem in state.problems:
+                self.report(problem)
+        found = self._attempt(path, partial(self._load, path, state, cluster, is_named=True))
+        if found is not None:
+            self._note(folder, [found.outcome.failure] if found.outcome.failure else [])
+            yield found
+
+    def end(self) -> list[Failure]:
+        """Failures that show only when all partitions are known; all are in `stops` as well."""
+        failures = duplicate_failures(self._seen)
+        self.stops += failures
+        return failures
+
+    def _compared(self, state: DirectoryState) -> DirectoryState:
+        """The state, with a warning where the directory is not of the broker that the first one is of."""
+        if state.broker is None:
+            return state
+        self._first = first = self._first or state
+        if first.broker == state.broker or first.broker is None:
+            return state
+        here, there = (f"node {each.node_id} of cluster {each.cluster_id}" for each in (state.broker, first.broker))
+        text = (
+            f"{names.META_PROPERTIES} is of another broker ({here}) than that of {first.path} ({there}): a broker that"
+            " has both in its log.dirs does not start"
+        )
+        return replace(state, warnings=(*state.warnings, text))
+
+    def _note(self, path: str, failures: list[Failure] | tuple[Failure, ...]) -> None:
+        for failure in failures:
+            if failure.offline:
+                self.offline.setdefault(path, failure)
+            else:
+                self.stops.append(failure)
+
+    def _load(
+        self, path: str, state: DirectoryState, cluster: ClusterMetadata, *, is_named: bool = False
+    ) -> Loaded | None:
+        """A partition as it is now; None where a running broker has deleted it meanwhile."""
+        with held(path) as log:
+            if log is None:
+                return None
+            if log.name and not is_named:
+                self._seen.append((state.broker, path, log.name))
+            return self._load_log(log, state, cluster, is_named)
+
+    def _load_log(self, log: PartitionLog, state: DirectoryState, cluster: ClusterMetadata, is_named: bool) -> Loaded:
+        settings = self.circumstances.settings(cluster.configs, cluster.broker_id)
+        startup = self.circumstances.startup(log, state, settings)
+        outcome = load_log(log, startup)
+        kind = log.name.state if log.name else LIVE
+        stray = _stray(log, cluster) if outcome.ok else None
+        expiring: tuple[int, ...] = ()
+        if outcome.ok and log.name and kind == LIVE and stray is None and not outcome.loss.has_data:
+            expiring = aged_by_zeros(log, startup, outcome.log_end_offset, settings)
+        mark = state.high_watermark_of(log)
+        return Loaded(log.path, startup, outcome, kind, fate_of(log), mark, is_named, stray, expiring)
+
+    def _cluster(self, directory: LogDirectory) -> tuple[ClusterMetadata, list[str]]:
+        """The cluster's metadata, and a warning where what is in the directory cannot be used."""
+        cluster = self.clusters.of(directory)
+        for problem in cluster.troubles:
+            if problem.is_unreadable:
+                self.report(problem)
+        if not cluster.troubles:
+            return cluster, []
+        first = cluster.troubles[0]
+        more = f" (and {len(cluster.troubles) - 1} more)" if len(cluster.troubles) > 1 else ""
+        text = f"{os.path.basename(first.path)}: {first.text}{more}"
+        return cluster, [f"topic settings and partitions set aside are not known: {names.CLUSTER_METADATA_DIR}/{text}"]
+
+    def _attempt(self, path: str, read: Callable[[], _Read]) -> _Read | None:
+        """What `read` gives; None, and a report, where something cannot be read."""
+        try:
+            return read()
+        except OSError as error:
+            if not was_deleted(path, error):
+                self.report(Problem.unreadable(path, error))
+        except KdumpError as error:
+            self.report(Problem(path, None, str(error), is_unreadable=True))
+        return None
+
+
+def _stray(log: PartitionLog, cluster: ClusterMetadata) -> str | None:
+    """Why the broker sets a partition aside, by the cluster's metadata; None where it does not, or nobody knows."""
+    if cluster.placing is None:
+        return None
+    placement = cluster.placing(log.name, log.metadata.topic_id if log.metadata else None)
+    return placement.stray if placement else None
+
+
+def _ends_offline(path: str, loaded: dict[str, Loaded], has_fault: bool) -> list[Failure]:
+    """What ends the process because the directory is known to be faulty while it is loaded still.
+
+    A broker loads in the order in which the system lists the directory.
+    """
+    with os.scandir(path) as entries:
+        order = [entry.name for entry in entries if entry.name in loaded]
+    for name in order:
+        outcome = loaded[name].outcome
+        if has_fault and outcome.ok and (outcome.fails_offline or loaded[name].stray):
+            return [already_offline(path, name)]
+        has_fault = has_fault or bool(outcome.failure and outcome.failure.file in _HANDLED)
+    return []
+
+
+def _by_topic_and_number(name: str) -> tuple[str, int, str]:
+    says = parse_partition_dir(name)
+    return says.topic, says.partition, name
