@@ -13,7 +13,7 @@ from processes import RunError
 
 import kdump
 from kdump.change.apply import apply_plan
-from kdump.change.journal import new_folder
+from kdump.change.place import new_change
 from kdump.formats import names
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import INDEX_KINDS, examine_indexes
@@ -43,4 +43,4 @@ def rebuild(partition: Path) -> None:
     task = examine_indexes(kdump.open_log(str(partition)), Startup(now=0), frozenset(INDEX_KINDS), None)
     if not task.plan or len(task.plan.operations) < 2:
         raise RunError(f"{partition}: there is nothing to rebuild")
-    apply_plan(task.plan, new_folder(str(partition)), keep_old=False)
+    apply_plan(task.plan, new_change(str(partition)), keep_old=False)

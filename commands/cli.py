@@ -15,7 +15,7 @@ from .shell import exit_codes
 SECTIONS = {
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata"),
     "Check": ("verify", "startup", "retain", "compact"),
-    "Mend": ("repair", "rebuild-index", "trim"),
+    "Mend": ("repair", "rebuild-index", "trim", "undo"),
     "Make": ("append", "roll", "fixture", "export"),
 }
 """The commands as the help has them."""

@@ -101,11 +101,16 @@ class CleaningError(KdumpError):
     """The cleaner cannot get on: damage, or what makes Kafka's own cleaner give the partition up."""
 
 
+class NewerError(KdumpError):
+    """Something was written by a release of Kafka that is newer than this kdump: nothing is wrong with it."""
+
+
 class Problem(NamedTuple):
     """What cannot be read or does not fit: the file, the byte position of the batch (None: all of it), what is wrong.
 
     `is_unreadable` where the system would not give the bytes, in contrast to bytes that are damaged; `is_missing` where
-    that is because there is no such file any more.
+    that is because there is no such file any more. `is_newer` where a newer release of Kafka wrote what kdump does not
+    know: nothing is wrong there, and nobody may call it damage.
     """
 
     path: str
@@ -113,6 +118,7 @@ class Problem(NamedTuple):
     text: str
     is_unreadable: bool = False
     is_missing: bool = False
+    is_newer: bool = False
 
     @classmethod
     def unreadable(cls, path: str, error: OSError) -> Problem:
@@ -120,6 +126,11 @@ class Problem(NamedTuple):
         is_missing = isinstance(error, FileNotFoundError)
         text = error.strerror or str(error)
         return cls(error.filename or path, None, text, is_unreadable=True, is_missing=is_missing)
+
+    @classmethod
+    def of_record(cls, path: str, position: int, offset: int, error: KdumpError) -> Problem:
+        """Return the problem of the record at an absolute offset."""
+        return cls(path, position, f"offset {offset}: {error}", is_newer=isinstance(error, NewerError))
 
 
 Report = Callable[[Problem], object]
@@ -142,6 +153,7 @@ NULL_POINTER = "java.lang.NullPointerException"
 NUMBER_FORMAT = "java.lang.NumberFormatException"
 NO_SUCH_ELEMENT = "java.util.NoSuchElementException"
 NO_SUCH_FILE = "java.nio.file.NoSuchFileException"
+UNCHECKED_IO = "java.io.UncheckedIOException"
 FILE_NOT_FOUND = "java.io.FileNotFoundException"
 BUFFER_OVERFLOW = "java.nio.BufferOverflowException"
 

@@ -137,6 +137,7 @@ CONVERTS_LEGACY = _since(
     "CONVERTS_LEGACY",
     "the cleaner rewrites v0 and v1 batches as v2",
     "KIP-724, LogCleaner",
+    "compact",
 )
 SHARE_STATE_DECODER = _since(
     "4.0",
@@ -150,6 +151,8 @@ INDEX_PER_BATCH = _since(
     "INDEX_PER_BATCH",
     "an append, also a follower's and the cleaner's, makes index entries batch by batch, not one for all its batches",
     "LogSegment.append",
+    "append",
+    "compact",
 )
 LEADER_CHANGE_JSON = _since(
     "4.1",
@@ -193,6 +196,8 @@ EMPTY_CLEANUP_POLICY = _since(
     "EMPTY_CLEANUP_POLICY",
     "cleanup.policy may be empty: then only records below the log start offset are deleted",
     "LogConfig",
+    "append",
+    "compact",
 )
 MARKER_EPOCH_ABOVE_DATA = _since(
     "4.2",
@@ -228,6 +233,7 @@ LAST_BATCH_BELOW_HIGH_WATERMARK = _since(
     "the cleaner keeps an emptied last batch only where its next offset is the high watermark, not where it is the end"
     " of the round",
     "Cleaner",
+    "compact",
 )
 ZERO_CHECKPOINT = _since(
     "4.4",

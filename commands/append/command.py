@@ -17,6 +17,7 @@ from kdump.interchange.dumped import Item
 from kdump.interchange.jsonl import read_jsonl
 from kdump.interchange.lines import Lines, Reading, read_lines
 from kdump.operations.append import NewLog, opened
+from kdump.releases import KafkaRelease
 from kdump.write.errors import UnsupportedForMessageFormatError
 from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing
@@ -110,7 +111,8 @@ def command(
     magic: str | None,
     config_file: str | None,
     settings: tuple[str, ...],
-    index_entries: str,
+    index_entries: str | None,
+    kafka: KafkaRelease | None,
     create: bool,
     start_offset: int,
     topic_id: str | None,
@@ -147,7 +149,7 @@ def command(
     _check(options, format_, key_separator, repack)
     rules = known_rules(path)
     version = {} if magic is None else {"message.format.version": _FORMAT_VERSIONS[magic]}
-    config = chosen_config(config_file, settings, index_entries, {**rules.properties, **version})
+    config = chosen_config(config_file, settings, index_entries, kafka, rules, version)
     packing = _packing(options, config.record_version)
     new_log = NewLog(start_offset, _topic_id(topic_id)) if create else None
     names = ("clean", "recovery_point", "log_start_offset", "now", "no_backup", "force", "any_producer_id")

@@ -13,11 +13,13 @@ from kdump.errors import ConfigError, NameFormatError, RefusedError
 from kdump.operations.append import NewLog, Opening, rules_beside
 from kdump.operations.cluster_rules import ClusterRules
 from kdump.operations.open_log import NotAppendableError
+from kdump.releases import KafkaRelease
 from kdump.settings.writing import PROPERTIES, LogConfig
 from kdump.write.clocks import wall_clock
 from kdump.write.log_writer import LogWriter
 
 from ..shell import exit_codes
+from ..shell.options import kafka_option
 from ..shell.output import complain, safe, safe_path
 from ..shell.startup_options import read_config, startup_options
 
@@ -32,9 +34,11 @@ _OPTIONS = (
         help="A setting of the topic, such as segment.bytes=1048576. May be repeated.",
     ),
     click.option(
-        "--index-entries", type=click.Choice((PER_BATCH, PER_APPEND)), default=PER_BATCH, show_default=True,
-        help="What index entries are reckoned by: each batch, as since Kafka 4.1, or each append.",
+        "--index-entries", type=click.Choice((PER_BATCH, PER_APPEND)),
+        help="What index entries are counted by: each batch, as since Kafka 4.1, or each append. By default as the"
+        " release does.",
     ),
+    kafka_option,
     click.option(
         "--no-backup", is_flag=True,
         help="After an unclean shutdown, keep nothing of the files beside the log that have to be made anew.",
@@ -54,13 +58,18 @@ def write_options(command: Command) -> Command:
 
 
 def chosen_config(
-    config_file: str | None, settings: tuple[str, ...], index_entries: str, defaults: Mapping[str, str] | None = None
+    config_file: str | None,
+    settings: tuple[str, ...],
+    index_entries: str | None,
+    kafka: KafkaRelease | None,
+    rules: ClusterRules,
+    version: Mapping[str, str] | None = None,
 ) -> LogConfig:
-    """The configuration that the options name; `defaults` are settings that count where these are silent.
+    """The configuration that the options name; the `rules`, and `version`, count where these are silent.
 
     Raises click.BadParameter.
     """
-    properties = dict(defaults or {})
+    properties = {**rules.properties, **(version or {})}
     if config_file is not None:
         properties |= read_config(config_file, LogConfig.from_properties)
     for setting in settings:
@@ -70,7 +79,8 @@ def chosen_config(
             raise click.BadParameter(_unknown(setting, name, bool(equals)), param_hint="--topic-config")
         properties[name] = value
     try:
-        return LogConfig.from_properties(properties, index_per_batch=index_entries == PER_BATCH)
+        per_batch = None if index_entries is None else index_entries == PER_BATCH
+        return LogConfig.from_properties(properties, kafka or rules.release, index_per_batch=per_batch)
     except ConfigError as error:
         raise click.UsageError(f"{safe(str(error))}.") from None
 
@@ -126,10 +136,10 @@ def known_rules(path: str) -> ClusterRules:
 
 def tell_backup(log: LogWriter) -> None:
     """Say where what had to be replaced is kept, if anything was."""
-    if log.backup_folder:
+    if log.change:
         complain(
             f"note: {safe(log.partition)}: files beside the log were made anew, as after an unclean shutdown; the old"
-            f" ones are kept in {safe_path(log.backup_folder)}"
+            f" ones are kept: kdump undo {safe_path(log.path)} --change {log.change}"
         )
 
 

@@ -8,6 +8,8 @@ import click
 
 from kdump.formats.names import segment_file_name
 from kdump.operations.append import opened
+from kdump.operations.cluster_rules import ClusterRules
+from kdump.releases import KafkaRelease
 
 from ..shell import exit_codes
 from ..shell.output import Output, safe
@@ -28,7 +30,12 @@ from .options import (
 @click.argument("paths", nargs=-1, required=True, metavar="PARTITION_DIR...")
 @write_options
 def command(
-    paths: tuple[str, ...], config_file: str | None, settings: tuple[str, ...], index_entries: str, **how: Any
+    paths: tuple[str, ...],
+    config_file: str | None,
+    settings: tuple[str, ...],
+    index_entries: str | None,
+    kafka: KafkaRelease | None,
+    **how: Any,
 ) -> int:
     """Begin a new segment at the end of these logs, as a broker does when the last one is full.
 
@@ -45,7 +52,7 @@ def command(
       kdump roll /var/lib/kafka/data/orders-3
       kdump roll data/orders-0 data/orders-1 --topic-config preallocate=true --topic-config segment.bytes=1048576
     """
-    chosen_config(config_file, settings, index_entries)
+    chosen_config(config_file, settings, index_entries, kafka, ClusterRules())
     force = how.pop("force")
     for path in paths:
         check_partition(path)
@@ -54,7 +61,7 @@ def command(
         for path in paths:
             try:
                 rules = known_rules(path)
-                config = chosen_config(config_file, settings, index_entries, rules.properties)
+                config = chosen_config(config_file, settings, index_entries, kafka, rules)
                 opening = chosen_opening(path, force=force, rules=rules, **how)
                 with naming(path), opened(path, config, opening) as log:
                     name = safe(log.partition)

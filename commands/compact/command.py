@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
+from kdump.releases import KafkaRelease
 from kdump.settings.cleaning import cleaner_config
 
 from ..shell.config_option import config_option, property_file
-from ..shell.options import format_option, now_option
+from ..shell.options import format_option, kafka_option, now_option
 from .run import Options, compact
 
 
@@ -39,11 +40,10 @@ from .run import Options, compact
 @click.option(
     "--legacy-batches",
     type=click.Choice(("keep", "convert")),
-    default="convert",
-    show_default=True,
     help="Leave batches of formats v0 and v1 in their format, as Kafka up to 3.9 does, or rewrite them in v2, as from"
-    " 4.0 on.",
+    " 4.0 on. By default as the release does.",
 )
+@kafka_option
 @click.option(
     "--exact-keys", is_flag=True, help="Tell keys apart by themselves, not by their MD5 sums; takes more memory a key."
 )
@@ -57,7 +57,8 @@ def command(
     passes: int,
     config_files: tuple[str, ...],
     min_cleanable_ratio: float | None,
-    legacy_batches: str,
+    legacy_batches: str | None,
+    kafka: KafkaRelease | None,
     exact_keys: bool,
     now: int,
     format_: str,
@@ -69,8 +70,8 @@ def command(
     of one pass: bytes, records and segments, what is dropped and why, which tombstones stay and until when.
 
     With --apply that is done as the cleaner does it, with the broker stopped, down to the bytes of indexes, the files'
-    times and the cleaner's checkpoint; with --output it is done to a copy. What is replaced is kept under .kdump-backup
-    in the partition directory unless --no-backup. An interrupted run is finished by the next one.
+    times and the cleaner's checkpoint; with --output it is done to a copy. What is replaced is kept as files .kdump-*
+    in the log directory unless --no-backup. An interrupted run is finished by the next one.
 
     A pass takes as many different keys as fit into log.cleaner.dedupe.buffer.size (5033164 by default); where there are
     more, the rest stays dirty for the next pass. In a log directory only those partitions are looked at that are known
@@ -102,7 +103,8 @@ def command(
         now=now,
         files=files,
         min_cleanable_ratio=min_cleanable_ratio,
-        converts_legacy=legacy_batches == "convert",
+        converts_legacy=None if legacy_batches is None else legacy_batches == "convert",
+        release=kafka,
         format=format_,
         applies=applies,
         output=output,

@@ -32,7 +32,7 @@ class JsonLines:
                     "pass": found.number,
                     "due": state.is_due(config),
                     "done": found.is_done,
-                    "backup": found.kept,
+                    "change": found.kept,
                     "output": found.output,
                     "error": found.failure,
                     "logStartOffset": state.log_start_offset,

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 import click
 
-from kdump.change.journal import new_folder, new_stamp, unfinished
+from kdump.change.interrupted import check_finishable
+from kdump.change.journal import unfinished
+from kdump.change.place import new_change
 from kdump.clean.apply import (
     check_output,
-    check_still,
     clean_in_place,
     clean_into,
     copy_directory_files,
-    finish_interrupted,
 )
 from kdump.clean.cleaning import Cleaning, clean
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState, look
-from kdump.disk.locks import check_not_locked, holding
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
+from kdump.operations.rails import Guard, Rails, check_unlocked, guarded
 from kdump.query.inventory import DirectoryCheckpoints
+from kdump.releases import NEWEST, KafkaRelease
 from kdump.settings.cleaning import CleanerConfig, cleaner_config, not_compacted
 from kdump.settings.sources import PropertyFile, Settings
 from kdump.storage.directory import LogDirectory
@@ -33,7 +34,7 @@ from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.config_option import settings_in
+from ..shell.config_option import settings_and_release
 from ..shell.options import note, output_for
 from ..shell.output import complain, os_error_text, safe, safe_path
 from ..shell.paths import KafkaFile, check_not_kafkas, expand
@@ -43,12 +44,13 @@ from ..shell.session import tell_refused
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line asks for."""
+    """What the command line asks for; None where the release that wrote the directory is to be asked."""
 
     now: int
     files: tuple[PropertyFile, ...] = ()
     min_cleanable_ratio: float | None = None
-    converts_legacy: bool = True
+    converts_legacy: bool | None = None
+    release: KafkaRelease | None = None
     format: str = "text"
     applies: bool = False
     output: str | None = None
@@ -56,9 +58,9 @@ class Options:
     passes: int = 1
     exact_keys: bool = False
 
-    def config(self, properties: Mapping[str, str]) -> CleanerConfig:
-        """The settings that these properties of a topic come to. Raises ConfigError."""
-        config = cleaner_config(properties, converts_legacy=self.converts_legacy)
+    def config(self, properties: Mapping[str, str], written_by: KafkaRelease) -> CleanerConfig:
+        """The settings that these properties of a topic come to, in a directory of a release. Raises ConfigError."""
+        config = cleaner_config(properties, self.release or written_by, converts_legacy=self.converts_legacy)
         ratio = config.min_cleanable_ratio if self.min_cleanable_ratio is None else self.min_cleanable_ratio
         return replace(config, min_cleanable_ratio=ratio)
 
@@ -66,7 +68,7 @@ class Options:
 class Found(NamedTuple):
     """A partition and what became of it: `cleaning` is None where the cleaner is not due.
 
-    `is_done`: it was cleaned, not only on paper; what was replaced is in the folder `kept`, if it was kept. `output` is
+    `is_done`: it was cleaned, not only on paper; `kept` is the id of the change that keeps the originals. `output` is
     the directory that was written. `number` is that of the pass, from 1 on. `failure` says why it could not be cleaned.
     `capacity` is how many keys the offset map has room for, None where that depends on their lengths.
     """
@@ -203,34 +205,37 @@ class _Run:
         self._failures = failures
         self._bar = bar
         self._read = 0
-        self._is_checked = False
         self._settings = Settings()
+        self._release = NEWEST
         self._noted: set[str] = set()
-        self._stamp = new_stamp()
 
     def place(self, place: Place) -> None:
         """The partitions of one log directory."""
-        self._is_checked = False
         with self._failures.told(place.path):
-            check_not_locked(place.path)
-            self._settings = settings_in(LogDirectory(place.path), self._options.files)
+            self._settings, self._release = settings_and_release(LogDirectory(place.path), self._options.files)
             if self._options.output is not None:
+                check_unlocked(place.path)
                 self._copy(place, self._options.output)
                 return
-            with holding(place.path, os.stat(place.path)) if self._options.applies else nullcontext():
+            rails = Rails(self._options.applies, "compact", self._options.keep_old)
+            with guarded(os.path.realpath(place.path), place.partitions, rails) as guard:
                 for path in place.partitions:
                     with self._failures.told(path):
-                        self._passes(place, path)
+                        self._passes(place, path, guard)
 
     def end(self) -> None:
         """All has been looked at."""
         self._printer.end()
 
-    def _passes(self, place: Place, path: str) -> None:
+    def _passes(self, place: Place, path: str, guard: Guard) -> None:
         """One pass over a partition, or several."""
-        self._finish(path)
+        if path in guard.errors:
+            raise guard.errors[path]
+        for change in guard.interrupted[path]:
+            what = "is finished now" if guard.rails.applies else "--apply finishes it"
+            note(f"{safe_path(path)}: change {change.id} ({safe(change.command)}) was interrupted; {what}")
         for number in range(1, self._options.passes + 1):
-            found = self._partition(place, PartitionLog(path), number)
+            found = self._partition(place, PartitionLog(path), number, guard)
             if not _goes_on(found):
                 break
 
@@ -241,7 +246,12 @@ class _Run:
         copied: dict[str, Cleaning | PartitionState] = {}
         for path in place.partitions:
             with self._failures.told(path):
-                self._finish(path)
+                for change in unfinished(path):
+                    check_finishable(change)
+                    raise RefusedError(
+                        f"{path}: change {change.id} ({change.command}) was interrupted; finish it first, with --apply"
+                        " and without --output"
+                    )
                 found = self._partition(place, PartitionLog(path), 1)
                 number = 1
                 while found is not None and found.output is not None:
@@ -264,23 +274,13 @@ class _Run:
             raise error
         return checkpoints
 
-    def _finish(self, path: str) -> None:
-        """Finish what was interrupted, or say that there is something."""
-        path = os.path.abspath(path)
-        if not self._options.applies:
-            for folder in unfinished(path):
-                note(f"{safe_path(folder)}: a change of {safe_path(path)} was interrupted, and --apply finishes it")
-            return
-        for folder in finish_interrupted(path, keep_old=self._options.keep_old):
-            note(f"{safe_path(folder)}: this was interrupted, and is finished now")
-
-    def _partition(self, place: Place, log: PartitionLog, number: int) -> Found | None:
-        """One pass over a partition; None where it is none for the cleaner."""
+    def _partition(self, place: Place, log: PartitionLog, number: int, guard: Guard | None = None) -> Found | None:
+        """One pass over a partition; None where it is none for the cleaner. Without a guard it is a copy's."""
         check_has_kafka_files(log)
         options = self._options
         known = self._checkpoints(place.path).of(log)
         topic = log.name.topic if log.name else ""
-        config = options.config(self._settings.properties(topic))
+        config = options.config(self._settings.properties(topic), self._release)
         why = not_compacted(config, topic, was_cleaned=known.cleaner is not None, is_named=place.is_named)
         if why:
             self._printer.passed_over(log.path, why)
@@ -292,7 +292,7 @@ class _Run:
             return None
         try:
             capacity = None if options.exact_keys else config.map_keys
-            found = self._clean(place, state, config, number)._replace(number=number, capacity=capacity)
+            found = self._clean(guard, state, config, number)._replace(number=number, capacity=capacity)
         except (OSError, KdumpError) as error:
             self._bar.hide()
             if not isinstance(error, BrokenPipeError):
@@ -303,7 +303,7 @@ class _Run:
         self._printer.partition(found)
         return found
 
-    def _clean(self, place: Place, state: PartitionState, config: CleanerConfig, number: int) -> Found:
+    def _clean(self, guard: Guard | None, state: PartitionState, config: CleanerConfig, number: int) -> Found:
         """Clean a partition as it was asked for, if it is due."""
         options = self._options
         is_due = state.is_due(config)
@@ -318,15 +318,16 @@ class _Run:
         if not options.applies and options.output is None:
             self._failures.worsen(exit_codes.FINDINGS)
             return Found(state, config, clean(Staging(None)))
-        if options.applies and not self._is_checked:
-            check_still(place.partitions)
-            self._is_checked = True
-        stamp = self._stamp if number == 1 else f"{self._stamp}-{number}"
-        folder = new_folder(os.path.join(place.path, name), stamp=stamp)
-        keeps_old = options.keep_old and options.output is None
-        cleaning = clean_in_place(state, clean, folder, keep_old=keeps_old)
-        output = None if options.output is None else os.path.join(options.output, name)
-        return Found(state, config, cleaning, True, folder if keeps_old else None, output)
+        path = os.path.abspath(state.log.path)
+        if guard is None:
+            assert options.output is not None
+            cleaning = clean_in_place(state, clean, new_change(path), keep_old=False)
+            return Found(state, config, cleaning, True, None, os.path.join(options.output, name))
+        if number == 1:
+            guard.check_still(path)
+        files = guard.files(path, number=number)
+        cleaning = clean_in_place(state, clean, files, keep_old=options.keep_old)
+        return Found(state, config, cleaning, True, files.id if options.keep_old else None)
 
     def _cleaner(self, state: PartitionState, config: CleanerConfig, *, guarded: bool) -> Callable[[Staging], Cleaning]:
         """What cleans the partition; `guarded`: only if it does not look as if the topic were not compacted at all."""

@@ -75,8 +75,9 @@ def _done(found: Found) -> Iterator[str]:
     if found.output:
         yield f"written to {safe_path(found.output)}"
     elif found.is_done:
-        where = f"; what was replaced is in {safe_path(found.kept)}, and takes its space" if found.kept else ""
-        yield f"done{where}"
+        yield f"done{'; what was replaced is kept, and its space' if found.kept else ''}"
+        if found.kept:
+            yield f"Undo:  kdump undo {safe_path(found.state.log.path)} --change {found.kept}"
 
 
 def _facts(found: Found) -> Iterator[str]:

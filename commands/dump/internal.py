@@ -15,8 +15,8 @@ from kdump.storage.records import Batch, TxnState
 
 from ..shell.output import iso_time, safe
 
-Report = Callable[[str, Batch, str], object]
-"""Told the path of the log, the batch, and what of it cannot be decoded."""
+Report = Callable[[str, Batch, str, bool], object]
+"""Told the path of the log, the batch, what of it cannot be decoded, and whether that is only newer than kdump."""
 
 _PLAIN = re.compile(r"[^\s\"'=,{}\[\]]+")
 _TIME = re.compile(r"(?:Timestamp|TimestampMs)$|^timestamp$")
@@ -54,16 +54,17 @@ class DecodingFormat:
         decode = decode_control if batch.is_control else self._decoder
         source = selected.source
         decoded: list[Contents] = []
-        errors: list[str] = []
+        errors: list[tuple[str, bool]] = []
         for offset, _, _, key_at, key_size, value_at, value_size, *_ in selected.spans():
             key = bytes(source[key_at : key_at + key_size]) if key_size >= 0 else None
             value = bytes(source[value_at : value_at + value_size]) if value_size >= 0 else None
             found = decode(key, value)
             decoded.append((found.key or key, found.value or value))
-            errors += (f"offset {offset}: {error}" for error in found.errors)
+            errors += ((f"offset {offset}: {error}", False) for error in found.errors)
+            errors += ((f"offset {offset}: {error}", True) for error in found.newer)
         self._printer.records(batch, transaction, selected, decoded)
-        for error in errors:
-            self._report(self._path, batch, error)
+        for error, is_newer in errors:
+            self._report(self._path, batch, error, is_newer)
 
     def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
         """Not a log."""
@@ -76,6 +77,8 @@ def text_line(decoded: Json, *, named: bool = False) -> str:
     parts = [] if named else [decoded["name"]]
     if version is not None:
         parts.append(f"v{version}")
+    if decoded.get("newer"):
+        parts.append("(newer than this kdump)")
     data = decoded["data"]
     if data.get("version") == version:
         data = {name: value for name, value in data.items() if name != "version"}

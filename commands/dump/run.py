@@ -22,6 +22,7 @@ from kdump.storage.segment import Segment
 from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
+from ..shell.options import note
 from ..shell.output import Output, complain, escape_json, safe, safe_path, wants_color
 from ..shell.paths import KafkaFile, Place, partition_of
 from .internal import DecodingFormat
@@ -63,6 +64,7 @@ class _Run:
         self._out = out
         self._printer = printer if options.raw else DecodingFormat(printer, self._undecodable)
         self._options = options
+        self._newer: set[str] = set()  # logs with records that are newer than kdump
         self._left = options.limit
         self._batch: Batch | None = None
         self._transaction = TxnState.NONE
@@ -269,8 +271,14 @@ class _Run:
             onward = "nothing that can be trusted follows"
         self._report(f"{safe_path(path)}: byte {damage.position}: {safe(damage.text)}; {onward}")
 
-    def _undecodable(self, path: str, batch: Batch, text: str) -> None:
-        self._report(f"{path}: byte {batch.position}: {safe(text)}")
+    def _undecodable(self, path: str, batch: Batch, text: str, is_newer: bool) -> None:
+        place = f"{path}: byte {batch.position}: {safe(text)}"
+        if not is_newer:
+            self._report(place)
+        elif path not in self._newer:
+            self._newer.add(path)
+            self._out.flush()
+            note(f"{place}: newer than this kdump, printed as it is")
 
     def _report(self, text: str) -> None:
         """Say what is wrong with the data, after what was printed before it."""

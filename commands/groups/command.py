@@ -9,11 +9,13 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.formats.uuids import format_uuid
 from kdump.storage.replica import Replica, held_replicas
 from kdump.topics.group_log import GroupLog
 from kdump.topics.groups import RETENTION_MS, Group, groups_of
 from kdump.topics.lag import BEYOND_END, Ranges
 from kdump.topics.metadata_log import state_of_directory
+from kdump.topics.share_state import ShareStart, share_starts
 
 from ..shell import exit_codes
 from ..shell.options import chooses, format_option, newest, now_option, output_for, replicas_at
@@ -32,7 +34,8 @@ from .text import Printer, json_lines, text_lines
 def command(paths: tuple[str, ...], patterns: tuple[str, ...], retention_ms: int, now: int, format_: str) -> int:
     """Show groups, their members and committed offsets, out of __consumer_offsets.
 
-    PATHs are partition directories of __consumer_offsets, or log directories with such in them. Where the directories
+    PATHs are partition directories of __consumer_offsets, or log directories with such in them. Share groups begin
+    where __share_group_state says, if that is among them. Where the directories
     of the partitions that a group reads are among them, or in those log directories, each commit is held against their
     offsets: lag, and whether it lies in front of the log or beyond its end.
 
@@ -54,6 +57,7 @@ def command(paths: tuple[str, ...], patterns: tuple[str, ...], retention_ms: int
         raise KdumpError("there is no partition of __consumer_offsets in these PATHs")
     ranges = Ranges(found, troubles)
     topic_names = _topic_names(found)
+    starts = _share_starts(found, topic_names, troubles)
     chosen = chooses(patterns)
     lines: Printer = json_lines if format_ == "jsonl" else text_lines
     shown = dead = dead_bytes = 0
@@ -63,6 +67,7 @@ def command(paths: tuple[str, ...], patterns: tuple[str, ...], retention_ms: int
                 if not chosen(group.name):
                     continue
                 shown += 1
+                group.share_starts = starts.get(group.name, [])
                 if _is_beyond(group, ranges):
                     troubles.worsen(exit_codes.FINDINGS)
                 if format_ == "text" and group.is_dead:
@@ -86,6 +91,20 @@ def _is_beyond(group: Group, ranges: Ranges) -> bool:
         if found and found.place(commit) == BEYOND_END:
             return True
     return False
+
+
+def _share_starts(
+    found: Iterable[Replica], topic_names: dict[bytes, str], troubles: Troubles
+) -> dict[str, list[tuple[str, ShareStart]]]:
+    """The share partitions at hand by their group, each with its topic's name, or its id where no name is at hand."""
+    starts: dict[str, list[tuple[str, ShareStart]]] = {}
+    for replica in newest((replica for replica in found if replica.topic == names.SHARE_GROUP_STATE_TOPIC), troubles):
+        for start in share_starts(replica, troubles):
+            topic = topic_names.get(start.topic_id) or format_uuid(start.topic_id)
+            starts.setdefault(start.group, []).append((topic, start))
+    for some in starts.values():
+        some.sort(key=lambda entry: (entry[0], entry[1].partition))
+    return starts
 
 
 def _topic_names(found: Iterable[Replica]) -> dict[bytes, str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kdump.topics.groups import CLASSIC, Assignment, Commit, Group, Member
 from kdump.topics.lag import BEFORE_START, BEYOND_END, Range, Ranges
+from kdump.topics.share_state import ShareStart
 
 from ..shell.options import json_line
 from ..shell.output import iso_time, safe, size_text
@@ -30,6 +31,9 @@ def text_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Ite
         right=("PARTITION", "OFFSET", "LAG", "LEADER EPOCH"),
         indent="  ",
     )
+    starts = [_start_cells(topic, start, ranges) for topic, start in group.share_starts]
+    numbers = ("PARTITION", "START OFFSET", "LAG", "STATE EPOCH")
+    yield from aligned(("TOPIC", *numbers), starts, right=numbers, indent="  ")
     yield "\n"
 
 
@@ -42,7 +46,7 @@ def summary(groups: int, dead: int, dead_bytes: int) -> str:
 
 
 def json_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:
-    """A group as objects: itself, its members, its commits."""
+    """A group as objects: itself, its members, its commits, and where a share group is in its partitions."""
     yield json_line(
         "group",
         {
@@ -69,6 +73,8 @@ def json_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Ite
         yield json_line("member", {"group": group.name} | _member_fields(member))
     for commit in (*group.commits, *group.pending):
         yield json_line("commit", {"group": group.name} | _commit_fields(group, commit, ranges, retention_ms, now))
+    for topic, start in group.share_starts:
+        yield json_line("shareStart", {"group": group.name} | _start_fields(topic, start, ranges))
 
 
 def _headline(group: Group) -> Iterator[str]:
@@ -192,6 +198,30 @@ def _commit_fields(group: Group, commit: Commit, ranges: Ranges, retention_ms: i
         "logEndOffset": known.end if known else None,
         "lag": known.lag(commit) if known else None,
         "place": known.place(commit) if known else None,
+    }
+
+
+def _start_cells(topic: str, start: ShareStart, ranges: Ranges) -> tuple[str, ...]:
+    fields = _start_fields(topic, start, ranges)
+    return (
+        safe(topic),
+        *("-" if fields[name] is None else str(fields[name]) for name in ("partition", "startOffset", "lag")),
+        str(start.state_epoch),
+    )
+
+
+def _start_fields(topic: str, start: ShareStart, ranges: Ranges) -> dict[str, Any]:
+    known = ranges.of(topic, start.partition)
+    return {
+        "topic": topic,
+        "partition": start.partition,
+        "startOffset": _known(start.start_offset),
+        "stateEpoch": start.state_epoch,
+        "leaderEpoch": start.leader_epoch,
+        "deliveryCompleteCount": _known(start.delivery_complete_count),
+        "logStartOffset": known.start if known else None,
+        "logEndOffset": known.end if known else None,
+        "lag": known.end - start.start_offset if known and start.start_offset >= 0 else None,
     }
 
 

@@ -33,6 +33,7 @@ from ..shell import exit_codes
 from ..shell.output import Output, complain, escape_json, os_error_text, safe, wants_color
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import PathCounter
+from ..shell.unfinished import note_unfinished
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,8 @@ class _Run:
         """List what is at a path or pattern."""
         try:
             for place in expand([path]):
+                if isinstance(place, LogDirectory | PartitionLog):
+                    note_unfinished(place)
                 if isinstance(place, LogDirectory):
                     self._log_directory(place)
                 elif isinstance(place, PartitionLog):

@@ -7,13 +7,12 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from kdump.formats.uuids import format_uuid
+from kdump.releases import METADATA_VERSION, metadata_version_name, release_name
 from kdump.topics.cluster_image import (
-    METADATA_VERSION,
     RESOURCE_TYPES,
     TOPIC_RESOURCE,
     ClusterImage,
     Topic,
-    metadata_version_name,
 )
 from kdump.topics.metadata_log import MetadataState
 
@@ -94,6 +93,7 @@ def _access(image: ClusterImage) -> Iterator[Row]:
 def _cluster(state: MetadataState) -> Fields:
     image = state.image
     level = image.features.get(METADATA_VERSION)
+    supported = image.supported_metadata_version(None)
     return {
         "snapshot": state.snapshot,
         "endOffset": state.end_offset,
@@ -113,6 +113,8 @@ def _cluster(state: MetadataState) -> Fields:
         "topics": len(image.topics),
         "partitions": sum(len(topic.partitions) for topic in image.topics.values()),
         "brokers": len(image.brokers),
+        "release": None if supported is None else release_name(supported),
+        "newerRecords": state.newer_records,
     }
 
 
@@ -130,7 +132,17 @@ def _broker(broker: Fields) -> Fields:
         "endpoints": _endpoints(broker),
         "features": _features(broker),
         "logDirs": [format_uuid(directory) for directory in broker["logDirs"]],
+        "cordonedLogDirs": [format_uuid(directory) for directory in broker["cordonedLogDirs"] or ()],
+        "release": _release(broker),
     }
+
+
+def _release(broker: Fields) -> str | None:
+    """The release of a broker's software, by the highest level of metadata.version that it supports."""
+    for feature in broker["features"]:
+        if feature["name"] == METADATA_VERSION:
+            return release_name(feature["maxSupportedVersion"])
+    return None
 
 
 def _controller(controller: Fields) -> Fields:

@@ -35,6 +35,10 @@ def _cluster(fields: Fields) -> Iterator[str]:
     version = "not set" if level is None else f"{level}{f' ({name})' if name else ''}"
     counts = (counted(fields[f"{thing}s"], thing) for thing in ("topic", "partition", "broker"))
     yield f"metadata.version {version}; {', '.join(counts)}\n"
+    if fields["release"] is not None:
+        yield f"written by Kafka {fields['release']}\n"
+    if fields["newerRecords"]:
+        yield f"{counted(fields['newerRecords'], 'record')} newer than this kdump, skipped\n"
     voters = ", ".join(str(voter["voterId"]) for voter in fields["voters"]) or "unknown"
     leader = "unknown" if fields["leader"] is None else fields["leader"]
     yield f"quorum leader {leader}, voters {voters}, kraft.version {fields['kraftVersion']}\n"
@@ -59,8 +63,14 @@ def _broker(fields: Fields) -> tuple[str, ...]:
         state,
         safe(fields["rack"]) if fields["rack"] is not None else "-",
         _endpoints(fields),
-        " ".join(fields["logDirs"]) or "-",
+        " ".join(_directory(fields, name) for name in fields["logDirs"]) or "-",
+        fields["release"] or "-",
     )
+
+
+def _directory(broker: Fields, name: str) -> str:
+    return f"{name} (cordoned)" if name in broker["cordonedLogDirs"] else name
+
 
 
 def _controller(fields: Fields) -> tuple[str, ...]:
@@ -161,7 +171,7 @@ def _acl(fields: Fields) -> tuple[str, ...]:
 _RIGHT = ("LEVEL", "PARTITIONS", "PARTITION", "LEADER", "LEADER EPOCH", "PARTITION EPOCH", "BROKER EPOCH", "ITERATIONS")
 _SECTIONS: tuple[tuple[str, tuple[str, ...], Any], ...] = (
     ("feature", ("FEATURE", "LEVEL"), _feature),
-    ("broker", ("BROKER", "BROKER EPOCH", "STATE", "RACK", "ENDPOINTS", "LOG DIRECTORIES"), _broker),
+    ("broker", ("BROKER", "BROKER EPOCH", "STATE", "RACK", "ENDPOINTS", "LOG DIRECTORIES", "KAFKA"), _broker),
     ("controller", ("CONTROLLER", "ENDPOINTS", "FEATURES"), _controller),
     ("topic", ("TOPIC", "ID", "PARTITIONS"), _topic),
     (

@@ -8,10 +8,7 @@ from typing import Any
 
 import click
 
-from kdump.change.journal import PLAN, UNDONE, read_plan
-from kdump.change.undo import undo
-from kdump.disk.locks import holding
-from kdump.errors import KdumpError, RefusedError
+from kdump.change.old_backups import BACKUP_FOLDER
 from kdump.recovery.startup import Startup
 from kdump.repair.lost_markers import CHOICES, OPEN
 from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, STRATEGIES, Request, Task, examine
@@ -19,9 +16,7 @@ from kdump.repair.replicas import replicas_of
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
-from ..shell import exit_codes
-from ..shell.output import complain, safe_path
-from ..shell.session import tell_refused
+from ..shell.output import complain
 from ..shell.startup_options import chosen_startup, startup_options
 from .options import repair_options, run
 
@@ -73,8 +68,8 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> s
     help="Leave the source alone and make DIR, a log directory with the repaired copy.",
 )
 @click.option(
-    "--undo", "backup", type=click.Path(exists=True, file_okay=False), metavar="BACKUP",
-    help="Take back the repair whose folder this is; of a directory around several, all of them.",
+    "--undo", "undo_path", metavar="PATH", hidden=True,
+    help="Deprecated, and gone after two more releases: kdump undo lists changes and takes them back.",
 )
 @repair_options
 def command(
@@ -88,7 +83,7 @@ def command(
     log_start_offset: int | None,
     now: int | None,
     config_file: str | None,
-    backup: str | None,
+    undo_path: str | None,
     **options: Any,
 ) -> int:
     """Show what it takes to make partitions loadable again, and with --apply do it.
@@ -99,8 +94,9 @@ def command(
     in-sync replica, --fix-bit, --strategy salvage, --strategy truncate.
 
     Nothing is changed without --apply; then every file is either old or new at every moment, and after a kill or a
-    power cut the same command goes on where it was stopped. What is replaced is kept in .kdump-backup in the partition
-    directory, where a broker does not mind it, for --undo to put back. A log directory that a broker has locked, and a
+    power cut the same command goes on where it was stopped. The originals are kept as files .kdump-* in the log
+    directory, which a broker does not look at, and `kdump undo` puts them back. A plan that drops valid records is
+    refused unless --accept-loss has their number. A log directory that a broker has locked, and a
     log that grows, are refused.
 
     Exits with 0 when nothing is left to do, 1 when a plan with work in it was only shown, 3 when something could not
@@ -111,16 +107,11 @@ def command(
       kdump repair /var/lib/kafka/data
       kdump repair /var/lib/kafka/data/orders-3 --strategy salvage --apply
       kdump repair /var/lib/kafka/data/orders-3 --strategy salvage --apply --output /rescue/data
-      kdump repair --undo /var/lib/kafka/data/orders-3/.kdump-backup/20260131T120000-123456789
+      kdump repair /var/lib/kafka/data --plan-out plan.json
+      kdump repair /var/lib/kafka/data --apply-plan plan.json
     """
-    if backup is not None:
-        if paths:
-            raise click.UsageError("--undo takes no PATH: the backup says what it was made from")
-        try:
-            return _undo(backup)
-        except RefusedError as error:
-            tell_refused(error)
-            return exit_codes.REFUSED
+    if undo_path is not None:
+        return _undo(undo_path)
     if not paths:
         raise click.UsageError("Missing argument 'PATH...'.")
     if fix_bit and strategy is not None:
@@ -138,20 +129,17 @@ def command(
             return task
         return task._replace(decision=replace(task.decision, replicas=replicas_of(log, clusters)))
 
-    return run(paths, planned, startup, **options)
+    command_ = "repair" if strategy == SAFE else f"repair {strategy}"
+    return run(paths, planned, startup, command=command_, **options)
 
 
-def _undo(backup: str) -> int:
-    """Take back what the folders of a backup say was done, the last of them first."""
-    top = os.path.abspath(backup)
-    found = {folder: UNDONE in files for folder, _, files in os.walk(top) if PLAN in files}
-    if not found:
-        raise KdumpError(f"{backup}: not a backup of kdump, nor a directory around one")
-    folders = sorted(folder for folder, is_undone in found.items() if folder == top or not is_undone)
-    if not folders:
-        click.echo("nothing to do: all of it was taken back already")
-    for folder in reversed(folders):
-        with holding(os.path.dirname(read_plan(folder).path)):
-            path = undo(folder)
-        click.echo(f"{safe_path(path)}: as it was before {safe_path(folder)}")
-    return exit_codes.OK
+def _undo(path: str) -> int:
+    """Let `kdump undo` list what there is; the exit code."""
+    complain("repair --undo is a command of its own now, and this option goes after two more releases: kdump undo PATH")
+    context = click.get_current_context()
+    group = context.find_root().command
+    found = group.get_command(context, "undo") if isinstance(group, click.Group) else None
+    assert found is not None
+    backup, folder = os.path.split(os.path.dirname(os.path.abspath(path)))
+    code: int = context.invoke(found, paths=(backup if folder == BACKUP_FOLDER else path,))
+    return code

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.change.plan import Operation
+from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
 from kdump.repair.decision import Decision
 from kdump.repair.flipped_bit import FlippedBit
 
-from .run import Done
+from .run import Totals
 
 Row = dict[str, Any]
 
@@ -23,7 +24,7 @@ class JsonPrinter:
         """`write` takes whole lines."""
         self._write = write
 
-    def partition(self, done: Done, *, applies: bool) -> None:
+    def partition(self, done: Repaired, *, applies: bool) -> None:
         """A line for each operation and for each stretch that is left out, then one for the partition."""
         task = done.task
         assert task is not None
@@ -43,9 +44,9 @@ class JsonPrinter:
                 "path": done.path,
                 "ok": task.plan is not None,
                 "operations": len(task.plan.operations) if task.plan else 0,
-                "applied": done.applied,
-                "backup": done.folder,
-                "interrupted": list(done.interrupted),
+                "applied": done.change is not None,
+                "change": done.change.id if done.change and done.kept else None,
+                "interrupted": [change.id for change in done.interrupted],
                 "failure": {"exception": failure.exception, "message": failure.text, "file": failure.file}
                 if failure
                 else None,
@@ -83,9 +84,10 @@ class JsonPrinter:
             }
         )
 
-    def end(self, work: int, failed: int, *, applies: bool, is_told: bool) -> None:
+    def end(self, totals: Totals) -> None:
         """The sum of it."""
-        self._row({"type": "summary", "partitionsWithWork": work, "partitionsFailed": failed, "applied": applies})
+        row = {"type": "summary", "partitionsWithWork": totals.work, "partitionsFailed": totals.failed}
+        self._row(row | {"applied": totals.applies, "nothingChanged": totals.reason or None})
 
     def _row(self, row: Row) -> None:
         self._write(f"{json.dumps(row, ensure_ascii=False)}\n")

@@ -8,21 +8,43 @@ from typing import Any, TypeVar
 
 import click
 
+from kdump.operations.rails import ALL_LOSSES, Rails
+from kdump.operations.repair import Examine
+
 from ..shell.output import Output, escape_json, wants_color
 from ..shell.paths import check_not_kafkas
 from ..shell.startup_options import StartupOptions
-from .run import Examine, Printer, Rails, Run
+from .run import Printer, Run
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+def _number_of_records(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:
+    if text == "all":
+        return ALL_LOSSES
+    if text is None or text.isdecimal():
+        return int(text) if text else None
+    raise click.BadParameter("expected a number of records, or 'all'", ctx, param)
+
 
 _OPTIONS = (
     click.option("--apply", "applies", is_flag=True, help="Carry the plan out; else it is only shown."),
     click.option(
-        "--backup-dir", type=click.Path(exists=True, file_okay=False), metavar="DIR",
-        help="Keep what is replaced in this directory of the same file system. By default .kdump-backup in the"
-        " partition directory.",
+        "--plan-out", type=click.Path(dir_okay=False), metavar="FILE", help="Save the plan, for --apply-plan.",
     ),
-    click.option("--no-backup", is_flag=True, help="Keep nothing of what is replaced once all is done."),
+    click.option(
+        "--apply-plan", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+        help="Apply the plan that was saved there; refused if anything has changed since.",
+    ),
+    click.option(
+        "--accept-loss", callback=_number_of_records, metavar="N",
+        help="Apply a plan that drops N valid records; N has to be their number, or 'all' (for copies and tests).",
+    ),
+    click.option(
+        "--backup-dir", type=click.Path(exists=True, file_okay=False), metavar="DIR",
+        help="Keep the originals in this directory of the same file system. By default they are files .kdump-* in the"
+        " log directory.",
+    ),
+    click.option("--no-backup", is_flag=True, help="Keep no originals once all is done."),
     click.option(
         "--force", metavar="NAME",
         help="Do not look whether a broker uses the directory. NAME must be that of the directory.",
@@ -54,7 +76,11 @@ def run(
     examine: Examine,
     startup: StartupOptions,
     *,
+    command: str,
     applies: bool,
+    plan_out: str | None,
+    apply_plan: str | None,
+    accept_loss: int | None,
     backup_dir: str | None,
     no_backup: bool,
     force: str | None,
@@ -69,9 +95,29 @@ def run(
         raise click.UsageError("--backup-dir and --no-backup contradict each other")
     if output is not None:
         check_not_kafkas(output)
-    rails = Rails(applies, not no_backup, backup_dir, output, force, jobs or os.cpu_count() or 1)
+    if plan_out is not None:
+        check_not_kafkas(plan_out)
+    rails = Rails(
+        applies or apply_plan is not None,
+        command,
+        not no_backup,
+        backup_dir,
+        output,
+        force,
+        jobs or os.cpu_count() or 1,
+        accept_loss,
+    )
     with Output(escape_json if format_ == "jsonl" else None) as out:
-        return Run(examine, startup, rails, _printer(format_, color, out), out, takes_files=takes_files).paths(paths)
+        return Run(
+            examine,
+            startup,
+            rails,
+            _printer(format_, color, out),
+            out,
+            takes_files=takes_files,
+            plan_out=plan_out,
+            apply_plan=apply_plan,
+        ).paths(paths)
 
 
 def _printer(format_: str, color: str, out: Output) -> Printer:

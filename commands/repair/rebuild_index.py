@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
+from kdump.operations.targets import Bases
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import INDEX_KINDS, Task, examine_indexes
 from kdump.storage.partition import PartitionLog
 
 from ..shell.startup_options import chosen_startup
 from .options import repair_options, run
-from .run import Bases
 
 
 @click.command("rebuild-index")
@@ -47,4 +47,4 @@ def command(paths: tuple[str, ...], kinds: tuple[str, ...], config_file: str | N
         return examine_indexes(log, startup, wanted, bases)
 
     startup = chosen_startup(config_file=config_file)
-    return run(paths, examine, startup, takes_files=True, **options)
+    return run(paths, examine, startup, command="rebuild-index", takes_files=True, **options)

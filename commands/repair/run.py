@@ -1,27 +1,20 @@
-"""What repair, rebuild-index and trim have in common: log directory by log directory, plan, show, and carry out."""
+"""What repair, rebuild-index and trim have in common: log directory by log directory, show what is planned and done."""
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import click
 
-from kdump.change import journal
-from kdump.change.apply import apply_plan, clear_leftovers, finish
-from kdump.change.copy_out import complete, copy_log_directory
-from kdump.change.plan import TRUNCATE
-from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, holding
-from kdump.errors import InUseError, KdumpError, RefusedError
+from kdump.change.saved_plan import load, plan_row, save
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
-from kdump.recovery.broker_start import DirectoryState, directory_state
-from kdump.recovery.startup import Startup
-from kdump.repair.proposal import Task
+from kdump.operations.rails import Rails
+from kdump.operations.repair import Examine, Repair, Repaired, repair
+from kdump.operations.targets import Target, Targets
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
@@ -32,63 +25,34 @@ from ..shell.progress import ProgressBar
 from ..shell.session import tell_refused
 from ..shell.startup_options import StartupOptions
 
-Bases = frozenset[int] | None
-Examine = Callable[[PartitionLog, Startup, Bases], Task]
 
+@dataclass(slots=True)
+class Totals:
+    """What came of a run: how many partitions have work, failed, and were changed by which change (its id).
 
-@dataclass(frozen=True, slots=True)
-class Rails:
-    """Whether to apply, and how carefully; `force` is the name of the directory that may be changed regardless."""
-
-    applies: bool = False
-    keep_old: bool = True
-    backup_dir: str | None = None
-    output: str | None = None
-    force: str | None = None
-    jobs: int = 1
-
-
-class Done(NamedTuple):
-    """One partition: the task, the interrupted repairs that were (or would be) finished first, and what came of it.
-
-    `folder` is where the old is kept, or, unless `has_old`, no more than what was cut out; None where nothing is.
+    `reason` is why the last partition, or log directory, that was left alone was; "" without one.
     """
 
-    path: str
-    task: Task | None
-    interrupted: tuple[str, ...] = ()
-    applied: bool = False
-    folder: str | None = None
-    has_old: bool = False
-    error: Exception | None = None
+    paths: tuple[str, ...]
+    applies: bool
+    work: int = 0
+    failed: int = 0
+    refused: int = 0
+    changed: int = 0
+    records: int = 0
+    changes: dict[str, str] = field(default_factory=dict)
+    reason: str = ""
+    output: str | None = None
 
 
 class Printer(Protocol):
     """What prints what is planned and done."""
 
-    def partition(self, done: Done, *, applies: bool) -> None:
+    def partition(self, done: Repaired, *, applies: bool) -> None:
         """One partition."""
 
-    def end(self, work: int, failed: int, *, applies: bool, is_told: bool) -> None:
-        """The last line: in how many partitions there was work, and how many could not be repaired."""
-
-
-@dataclass(slots=True)
-class Group:
-    """Partitions of one log directory; those of which only segments were named, with their base offsets.
-
-    `shown` is the path to be told of, if the directory gets another one in the end.
-    """
-
-    log_directory: str
-    partitions: dict[str, Bases] = field(default_factory=dict)
-    shown: str | None = None
-
-    def as_shown(self, path: str) -> str:
-        """A path in the log directory as it is told of."""
-        if self.shown is None:
-            return path
-        return os.path.join(self.shown, os.path.relpath(path, self.log_directory))
+    def end(self, totals: Totals) -> None:
+        """The last lines."""
 
 
 class Run:
@@ -103,249 +67,109 @@ class Run:
         out: Output,
         *,
         takes_files: bool = False,
+        plan_out: str | None = None,
+        apply_plan: str | None = None,
     ) -> None:
-        """`takes_files`: PATHs may name files of segments."""
+        """`takes_files`: PATHs may name files of segments. Raises OSError, KdumpError for a plan file."""
         self.code = exit_codes.OK
-        self._examine = examine
-        self._startup = startup
+        plans = load(apply_plan) if apply_plan is not None else None
+        self._wanted = Repair(examine, startup.startup, plans=plans)
         self._rails = rails
         self._printer = printer
         self._out = out
         self._takes_files = takes_files
-        self._work = self._failed = 0
+        self._plan_out = plan_out
+        self._rows: list[dict[str, object]] = []
+        self._totals = Totals((), rails.applies, output=rails.output)
 
     def paths(self, paths: Iterable[str]) -> int:
         """Repair what is at these paths; the exit code. Raises click.UsageError."""
-        groups = list(self._grouped(paths))
-        if self._rails.output is not None and len(groups) > 1:
+        paths = tuple(paths)
+        self._totals.paths = paths
+        targets = self._targets(paths)
+        if self._rails.output is not None and len(targets) > 1:
             raise click.UsageError("--output takes the partitions of one log directory")
-        with ProgressBar([path for group in groups for path in group.partitions]) as bar:
-            for group in groups:
+        with ProgressBar([path for target in targets for path in target.partitions]) as bar:
+            for target in targets:
                 try:
-                    self._group(group, bar)
+                    self._target(target, bar)
                 except KeyboardInterrupt:
                     self._complain("interrupted: the same command goes on from here", exit_codes.INTERRUPTED)
                     raise
-                except RefusedError as error:
-                    self._refused(error)
                 except (OSError, KdumpError) as error:
-                    self._trouble(error, group.log_directory)
-        is_told = self.code > exit_codes.FINDINGS  # why this or that was not looked at
-        self._printer.end(self._work, self._failed, applies=self._rails.applies, is_told=is_told)
+                    self._trouble(error, target.log_directory)
+        if self._plan_out is not None:
+            save(self._plan_out, self._rails.command, self._rows)
+        self._printer.end(self._totals)
         return self.code
 
-    def _grouped(self, paths: Iterable[str]) -> Iterator[Group]:
-        groups: dict[str, Group] = {}
+    def _targets(self, paths: Iterable[str]) -> list[Target]:
+        targets = Targets()
         for path in paths:
             try:
                 for place in expand([path]):
                     if isinstance(place, LogDirectory):
-                        root = os.path.realpath(place.path)
-                        found: dict[str, Bases] = {os.path.join(root, name): None for name in place.partition_names}
+                        targets.add_directory(place)
+                    elif isinstance(place, PartitionLog):
+                        targets.add_partition(place.path)
                     else:
-                        partition, bases = self._partition(place)
-                        root, found = os.path.dirname(partition), {partition: bases}
-                    group = groups.setdefault(root, Group(root))
-                    for partition, bases in found.items():
-                        before = group.partitions.get(partition, frozenset())
-                        group.partitions[partition] = None if bases is None or before is None else before | bases
+                        targets.add_partition(os.path.dirname(os.path.abspath(place.path)), self._bases(place))
             except OSError as error:
                 self._trouble(error, path)
-        yield from groups.values()
+        return targets.all()
 
-    def _partition(self, place: PartitionLog | KafkaFile) -> tuple[str, Bases]:
-        if isinstance(place, PartitionLog):
-            return os.path.realpath(place.path), None
+    def _bases(self, place: KafkaFile) -> frozenset[int]:
         if not self._takes_files:
             raise click.UsageError(f"{safe_path(place.path)} is a file: give the partition directory that it is in")
         if place.name.offset is None or place.name.kind not in (names.LOG, *names.INDEX_KINDS):
             raise click.UsageError(f"{safe_path(place.path)}: expected a .log, an index or a directory")
-        return os.path.dirname(os.path.realpath(place.path)), frozenset({place.name.offset})
+        return frozenset({place.name.offset})
 
-    # --- one log directory -------------------------------------------------------------------------------------------
+    def _target(self, target: Target, bar: ProgressBar) -> None:
+        for done in repair(target, self._wanted, self._rails):
+            self._tell(done)
+            bar.add(os.path.join(done.path, "-"), _size(done.path))
 
-    def _group(self, group: Group, bar: ProgressBar) -> None:
-        if self._rails.output is not None:
-            self._repair_copy(group, bar)
-            return
-        with self._guarded(group):
-            self._repair(group, bar, self._rails.applies)
-
-    @contextmanager
-    def _guarded(self, group: Group) -> Iterator[None]:
-        """Nobody else changes the log directory meanwhile: a plan for one that changes is worth nothing.
-
-        Raises RefusedError, OSError.
-        """
-        rails = self._rails
-        if not rails.applies:
-            if rails.force is None:
-                check_not_locked(group.log_directory)
-            yield
-        elif rails.force is not None:
-            allowed = {os.path.basename(path) for path in (group.log_directory, *group.partitions)}
-            if rails.force not in allowed:
-                name = os.path.basename(group.log_directory)
-                raise RefusedError(f"--force {rails.force}: the directory is called {name}")
-            yield
-        else:
-            with holding(group.log_directory, os.stat(group.log_directory)):
-                yield
-
-    def _repair(self, group: Group, bar: ProgressBar, applies: bool) -> None:
-        state = directory_state(LogDirectory(group.log_directory))
-        for done in self._partitions(group, state, applies):
-            folder = done.folder and group.as_shown(done.folder)
-            self._tell(done._replace(path=group.as_shown(done.path), folder=folder), applies)
-            bar.add(os.path.join(done.path, "-"), sum(map(os.path.getsize, _logs([done.path]))))
-
-    def _partitions(self, group: Group, state: DirectoryState, applies: bool) -> Iterator[Done]:
-        """The partitions, in order, each with what was found and done."""
-        begun = {path: self._begin(path, group, applies) for path in group.partitions}
-        watch = GrowthWatch(_logs(group.partitions)) if applies and self._rails.force is None else None
-        stamp, turn = journal.new_stamp(), Lock()
-        all_checked = False
-
-        def unchanged(path: str) -> None:
-            nonlocal all_checked
-            with turn:  # nothing is changed anywhere before all logs have been looked at
-                if watch is not None:
-                    watch.check(_logs([path]) if all_checked else None)
-                all_checked = True
-
-        def one(path: str) -> Done:
-            done = begun[path]
-            try:
-                return done if done.error else self._one(done, group, state, stamp, unchanged if applies else None)
-            except InUseError:
-                raise  # the whole log directory is left alone
-            except (OSError, KdumpError) as error:
-                return Done(path, None, error=error)
-
-        if self._rails.jobs == 1 or len(group.partitions) == 1:
-            yield from map(one, group.partitions)
-            return
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(self._rails.jobs) as pool:
-            try:
-                yield from pool.map(one, group.partitions)
-            except BaseException:
-                pool.shutdown(cancel_futures=True)  # what is being changed is finished, nothing more is begun
-                raise
-
-    def _begin(self, path: str, group: Group, applies: bool) -> Done:
-        """Finish what an interrupted run began in a partition, if this run applies."""
-        try:
-            if os.path.dirname(os.path.realpath(path)) != group.log_directory:
-                raise RefusedError(f"{path}: a symbolic link that leads out of {group.log_directory}: repair it there")
-            folders = tuple(journal.unfinished(path, self._rails.backup_dir))
-            if applies:
-                if folders and self._rails.force is None:
-                    check_not_growing(_logs([path]))
-                for folder in folders:
-                    finish(folder, keep_old=self._rails.keep_old)
-                clear_leftovers(path, self._rails.backup_dir)
-        except (OSError, KdumpError) as error:
-            return Done(path, None, error=error)
-        return Done(path, None, folders)
-
-    def _one(
-        self, done: Done, group: Group, state: DirectoryState, stamp: str, unchanged: Callable[[str], None] | None
-    ) -> Done:
-        """Plan for a partition and, unless `unchanged` is None, apply once that has found nothing wrong."""
-        path = done.path
-        log = PartitionLog(path)
-        task = self._examine(log, self._startup.startup(log, state), group.partitions[path])
-        done = done._replace(task=task)
-        if unchanged is None or not task.plan:
-            return done
-        folder = journal.new_folder(path, self._backup_dir(path), stamp)
-        unchanged(path)
-        apply_plan(task.plan, folder, keep_old=self._rails.keep_old, cuts=task.cuts)
-        kept = folder if os.path.exists(folder) else None
-        return done._replace(applied=True, folder=kept, has_old=self._rails.keep_old)
-
-    def _backup_dir(self, path: str) -> str | None:
-        """Where what is replaced is kept, if not in the partition directory. Raises RefusedError, OSError."""
-        backups = self._rails.backup_dir
-        if backups is not None and os.path.dirname(os.path.realpath(backups)) == os.path.dirname(path):
-            text = "is in the log directory, where a broker takes every directory for a partition"
-            raise RefusedError(f"{backups} {text}")
-        if backups is not None and os.stat(backups).st_dev != os.stat(path).st_dev:
-            raise RefusedError(
-                f"{backups} is in another file system than {path}: files could not be put in place from there in one"
-                " step"
-            )
-        return backups
-
-    # --- a copy ------------------------------------------------------------------------------------------------------
-
-    def _repair_copy(self, group: Group, bar: ProgressBar) -> None:
-        target = self._rails.output
-        assert target is not None
-        check_not_locked(group.log_directory)
-        if not self._rails.applies:
-            self._repair(group, bar, False)
-            return
-        watch = GrowthWatch(_logs(group.partitions))
-        state = directory_state(LogDirectory(group.log_directory))
-        changing = []
-        for done in self._partitions(group, state, False):
-            plan = done.task.plan if done.task else None
-            cut = [each.source or each.name for each in plan.operations if each.action == TRUNCATE] if plan else []
-            cut += [each.name for each in plan.operations if each.action == TRUNCATE] if plan else []
-            changing.append((os.path.basename(done.path), frozenset(cut)))
-        part = copy_log_directory(group.log_directory, changing, target)
-        try:
-            watch.check()
-        except InUseError:
-            shutil.rmtree(part)
-            raise
-        copied = Group(os.path.realpath(part), shown=os.path.abspath(target))
-        for path, bases in group.partitions.items():
-            copied.partitions[os.path.join(copied.log_directory, os.path.basename(path))] = bases
-        rails, self._rails = self._rails, Rails(True, False, force="", jobs=self._rails.jobs)  # nobody knows of it yet
-        self._repair(copied, bar, True)
-        self._rails = rails
-        complete(part, target)
-
-    # --- telling -----------------------------------------------------------------------------------------------------
-
-    def _tell(self, done: Done, applies: bool) -> None:
+    def _tell(self, done: Repaired) -> None:
+        totals = self._totals
         if done.error is not None:
-            self._failed += 1
-            if isinstance(done.error, RefusedError):
-                self._refused(done.error)
-            else:
-                self._trouble(done.error, done.path)
+            totals.failed += 1
+            totals.refused += isinstance(done.error, RefusedError)
+            self._trouble(done.error, done.path)
             return
         assert done.task is not None
-        self._printer.partition(done, applies=applies)
+        plan = done.task.plan
+        if plan is not None and self._plan_out is not None:
+            self._rows.append(plan_row(plan))
+        self._printer.partition(done, applies=self._rails.applies)
         for problem in done.task.problems:
             self._complain(safe(problem), exit_codes.INCOMPLETE)
-        if done.task.plan is None:
-            self._failed += 1
+        if plan is None:
+            totals.failed += 1
+            totals.reason = totals.reason or f"{safe_path(done.path)} cannot be repaired this way"
             self._worsen(exit_codes.INCOMPLETE)
         elif done.task.decision is not None:
             self._worsen(exit_codes.FINDINGS)
-        elif done.task.plan or done.interrupted:
-            self._work += 1
-            if not applies:
+        elif plan or done.interrupted:
+            totals.work += 1
+            totals.changed += self._rails.applies
+            totals.records += done.task.dropped.records
+            if done.change is not None and done.kept:
+                totals.changes[done.path] = done.change.id
+            if not self._rails.applies:
                 self._worsen(exit_codes.FINDINGS)
 
     def _trouble(self, error: Exception, path: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise error
-        if isinstance(error, OSError):
-            self._complain(os_error_text(error, path), exit_codes.INCOMPLETE)
+        text = os_error_text(error, path) if isinstance(error, OSError) else safe(str(error))
+        self._totals.reason = text
+        if isinstance(error, RefusedError):
+            self._out.flush()
+            tell_refused(error)
+            self._worsen(exit_codes.REFUSED)
         else:
-            self._complain(f"{safe(str(error))}", exit_codes.INCOMPLETE)
-
-    def _refused(self, error: RefusedError) -> None:
-        self._out.flush()
-        tell_refused(error)
-        self._worsen(exit_codes.REFUSED)
+            self._complain(text, exit_codes.INCOMPLETE)
 
     def _complain(self, text: str, code: int) -> None:
         self._out.flush()
@@ -356,7 +180,9 @@ class Run:
         self.code = max(self.code, code)
 
 
-def _logs(partitions: Iterable[str]) -> Iterator[str]:
-    """The .log files of partition directories. Raises OSError."""
-    for path in partitions:
-        yield from (segment.log_path for segment in PartitionLog(path).segments)
+def _size(path: str) -> int:
+    """The bytes of a partition's logs, as far as they can be seen."""
+    try:
+        return sum(os.path.getsize(segment.log_path) for segment in PartitionLog(path).segments)
+    except OSError:
+        return 0

@@ -10,13 +10,14 @@ from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Ope
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry
+from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
 from kdump.repair.proposal import Task
 
 from ..shell.output import Style, number_words, safe, safe_path
 from ..shell.words import loss_words, offset_range
 from .decisions import decision_text, fixed_lines
-from .run import Done
+from .run import Totals
 
 if TYPE_CHECKING:
     from kdump.repair.salvage_partition import Rescue
@@ -39,7 +40,7 @@ class TextPrinter:
         self._changed: list[str] = []
         self._dropped = 0
 
-    def partition(self, done: Done, *, applies: bool) -> None:
+    def partition(self, done: Repaired, *, applies: bool) -> None:
         """One partition: what is lost and kept, then the changes."""
         task = done.task
         assert task is not None
@@ -57,47 +58,46 @@ class TextPrinter:
         else:
             self._planned.append(text)
 
-    def _block(self, done: Done, *, applies: bool) -> str:
+    def _block(self, done: Repaired, *, applies: bool) -> str:
         task = done.task
         assert task is not None
         lines = [safe_path(done.path)]
-        for folder in done.interrupted:
+        for change in done.interrupted:
             what = "finished" if applies else "to be finished by --apply"
-            lines.append(f"  an interrupted repair, {what}: {safe_path(folder)}")
+            lines.append(f"  change {change.id} ({safe(change.command)}) was interrupted, {what}")
         lines += (f"  {line}" for line in self._verdict(task))
         for operation in task.plan.operations if task.plan else ():
             lines.append(f"    {_VERBS[operation.action]:<{_VERB_WIDTH}}  {_words(operation)}")
-        if done.applied:
-            what = "the original files are" if done.has_old else "what was cut out is"
-            kept = f"; {what} in {safe_path(done.folder)}" if done.folder else ""
-            lines.append(f"  {self._good('done')}{kept}")
+        if done.change is not None:
+            lines += (f"    kept    {safe_path(done.change.file(kept.file))}" for kept in done.change.cuts)
+            lines.append(f"  {self._good('done')}")
+        elif task.dropped.records and task.plan:
+            lines.append(f"  needs --accept-loss {task.dropped.records}")
         return "\n".join(lines) + "\n\n"
 
-    def end(self, work: int, failed: int, *, applies: bool, is_told: bool) -> None:
-        """The answer: what was changed or would be, what needs a decision, and what to do next.
-
-        `is_told` where something was not looked at, and it was said why.
-        """
-        undecided = len(self._undecided)
+    def end(self, totals: Totals) -> None:
+        """The answer: what was changed or would be, what needs a decision, and what to do next."""
+        undecided, work, applies = len(self._undecided), totals.work, totals.applies
         if undecided:
             self._write(f"{self._bad('Decide:')} {number_words(undecided, 'partition')}\n")
             self._write("\n".join(self._undecided) + "\n")
         for text in self._planned:
             self._write(text)
-        if failed:
-            self._write(f"{number_words(failed, 'partition')} cannot be repaired this way.\n")
+        if totals.failed > totals.refused:
+            self._write(f"{number_words(totals.failed - totals.refused, 'partition')} cannot be repaired this way.\n")
+        if totals.refused:
+            self._write(f"{number_words(totals.refused, 'partition')} left alone.\n")
         needs = f"{number_words(undecided, 'partition')} need{'s' if undecided == 1 else ''} a decision"
         needs = needs if undecided else ""
-        if applies and work:
-            dropped = number_words(self._dropped, "valid record") if self._dropped else "no valid batch"
-            more = f", {needs}" if needs else ""
-            self._write(f"Done. {number_words(work, 'partition')} changed, {dropped} dropped{more}.\n")
-            self._write(f"Check: kdump verify {safe_path(_common(self._changed))}\n")
+        if totals.changed:
+            self._done(totals, f", {needs}" if needs else "")
         elif work or undecided:
             would = f"{number_words(work, 'partition')} would be" if work else ""
             whole = ", ".join(part for part in (would, needs) if part)
             self._write(f"{'Nothing was changed' if applies else 'Dry run: nothing was changed'}. {whole}.\n")
-        elif not failed and not is_told:
+        elif totals.reason:
+            self._write(f"Nothing was changed: {totals.reason}\n")
+        elif not totals.failed:
             self._write("Nothing to do.\n")
         if undecided:
             names = ", ".join(self._names[:3]) + (f" and {undecided - 3} more" if undecided > 3 else "")
@@ -105,6 +105,15 @@ class TextPrinter:
             self._write(f"Next: decide for {safe(names)}{then}\n")
         elif work and not applies:
             self._write("Next: the same command with --apply\n")
+
+    def _done(self, totals: Totals, more: str) -> None:
+        """What was changed, how to check it, and how to take it back."""
+        dropped = number_words(self._dropped, "valid record") if self._dropped else "no valid batch"
+        self._write(f"Done. {number_words(totals.changed, 'partition')} changed, {dropped} dropped{more}.\n")
+        path = safe_path(_common(self._changed))
+        self._write(f"Check: kdump verify {path}\n")
+        for id_ in sorted(set(totals.changes.values())) if totals.output is None else ():
+            self._write(f"Undo:  kdump undo {path} --change {id_}\n")
 
     def _verdict(self, task: Task) -> Iterator[str]:
         if task.failure:

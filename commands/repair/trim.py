@@ -33,6 +33,7 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
         paths,
         lambda log, _, bases: examine_trim(log, bases),
         StartupOptions(),
+        command="trim",
         takes_files=True,
         **options,
     )

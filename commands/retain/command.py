@@ -81,8 +81,8 @@ def command(paths: tuple[str, ...], config_files: tuple[str, ...], format_: str,
     says otherwise. What is in remote storage is not looked at.
 
     With --apply, for which the broker has to be stopped, segments are removed at once (a broker waits for
-    file.delete.delay.ms) and the checkpoints changed. What is removed is kept under .kdump-backup in the partition
-    directory, which takes the space until that is removed too; with --no-backup nothing is kept.
+    file.delete.delay.ms) and the checkpoints changed. What is removed is kept as files .kdump-* in the log
+    directory, which takes the space until `kdump undo --prune`; with --no-backup nothing is kept.
 
     Exits with 1 when there is something to delete and --apply is not given, else with 0.
 

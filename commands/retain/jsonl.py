@@ -48,13 +48,13 @@ class JsonLines:
             },
         )
 
-    def done(self, path: str, plans: Sequence[Plan], folder: str | None) -> None:
+    def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
         """The changes, and that they were made."""
         for plan in plans:
             for operation in plan.operations:
                 self._row("operation", _operation(plan.path, operation))
         operations = sum(len(plan.operations) for plan in plans)
-        self._row("applied", {"path": path, "operations": operations, "backup": folder})
+        self._row("applied", {"path": path, "operations": operations, "change": kept})
 
     def _row(self, kind: str, fields: Row) -> None:
         self._write(json_line(kind, fields))

@@ -10,12 +10,13 @@ from typing import Protocol
 
 import click
 
+from kdump.change.journal import Change
 from kdump.change.plan import Plan
-from kdump.disk.locks import check_not_growing, check_not_locked, holding
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
+from kdump.operations.rails import Guard, Rails, guarded
 from kdump.query.inventory import DirectoryCheckpoints
-from kdump.retention.apply import carry_out, check_allowed, finish_interrupted, interrupted
+from kdump.retention.apply import carry_out, check_allowed
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.plan import partition_plan
 from kdump.retention.segments import Shutdown
@@ -66,8 +67,8 @@ class Printer(Protocol):
     def directory(self, path: str, totals: Totals) -> None:
         """A log directory, after its partitions."""
 
-    def done(self, path: str, plans: Sequence[Plan], folder: str | None) -> None:
-        """The plans for a log directory were carried out; what was removed is kept in `folder`."""
+    def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
+        """The plans for a log directory were carried out; the change with the id `kept` keeps what was removed."""
 
 
 @dataclass(slots=True)
@@ -148,17 +149,16 @@ class _Run:
     def group(self, group: Group) -> None:
         """One log directory."""
         try:
-            if not self._options.applies:
-                check_not_locked(group.log_directory)
-                for folder in interrupted(group.partitions):
-                    self._finding(f"{safe_path(folder)}: this was interrupted: --apply finishes it")
-                self._examine(group)
-                return
-            keep_old = not self._options.no_backup
-            with holding(group.log_directory, os.stat(group.log_directory)):
-                for folder in finish_interrupted(group.partitions, keep_old=keep_old):
-                    note(f"{safe_path(folder)}: this was interrupted, and is finished now")
-                self._apply(group, self._examine(group))
+            rails = Rails(self._options.applies, "retain", not self._options.no_backup)
+            with guarded(os.path.realpath(group.log_directory), group.partitions, rails) as guard:
+                for path, changes in guard.interrupted.items():
+                    for change in changes:
+                        self._interrupted(path, change)
+                for path, error in guard.errors.items():
+                    self._trouble(error, path)
+                found = self._examine(replace(group, partitions=list(guard.interrupted)))
+                if rails.applies:
+                    self._apply(group, found, guard)
         except RefusedError as error:
             self._refused(error)
         except OSError as error:
@@ -192,30 +192,42 @@ class _Run:
                 self._printer.partition(found, segments=not group.is_whole if segments is None else segments)
                 yield found
 
-    def _apply(self, group: Group, found: list[PartitionRetention]) -> None:
-        plans, logs = [], []
+    def _interrupted(self, path: str, change: Change) -> None:
+        text = f"{safe_path(path)}: change {change.id} ({safe(change.command)}) was interrupted"
+        if self._options.applies:
+            note(f"{text}, and is finished now")
+        else:
+            note(f"{text}: --apply finishes it")
+            self._worsen(exit_codes.FINDINGS)
+
+    def _apply(self, group: Group, found: list[PartitionRetention], guard: Guard) -> None:
+        plans = []
         for each in found:
             try:
                 check_allowed(each)
                 if each.has_work:
                     plans.append(partition_plan(each))
-                    logs.append(each.segments[-1].segment.log_path)
             except RefusedError as error:
                 self._refused(error)
             except OSError as error:
                 self.unreadable(error, each.log.path)
             except KdumpError as error:
                 self.failed(safe(str(error)))
-        folder = None
+        for plan in plans:
+            guard.check_still(plan.path)
         if plans:
-            check_not_growing(logs)
             self._flush()
-            folder = carry_out(plans, keep_old=not self._options.no_backup)
-        self._printer.done(group.log_directory, plans, None if self._options.no_backup else folder)
+            carry_out(plans, guard.files, keep_old=guard.rails.keep_old)
+        kept = guard.id if plans and guard.rails.keep_old else None
+        self._printer.done(group.log_directory, plans, kept)
 
-    def _finding(self, text: str) -> None:
-        note(text)
-        self._worsen(exit_codes.FINDINGS)
+    def _trouble(self, error: Exception, path: str) -> None:
+        if isinstance(error, RefusedError):
+            self._refused(error)
+        elif isinstance(error, OSError):
+            self.unreadable(error, path)
+        else:
+            self.failed(safe(str(error)))
 
     def _refused(self, error: RefusedError) -> None:
         self._flush()

@@ -67,16 +67,16 @@ class Text:
             held = f"{counted(totals.blocked, 'partition')} blocked, {size_text(totals.held_space)} held back"
             self._line(f"  {held}")
 
-    def done(self, path: str, plans: Sequence[Plan], folder: str | None) -> None:
+    def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
         """That it was done, and where the old is kept."""
         self._line("")
         if not plans:
             self._line(f"{safe_path(path)}: nothing was changed")
-        elif folder is None:
+        elif kept is None:
             self._line(f"{safe_path(path)}: done, nothing was kept")
         else:
-            kept = f"{folder} in each partition directory keeps what was removed, and its space"
-            self._line(f"{safe_path(path)}: done; {kept}")
+            self._line(f"{safe_path(path)}: done; what was removed is kept, and its space")
+            self._line(f"Undo:  kdump undo {safe_path(path)} --change {kept}")
 
     def _heading(self, text: str) -> None:
         if not self._is_first:

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from kdump.errors import KdumpError, Problem
+from kdump.errors import Problem
 from kdump.formats import names
 from kdump.query.inventory import owner_of
+from kdump.releases import KafkaRelease
 from kdump.settings.sources import PropertyFile, Settings
 from kdump.storage.directory import LogDirectory
-from kdump.storage.partition import PartitionLog
-from kdump.topics.metadata_log import state_of_directory
+from kdump.topics.metadata_log import MetadataState, release_of, state_beside
 
 from .options import note
 from .output import safe, safe_path
@@ -49,24 +49,26 @@ def settings_in(
 
     Raises OSError.
     """
+    return settings_and_release(directory, files, given)[0]
+
+
+def settings_and_release(
+    directory: LogDirectory, files: tuple[PropertyFile, ...], given: Mapping[str, str] | None = None
+) -> tuple[Settings, KafkaRelease]:
+    """The same, and the release that wrote the log directory. Raises OSError."""
     owner = owner_of(directory)
-    return Settings(_cluster(directory), owner[1] if owner else None, files, given or {})
+    node_id = owner[1] if owner else None
+    state = _cluster(directory)
+    configs = state.image.configs if state else {}
+    return Settings(configs, node_id, files, given or {}), release_of(state, node_id)
 
 
-def _cluster(directory: LogDirectory) -> Mapping[tuple[int, str], Mapping[str, str]]:
-    """The configurations in the cluster's metadata log, where it is in the same log directory and can be trusted."""
-    if names.CLUSTER_METADATA_DIR not in directory.directories:
-        return {}
-    path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
+def _cluster(directory: LogDirectory) -> MetadataState | None:
+    """The cluster's state in the metadata log, where it is in the same log directory and can be trusted."""
     troubles: list[Problem] = []
-    try:
-        state = state_of_directory(PartitionLog(path), troubles.append)
-    except OSError as error:
-        troubles.append(Problem.unreadable(path, error))
-    except KdumpError as error:
-        troubles.append(Problem(path, None, str(error)))
-    if not troubles:
-        return state.image.configs
-    more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
-    note(f"{safe_path(path)}: settings of topics in it do not count: {safe(troubles[0].text)}{more}")
-    return {}
+    state = state_beside(directory, troubles.append)
+    if troubles:
+        more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+        path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
+        note(f"{safe_path(path)}: settings of topics in it do not count: {safe(troubles[0].text)}{more}")
+    return state

@@ -11,12 +11,14 @@ from typing import Any
 import click
 
 from kdump.errors import Problem
+from kdump.releases import NEWEST, KafkaRelease
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, replicas
 
 from .output import Output, escape_json, safe_path
 from .paths import KafkaFile, expand
+from .release import ENVIRONMENT, asked_release
 from .session import Troubles
 from .values import time_ms
 
@@ -39,6 +41,20 @@ now_option: Option = click.option(
 format_option: Option = click.option(
     "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True,
     help="text for people, or one JSON object a line.",
+)  # fmt: skip
+
+
+def _release(ctx: click.Context, param: click.Parameter, text: str | None) -> KafkaRelease | None:
+    try:
+        return asked_release(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+kafka_option: Option = click.option(
+    "--kafka", "kafka", metavar="RELEASE", callback=_release,
+    help=f"Do as this release of Kafka does, such as {NEWEST.value}. By default {ENVIRONMENT}, else the release that"
+    " wrote the log directory, by the brokers in its cluster metadata, else the newest.",
 )  # fmt: skip
 
 

@@ -18,9 +18,19 @@ class Troubles:
 
     def __init__(self) -> None:
         self.code = exit_codes.OK
+        self._newer: set[str] = set()
 
     def __call__(self, trouble: Problem) -> None:
-        """Tell of one, unless a running broker has deleted what it is about."""
+        """Tell of one, unless a running broker has deleted what it is about.
+
+        What a newer release wrote is told once for each file, and is no finding.
+        """
+        if trouble.is_newer:
+            if trouble.path not in self._newer:
+                self._newer.add(trouble.path)
+                place = f"{safe_path(trouble.path)}: byte {trouble.position}: {safe(trouble.text)}"
+                click.echo(f"kdump: note: {place}: newer than this kdump, skipped", err=True)
+            return
         if trouble.is_missing and is_deleted(trouble.path):
             return
         if trouble.is_unreadable:

@@ -101,6 +101,16 @@ def size(text: str) -> int:
     return int(found[1]) << _SIZE_SHIFTS[found[2]]
 
 
+def time_span(text: str) -> int:
+    """A number of days, hours, minutes or seconds, as in 1d, 36h, 90m, 30s or 1d12h: ms."""
+    pattern = "".join(rf"(?:([0-9]{{1,9}}){unit})?" for unit in "dhms")
+    found = re.fullmatch(pattern, text.strip().lower())
+    if not found or not any(found.groups()):
+        raise ValueError(f"{text!r} is no time span: expected a number with d, h, m or s, as in 1d or 12h30m")
+    units = (86_400_000, 3_600_000, 60_000, 1000)
+    return sum(int(number or 0) * unit for number, unit in zip(found.groups(), units, strict=True))
+
+
 def _equals(wanted: bytes) -> Test:
     def test(found: Source) -> bool:
         return found == wanted

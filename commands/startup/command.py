@@ -21,6 +21,7 @@ from ..shell.output import Output, complain, escape_json, os_error_text, safe, s
 from ..shell.paths import KafkaFile, Place, expand
 from ..shell.progress import ProgressBar, total_size
 from ..shell.startup_options import StartupOptions, chosen_startup, startup_options
+from ..shell.unfinished import note_unfinished
 from .jsonl import JsonPrinter
 from .report import Printer
 from .text import TextPrinter
@@ -137,6 +138,7 @@ class _Run:
     def _place(self, place: Place) -> None:
         if isinstance(place, KafkaFile):
             raise click.UsageError(f"{safe_path(place.path)} is a file: give the partition directory that it is in")
+        note_unfinished(place)
         events = self._start.directory(place) if isinstance(place, LogDirectory) else self._start.partition(place.path)
         for event in events:
             if isinstance(event, DirectoryState):

@@ -8,7 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 from kdump import __version__
-from kdump.findings.catalogue import CATALOGUE, INFO, Finding, Kind
+from kdump.findings.catalogue import CATALOGUE, INFO, Finding
+from kdump.findings.finding import FindingKind
 
 from ..shell.output import Output
 from .text import Summary
@@ -21,7 +22,7 @@ def level(severity: str) -> str:
     return "note" if severity == INFO else severity
 
 
-def rule(kind: Kind) -> dict[str, Any]:
+def rule(kind: FindingKind) -> dict[str, Any]:
     """An entry of the catalogue."""
     return {
         "id": kind.code,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
+from kdump.findings.finding import Remedy
 from kdump.formats.names import is_partition_dir
 from kdump.verify.resume import Mark
 
@@ -99,7 +101,24 @@ def row(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         "broker": finding.broker,
         "repair": finding.repair,
+        "actions": [
+            {
+                "command": list(remedy.words(group_of(finding.path))) or None,
+                "text": remedy.note,
+                "loses": remedy.loses,
+            }
+            for remedy in finding.kind.remedies
+        ],
     }
+
+
+def advice_lines(finding: Finding) -> Iterator[str]:
+    """The ways out of a finding: what loses nothing comes first."""
+    group = safe_path(group_of(finding.path))
+    for number, remedy in enumerate(finding.kind.remedies):
+        command = " ".join(remedy.words(group))
+        said = f"{command} ({remedy.note})" if command and remedy.note else command or remedy.note
+        yield f"{'else' if number else 'do'}: {said}; loses {remedy.loses}"
 
 
 def group_of(path: str) -> str:
@@ -162,10 +181,11 @@ class TextReport:
         self._verbose = verbose
         self._group: str | None = None
         self._advised: set[str] = set()
+        self._told: set[tuple[Remedy, ...]] = set()
         self._bold = Style(color, bold=True)
         self._dim = Style(color, dim=True)
         self._good = Style(color, "green", bold=True)
-        self._styles = {
+        self._styles: dict[str, Style] = {
             ERROR: Style(color, "red", bold=True),
             WARNING: Style(color, "yellow"),
             INFO: Style(color, "cyan"),
@@ -186,6 +206,7 @@ class TextReport:
             self._out.write(("" if self._group is None else "\n") + self._bold(safe_path(group)) + "\n")
             self._group = group
             self._advised.clear()
+            self._told.clear()
         name = os.path.relpath(finding.path, group)
         place = "" if name == "." else f" {safe_path(name)}"
         if finding.position is not None:
@@ -196,7 +217,16 @@ class TextReport:
         self._out.write(f"  {severity} {finding.code}{place}: {safe(finding.message)}\n")
         if finding.severity != INFO and finding.code not in self._advised:
             self._advised.add(finding.code)
-            self._out.write(self._dim(f"          a broker {_verb(finding.broker)}; repair: {finding.repair}") + "\n")
+            self._out.write(self._dim(f"          a broker {_verb(finding.broker)}") + "\n")
+            self._ways_out(finding)
+
+    def _ways_out(self, finding: Finding) -> None:
+        """What to do, once for all findings of a partition that have the same ways out."""
+        remedies = finding.kind.remedies
+        if remedies not in self._told:
+            self._told.add(remedies)
+            for line in advice_lines(finding):
+                self._out.write(self._dim(f"          {line}") + "\n")
 
     def finish(self, summary: Summary) -> None:
         """The verdict."""

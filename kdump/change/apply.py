@@ -1,95 +1,274 @@
 """Carry out a plan so that a kill at any instant loses nothing, and the next run finishes the job.
 
-First everything new is written beside the data and put on the disk, then the files that will go are kept, then the plan
-is put in place; from then on the changes can be finished from that folder alone, and each of them is a single rename,
-removal or cut. An interrupted repair without a plan in place has changed nothing: its folder is left-over.
+First everything new is written beside the data and put on the disk, and what will be cut off is copied; then the
+journal is put in place. From then on the change can be finished, or taken back, from its own files alone: each of its
+steps is a rename, a removal or a cut, and what goes is renamed, so that nothing that is kept is a file that somebody
+may write to. A change without a journal in place has changed nothing: its files are left-over.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from threading import Lock
+from dataclasses import replace
+from typing import NamedTuple
 
-from kdump.change import journal
+from kdump.change import journal, place
 from kdump.change.checkpoint_lines import put_offset
+from kdump.change.journal import Change, Changes, ChangeState, KeptCut, Step
+from kdump.change.place import ChangeFiles, places_of
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
+from kdump.change.states import FileState, digest_of, file_differences, state_of
 from kdump.disk import durable
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
+from kdump.storage.facts import next_offset
+from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import content_of
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes, parts_of
 
 SPARE_BYTES = 1 << 20
 
-_FOLDERS = Lock()
-"""Held while folders come and go: several partitions, each in its thread, share the one around theirs."""
+
+class Draft(NamedTuple):
+    """An operation with what a REPLACE puts in place: a file that is there already (its path), or a recipe for one.
+
+    `modified` is the modification time (ns) of what is made by a recipe, if not that of now.
+    """
+
+    operation: Operation
+    source: str = ""
+    recipe: Recipe | None = None
+    modified: int | None = None
 
 
-def apply_plan(plan: Plan, folder: str, *, keep_old: bool = True, cuts: Sequence[Cut] = ()) -> None:
-    """Carry out `plan`, using the new folder `folder` in the same file system for the journal and what is kept.
+def apply_plan(
+    plan: Plan, files: ChangeFiles, *, command: str = "", keep_old: bool = True, cuts: Sequence[Cut] = ()
+) -> Change:
+    """Carry out `plan` as the change with these files, which are in the same file system.
 
     Unless `keep_old`, nothing of it remains but the bytes that `cuts` name. Raises OSError (before any change where
-    something cannot be written), RefusedError where there is not enough space or a file is a symbolic link.
+    something cannot be written), RefusedError where there is not enough space, a file is a symbolic link, or one is
+    not what the plan was made for.
     """
     check_changeable(plan)
-    check_space(plan, os.path.dirname(folder), keep_old=keep_old, cuts=cuts)
-    _stage(plan, folder)
-    if cuts:
-        _save_cuts(plan.path, cuts, os.path.join(folder, journal.CUT))
-    apply_staged(plan, folder, keep_old=keep_old)
+    check_space(plan, files.directory, keep_old=keep_old, cuts=cuts)
+    drafts = [Draft(each, "", *_recipe(plan, each)) for each in plan.operations]
+    return carry_out(plan.path, drafts, files, command=command, keep_old=keep_old, cuts=cuts)
 
 
-def apply_staged(plan: Plan, folder: str, *, keep_old: bool = True) -> None:
-    """Carry out a plan whose new files are in the folder `folder` already, under `journal.NEW` and on the disk.
+def apply_staged(plan: Plan, files: ChangeFiles, *, command: str = "", keep_old: bool = True) -> Change:
+    """Carry out a plan whose new files are on the disk already, at the paths that `files` has for them.
 
-    The plan needs no recipes. Raises OSError.
+    The plan needs no recipes. Raises OSError, RefusedError.
     """
-    if keep_old:
-        _keep_old(plan, folder)
-    _begin(plan, folder)
-    finish(folder, keep_old=keep_old)
+    drafts = [
+        Draft(each, files.path(place.NEW, each.name) if each.action == REPLACE else "") for each in plan.operations
+    ]
+    return carry_out(plan.path, drafts, files, command=command, keep_old=keep_old)
 
 
-def finish(folder: str, *, keep_old: bool = True) -> Plan:
-    """Carry out what is left of the plan in `folder`. Raises OSError, KdumpError."""
-    plan = journal.read_plan(folder)
-    journal.check_place(folder, plan)
-    for operation in plan.operations:
-        _carry_out(plan.path, operation, folder)
-    durable.sync_directory(plan.path)
-    if not keep_old and not os.path.exists(os.path.join(folder, journal.CUT)):
-        discard(folder)
-        return plan
-    durable.write_file(os.path.join(folder, journal.DONE), ())
-    shutil.rmtree(os.path.join(folder, journal.NEW))
-    durable.sync_directory(folder)
-    return plan
+def carry_out(
+    path: str,
+    drafts: Iterable[Draft],
+    files: ChangeFiles,
+    *,
+    command: str,
+    keep_old: bool = True,
+    cuts: Sequence[Cut] = (),
+    undoes: str = "",
+) -> Change:
+    """Carry out these operations on the partition directory `path`; the change as it is done.
+
+    `undoes` is the id of the change that they take back. Raises OSError, RefusedError.
+    """
+    path, drafts = os.path.abspath(path), list(drafts)
+    _check_made_for(path, [draft.operation for draft in drafts])
+    before = state_of(path)
+    change = Change(files, path, command, time.time_ns() // 1_000_000, (), before, keeps_old=keep_old, undoes=undoes)
+    _make_place(files.directory)
+    journal.write(change, role=place.STAGING)
+    try:
+        steps = tuple(_staged(change, drafts))
+        change = replace(change, steps=steps, cuts=tuple(_kept_cuts(change, cuts)))
+        check_unchanged(change)
+    except BaseException:
+        discard(files)
+        raise
+    journal.write(change)
+    os.remove(files.path(place.STAGING))
+    return finish(change)
 
 
-def discard(folder: str) -> None:
-    """Remove the folder of a repair, its plan first, and the one around it if it is empty then. Raises OSError."""
-    plan = os.path.join(folder, journal.PLAN)
-    if os.path.exists(plan):
-        os.remove(plan)
-    shutil.rmtree(folder)
-    _remove_if_empty(os.path.dirname(folder))
+def finish(change: Change) -> Change:
+    """Carry out what is left of a change; the change as it is done.
+
+    Raises OSError, and RefusedError, with nothing changed, where a file is neither what it was nor what it is to be.
+    """
+    check_unchanged(change)
+    vacated: set[str] = set()
+    for number, step in enumerate(change.steps):
+        operation = step.operation
+        if operation.name in vacated:  # a name is given again only once what had it is safe elsewhere
+            durable.sync_directory(change.files.directory)
+            durable.sync_directory(change.path)
+            vacated.clear()
+        _carry_out(change, step, change.steps[number + 1 :])
+        vacated |= {operation.source, operation.name if operation.action == REMOVE else ""}
+    durable.sync_directory(change.path)
+    durable.sync_directory(change.files.directory)
+    if change.undoes:
+        _mark_undone(change)
+    return _completed(change)
 
 
-def clear_leftovers(partition_directory: str, backup_dir: str | None = None) -> None:
-    """Remove what repairs left behind that ended before they changed anything. Raises OSError."""
-    for folder in list(journal.leftovers(partition_directory, backup_dir)):
-        discard(folder)
-    _remove_if_empty(os.path.dirname(journal.new_folder(partition_directory, backup_dir)))
+def _carry_out(change: Change, step: Step, later: Sequence[Step]) -> None:
+    """Do one operation, or nothing where it was done before; `later` steps follow."""
+    operation = step.operation
+    target = os.path.join(change.path, operation.name)
+    kept = change.file(step.kept) if step.kept else ""
+    if operation.action == CHECKPOINT:
+        put_offset(change.path, operation.name, operation.size)
+    elif operation.action == REPLACE:
+        if not _is_placed(change, step):
+            _keep(target, kept)
+            os.replace(change.file(step.staged), target)
+    elif operation.action == RENAME:
+        source = os.path.join(change.path, operation.source)
+        if os.path.lexists(source) and not _is_taken(change, operation.source, later):
+            _keep(target, kept)
+            os.replace(source, target)
+    elif operation.action == REMOVE:
+        if not os.path.lexists(kept):
+            os.rename(target, kept)
+    elif os.stat(target).st_size > operation.size:
+        durable.truncate(target, operation.size)
 
 
-def _remove_if_empty(folder: str) -> None:
-    with _FOLDERS, suppress(OSError):
-        os.rmdir(folder)
+def _is_placed(change: Change, step: Step) -> bool:
+    """Whether a new file has its name already."""
+    return not os.path.lexists(change.file(step.staged))
+
+
+def _is_taken(change: Change, name: str, later: Sequence[Step]) -> bool:
+    """Whether one of these steps gave a name, which an earlier step had taken from a file, to another one already."""
+    for step in later:
+        operation = step.operation
+        if operation.name == name and operation.action == REPLACE:
+            return _is_placed(change, step)
+        if operation.name == name and operation.action == RENAME:
+            return not os.path.lexists(os.path.join(change.path, operation.source))
+    return False
+
+
+def _keep(target: str, kept: str) -> None:
+    """Keep a file that is replaced next: for that moment it has two names."""
+    if kept and not os.path.lexists(kept):
+        durable.keep(target, kept)
+        durable.sync_directory(os.path.dirname(kept))
+
+
+def _completed(change: Change) -> Change:
+    """Write down what the change left."""
+    after = state_of(change.path)
+    touched = {step.operation.name for step in change.steps if step.operation.action in (REPLACE, TRUNCATE)}
+    digests = {name: digest_of(os.path.join(change.path, name)) for name in sorted(touched) if name in after.files}
+    done = replace(
+        change, state=ChangeState.DONE, after=after, digests=digests, log_end_offset=log_end_offset(change.path)
+    )
+    journal.write(done)
+    tidy(done)
+    return done
+
+
+def log_end_offset(path: str) -> int | None:
+    """The log end offset (absolute) of a partition directory; None where it cannot be told."""
+    try:
+        segments = PartitionLog(path).segments
+        return next_offset(segments[-1]) if segments else None
+    except (OSError, KdumpError):
+        return None
+
+
+def _mark_undone(change: Change) -> None:
+    for directory in {change.files.directory, *places_of(change.path)}:
+        with suppress(FileNotFoundError):
+            undone = journal.read(ChangeFiles(directory, change.undoes, change.files.partition))
+            if undone.state != ChangeState.UNDONE:
+                journal.ended(undone, ChangeState.UNDONE)
+
+
+def tidy(change: Change) -> None:
+    """Remove what a change that is done need not keep. Raises OSError."""
+    if change.keeps_old:
+        return
+    if not change.cuts:
+        discard(change.files)
+        return
+    for step in change.steps:
+        if step.kept:
+            with suppress(FileNotFoundError):
+                os.remove(change.file(step.kept))
+
+
+def discard(files: ChangeFiles) -> None:
+    """Remove the files of a change, the journal last, and the folder made for them if it is empty. Raises OSError."""
+    for path in files.all():
+        os.remove(path)
+    if os.path.basename(files.directory) in (place.IN_PARTITION, files.partition):
+        with suppress(OSError):
+            os.rmdir(files.directory)
+
+
+def clear_leftovers(partition_directory: str, backup_dir: str | None = None, changes: Changes | None = None) -> None:
+    """Remove what changes of a partition left behind that ended before they changed anything, or need not keep.
+
+    `changes` are those of its log directory, if they are known. Raises OSError, KdumpError.
+    """
+    changes = changes or Changes(os.path.dirname(os.path.abspath(partition_directory)))
+    for files in changes.leftovers_of(partition_directory, backup_dir):
+        discard(files)
+    for change in changes.of(partition_directory, backup_dir):
+        if change.state == ChangeState.DONE:
+            tidy(change)
+
+
+# --- before the first change -----------------------------------------------------------------------------------------
+
+
+def check_unchanged(change: Change) -> None:
+    """Raise RefusedError where the partition is not what the change expects, at whatever step it is. Raises OSError."""
+    found = list(differences(change))
+    if found:
+        more = f", and {len(found) - 3} more" if len(found) > 3 else ""
+        raise RefusedError(f"{change.path}: changed since the plan was made: {'; '.join(found[:3])}{more}")
+
+
+def differences(change: Change) -> Iterator[str]:
+    """How a partition differs from what it may be while the change is carried out, in words. Raises OSError."""
+    now = state_of(change.path)
+    yield from file_differences(now.files, change.allowed())
+    for name in sorted({*now.offsets, *change.before.offsets}):
+        allowed = {change.before.offsets.get(name, -1)}
+        allowed |= {max(step.operation.size, -1) for step in change.steps if step.operation.name == name}
+        offset = now.offsets.get(name, -1)
+        if offset not in allowed:
+            yield f"{name} had {' or '.join(map(str, sorted(allowed)))}, it has {offset} now"
+
+
+def _check_made_for(path: str, operations: Iterable[Operation]) -> None:
+    """Raise RefusedError where a file is not the one that an operation was planned for. Raises OSError."""
+    made: set[str] = set()
+    for operation in operations:
+        name = operation.source or operation.name
+        at = os.path.join(path, name)
+        if operation.action != CHECKPOINT and name not in made and operation.inode != max(inode_of(at), 0):
+            raise RefusedError(f"{at}: not the file that the plan is for; it was replaced since the plan was made")
+        made |= {operation.name, operation.source}
 
 
 def check_changeable(plan: Plan) -> None:
@@ -101,8 +280,7 @@ def check_changeable(plan: Plan) -> None:
     cut = [os.path.join(plan.path, each.name) for each in plan.operations if each.action == TRUNCATE]
     around = {os.path.dirname(os.path.abspath(plan.path)) for each in plan.operations if each.action == CHECKPOINT}
     for path in (plan.path, *around, *filter(os.path.exists, cut)):
-        if not os.access(path, os.W_OK):
-            raise PermissionError(errno.EACCES, "cannot be written (permissions, or a read-only file system)", path)
+        check_writable(path)
     for operation in plan.operations:
         folder = os.path.dirname(os.path.abspath(plan.path)) if operation.action == CHECKPOINT else plan.path
         for name in filter(None, (operation.name, operation.source)):
@@ -111,14 +289,27 @@ def check_changeable(plan: Plan) -> None:
                 raise RefusedError(f"{path}: a symbolic link, and what it leads to is not changed: repair it there")
 
 
+def check_writable(path: str) -> None:
+    """Raise PermissionError where a file or directory cannot be written."""
+    if not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, "cannot be written (permissions, or a read-only file system)", path)
+
+
 def check_space(plan: Plan, near: str, *, keep_old: bool, cuts: Sequence[Cut] = ()) -> None:
     """Raise RefusedError where the file system of `near` has no room for what is new and what is kept."""
     needed = SPARE_BYTES + sum(
         _bytes_needed(plan.recipes[each.name]) for each in plan.operations if each.action == REPLACE
     )
     if keep_old:
-        needed += sum(each.old_size - each.size for each in plan.operations if each.action == TRUNCATE)
+        needed += sum(_tail_bytes(plan, each) for each in plan.operations if each.action == TRUNCATE)
     check_room(needed + sum(cut.stop - cut.start for cut in cuts), near)
+
+
+def _tail_bytes(plan: Plan, operation: Operation) -> int:
+    """How many bytes of the disk the end of a file that is cut can use: what is preallocated uses none."""
+    source = _source_before(plan.operations, operation.name)
+    used = os.stat(os.path.join(plan.path, source)).st_blocks * 512
+    return min(operation.old_size - operation.size, used)
 
 
 def check_room(needed: int, near: str) -> None:
@@ -134,20 +325,64 @@ def _bytes_needed(recipe: Recipe) -> int:
     return len(recipe.data) if isinstance(recipe, NewContent) else recipe.size
 
 
-def _stage(plan: Plan, folder: str) -> None:
-    """Write everything new, onto the disk."""
-    new = os.path.join(folder, journal.NEW)
-    with _FOLDERS:
-        os.makedirs(new)
-    for operation in plan.operations:
+# --- everything new, and what is kept of what is cut -----------------------------------------------------------------
+
+
+def _make_place(directory: str) -> None:
+    """Make the directory for a change's files where it is one of its own."""
+    if not os.path.isdir(directory):
+        os.makedirs(directory, exist_ok=True)
+        durable.sync_directory(os.path.dirname(directory))
+    check_writable(directory)
+
+
+def _staged(change: Change, drafts: Iterable[Draft]) -> Iterator[Step]:
+    """Write everything new, and copy the ends of files that are cut; the steps of the change."""
+    present = set(change.before.files)
+    operations: list[Operation] = []
+    used: set[str] = set()
+
+    def own(role: str, name: str) -> str:
+        path = change.files.path(role, name)
+        while path in used:
+            path += "~"
+        used.add(path)
+        return path
+
+    for draft in drafts:
+        operation = draft.operation
+        step = Step(operation)
+        displaces = operation.name in present
         if operation.action == REPLACE:
-            durable.write_file(
-                os.path.join(new, operation.name),
-                content_of(plan.path, plan.recipes[operation.name]),
-                _model(plan.path, operation.name),
-                _modified(plan, operation.name),
-            )
-    durable.sync_directory(new)
+            staged = draft.source or own(place.NEW, operation.name)
+            if draft.recipe is not None:
+                content = content_of(change.path, draft.recipe)
+                durable.write_file(staged, content, _model(change.path, operation.name), draft.modified)
+            info = os.lstat(staged)
+            step = replace(step, staged=_named(change, staged), new=FileState(info.st_size, info.st_mtime_ns))
+        elif operation.action == TRUNCATE and change.keeps_old:
+            tail = own(place.TAIL, operation.name)
+            source = os.path.join(change.path, _source_before(operations, operation.name))
+            durable.keep_tail(source, operation.size, tail)
+            step = replace(step, kept=_named(change, tail))
+        if operation.action in (REMOVE, RENAME, REPLACE) and displaces:
+            step = replace(step, kept=_named(change, own(place.OLD, operation.name)))
+        present -= {operation.source, operation.name if operation.action == REMOVE else ""}
+        present |= {operation.name} if operation.action in (RENAME, REPLACE) else set()
+        operations.append(operation)
+        yield step
+
+
+def _named(change: Change, path: str) -> str:
+    """The name of a file of the change, or the path of one that lies elsewhere."""
+    return os.path.relpath(path, change.files.directory)
+
+
+def _recipe(plan: Plan, operation: Operation) -> tuple[Recipe | None, int | None]:
+    """What a REPLACE puts in place, and the modification time (ns) that this gets."""
+    if operation.action != REPLACE:
+        return None, None
+    return plan.recipes[operation.name], _modified(plan, operation.name)
 
 
 def _modified(plan: Plan, name: str) -> int | None:
@@ -160,81 +395,33 @@ def _modified(plan: Plan, name: str) -> int | None:
     return os.stat(os.path.join(plan.path, source)).st_mtime_ns
 
 
-def _save_cuts(path: str, cuts: Sequence[Cut], folder: str) -> None:
-    """Write the bytes that a repaired log does not have any more, each stretch in a file, and where they were."""
-    os.makedirs(folder)
-    lines = []
+def _kept_cuts(change: Change, cuts: Sequence[Cut]) -> Iterator[KeptCut]:
+    """Write the bytes that a repaired log does not have any more, each stretch into a file."""
     for cut in cuts:
-        saved = f"{cut.file}.from-{cut.start}-to-{cut.stop}"
-        durable.write_file(
-            os.path.join(folder, saved), content_of(path, SourceBytes(cut.file, cut.start, cut.stop - cut.start))
-        )
-        lines.append(json.dumps({**cut._asdict(), "saved": saved}).encode() + b"\n")
-    durable.write_file(os.path.join(folder, journal.CUT_LIST), lines)
-    durable.sync_directory(folder)
+        saved = change.files.path(place.CUT, f"{cut.file}.from-{cut.start}-to-{cut.stop}")
+        content = content_of(change.path, SourceBytes(cut.file, cut.start, cut.stop - cut.start))
+        model = os.stat(os.path.join(change.path, cut.file))
+        durable.write_file(saved, content, model, allow_other_owner=True)
+        yield KeptCut(cut, os.path.basename(saved))
 
 
 def _model(path: str, name: str) -> os.stat_result:
-    """The file whose owner and mode a new file gets: the one it replaces, or any .log beside it."""
-    try:
+    """The file whose owner and mode a new file gets: the one it replaces, any .log beside it, or the directory."""
+    with suppress(FileNotFoundError):
         return os.stat(os.path.join(path, name))
-    except FileNotFoundError:
-        logs = sorted(each for each in os.listdir(path) if each.endswith(".log"))
-        return os.stat(os.path.join(path, logs[0]) if logs else path, follow_symlinks=False)
+    logs = sorted(each for each in os.listdir(path) if each.endswith(f".{names.LOG}"))
+    if logs:
+        return os.stat(os.path.join(path, logs[0]), follow_symlinks=False)
+    return durable.file_in(os.stat(path))
 
 
-def _keep_old(plan: Plan, folder: str) -> None:
-    """Keep every file, or end of a file, that is about to go."""
-    old = os.path.join(folder, journal.OLD)
-    os.makedirs(old)
-    for operation in plan.operations:
-        if operation.action == CHECKPOINT:
-            continue
-        if operation.action == TRUNCATE:
-            source = _source_before(plan, operation.name)
-            tail = os.path.join(old, f"{operation.name}.cut-{operation.size}")
-            durable.keep_tail(os.path.join(plan.path, source), operation.size, tail)
-        elif operation.old_size >= 0:
-            durable.keep(os.path.join(plan.path, operation.name), os.path.join(old, operation.name))
-    durable.sync_directory(old)
-    durable.sync_directory(folder)
+def _source_before(operations: Iterable[Operation], name: str) -> str:
+    """The name that a file has before these operations rename it."""
+    return next((each.source for each in operations if each.action == RENAME and each.name == name), name)
 
 
-def _source_before(plan: Plan, name: str) -> str:
-    """The name that a file has before the plan renames it."""
-    return next((each.source for each in plan.operations if each.action == RENAME and each.name == name), name)
-
-
-def _begin(plan: Plan, folder: str) -> None:
-    part = journal.write_plan(folder, plan)
-    os.rename(part, os.path.join(folder, journal.PLAN))
-    for each in (folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))):
-        durable.sync_directory(each)
-
-
-def _carry_out(path: str, operation: Operation, folder: str) -> None:
-    """Do one operation, or nothing where it was done before."""
-    target = os.path.join(path, operation.name)
-    if operation.action == CHECKPOINT:
-        put_offset(path, operation.name, operation.size)
-    elif operation.action == REPLACE:
-        new = os.path.join(folder, journal.NEW, operation.name)
-        if os.path.exists(new):
-            os.replace(new, target)
-    elif operation.action == RENAME:
-        source = os.path.join(path, operation.source)
-        if _inode(source) == operation.inode:
-            os.replace(source, target)
-    elif _inode(target) == operation.inode:
-        if operation.action == REMOVE:
-            os.remove(target)
-        elif os.stat(target).st_size > operation.size:
-            durable.truncate(target, operation.size)
-    elif operation.action == TRUNCATE:
-        raise KdumpError(f"{target}: not the file that the plan is for; it was replaced since the plan was made")
-
-
-def _inode(path: str) -> int:
+def inode_of(path: str) -> int:
+    """The inode of a file; -1 where there is none. Raises OSError."""
     try:
         return os.stat(path, follow_symlinks=False).st_ino
     except FileNotFoundError:

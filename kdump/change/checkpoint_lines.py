@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from threading import Lock
+from typing import NamedTuple
 
 from kdump.change.plan import CHECKPOINT, Operation
 from kdump.disk import durable
@@ -23,6 +25,20 @@ _MOST_BYTES = 1 << 26
 _FILES = Lock()
 """Held while a checkpoint is read and written: several partitions, each in its thread, share it."""
 
+Offsets = Mapping[tuple[str, int], int]
+
+
+class _Parsed(NamedTuple):
+    """What a checkpoint said when it had this size, modification time and inode."""
+
+    state: tuple[int, int, int]
+    offsets: Offsets
+
+
+_PARSED: dict[str, _Parsed] = {}
+"""The checkpoints that were read last: thousands of partitions ask for them one by one."""
+_MOST_PARSED = 16
+
 
 def put_offset(partition_directory: str, name: str, offset: int) -> None:
     """Let the checkpoint `name` have this offset (absolute) for a partition; below 0 it has none.
@@ -32,12 +48,13 @@ def put_offset(partition_directory: str, name: str, offset: int) -> None:
     log_directory, directory_name = os.path.split(os.path.abspath(partition_directory))
     partition = parse_partition_dir(directory_name, partition_directory)
     with _FILES:
-        _put(log_directory, name, OffsetCheckpointEntry(partition.topic, partition.partition, offset))
+        new = OffsetCheckpointEntry(partition.topic, partition.partition, offset)
+        _put(log_directory, name, new, os.stat(partition_directory))
 
 
-def _put(log_directory: str, name: str, new: OffsetCheckpointEntry) -> None:
+def _put(log_directory: str, name: str, new: OffsetCheckpointEntry, folder: os.stat_result) -> None:
     path = os.path.join(log_directory, name)
-    like = None
+    like = durable.file_in(folder)
     entries: list[OffsetCheckpointEntry] = []
     try:
         like = os.stat(path)
@@ -69,7 +86,7 @@ def within_log(partition_directory: str, log_end_offset: int) -> list[Operation]
     says = parse_partition_dir(directory_name, partition_directory)
     operations = []
     for name in OFFSET_CHECKPOINTS:
-        offset = _offset_in(os.path.join(log_directory, name), says.topic, says.partition)
+        offset = offset_in(os.path.join(log_directory, name), says.topic, says.partition)
         if says.state == LIVE and offset > log_end_offset:
             stays = name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_CHECKPOINT)
             why = f"{offset} lies beyond the log's end {log_end_offset} and is {'moved there' if stays else 'dropped'}"
@@ -77,12 +94,29 @@ def within_log(partition_directory: str, log_end_offset: int) -> list[Operation]
     return operations
 
 
-def _offset_in(path: str, topic: str, partition: int) -> int:
-    """What a checkpoint has for a partition; -1 for nothing."""
+def offset_in(path: str, topic: str, partition: int) -> int:
+    """The offset (absolute) that a checkpoint has for a partition; -1 for none. Raises OSError."""
+    return _offsets_of(path).get((topic, partition), -1)
+
+
+def _offsets_of(path: str) -> Offsets:
+    """What a checkpoint says; nothing where it cannot be parsed. Raises OSError."""
+    try:
+        info = os.stat(path)
+    except FileNotFoundError:
+        return {}
+    state = info.st_size, info.st_mtime_ns, info.st_ino
+    known = _PARSED.get(path)
+    if known is not None and known.state == state:
+        return known.offsets
+    offsets: Offsets = {}
     with suppress(FileNotFoundError, CheckpointError):
         entries = parse_offset_checkpoint(read_small(path, _MOST_BYTES), path)
-        return next((each.offset for each in entries if (each.topic, each.partition) == (topic, partition)), -1)
-    return -1
+        offsets = {(each.topic, each.partition): each.offset for each in reversed(entries)}
+    if len(_PARSED) >= _MOST_PARSED:
+        _PARSED.clear()
+    _PARSED[path] = _Parsed(state, offsets)
+    return offsets
 
 
 def _with(entries: list[OffsetCheckpointEntry], new: OffsetCheckpointEntry) -> list[OffsetCheckpointEntry]:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from kdump.change.apply import check_room
+from kdump.change.place import PREFIX
 from kdump.disk.durable import sync_directory, sync_file
 from kdump.disk.reading import list_directory
 from kdump.errors import KdumpError
@@ -53,7 +54,7 @@ def copy_log_directory(source: str, partitions: Iterable[tuple[str, Collection[s
     copies = [
         _Copy(os.path.join(source, name), os.path.join(part, name))
         for name in list_directory(source)[1]
-        if name not in _NOT_COPIED
+        if name not in _NOT_COPIED and not name.startswith(PREFIX)
     ]
     for folder, copied, changing in folders:
         os.mkdir(copied)

@@ -1,115 +1,282 @@
-"""The folder of one repair: the plan on disk, the new files that wait for their place, and what they replaced.
+"""The journal of one change of one partition: what is to be done, what the files were, and what they are afterwards.
 
-It lies in the partition directory, as .kdump-backup/<time>: a broker takes every directory in a log directory for a
-partition, and does not start over one that is none, but looks at nothing but files in a partition's.
-
-    plan.jsonl      the operations, one a line, after a line that names the partition directory; its presence means that
-                    the changes were begun and can be finished from here alone
-    new/NAME        a new file, complete and on disk before the plan is
-    old/NAME        the file that was replaced, removed or renamed over
-    old/NAME.cut-N  the bytes that were cut off NAME, which they follow at byte N
-    cut/            what salvage took out of logs, a file for each stretch, and cut.jsonl, which says where it was
-    done            the repair is complete
-    undone          it was taken back
-
-A folder with a plan and without `done` and `undone` is an interrupted repair.
+It is one JSON document, put in place whole: with it the change is begun and can be finished, or taken back, from the
+files of the change alone. It is written again when the change is done, undone or closed. docs/repair.md has the fields.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
 
-from kdump.change.plan import Operation, Plan
-from kdump.errors import KdumpError, RefusedError
+from kdump.change import place
+from kdump.change.place import ChangeFiles, change_files, places_of
+from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation
+from kdump.change.states import ANY_TIME, FileState, PartitionState
+from kdump.disk import durable
+from kdump.disk.reading import read_small
+from kdump.errors import KdumpError
 
-BACKUP_FOLDER = ".kdump-backup"
-PLAN = "plan.jsonl"
-NEW = "new"
-OLD = "old"
-CUT = "cut"
-CUT_LIST = "cut.jsonl"
-DONE = "done"
-UNDONE = "undone"
-VERSION = 1
-
-
-def write_plan(folder: str, plan: Plan) -> str:
-    """Write the plan beside its final name, on disk; the caller renames it there. Raises OSError."""
-    part = os.path.join(folder, PLAN + ".part")
-    with open(part, "w", encoding="utf-8", errors="surrogateescape") as out:
-        out.write(json.dumps({"version": VERSION, "path": os.path.abspath(plan.path)}) + "\n")
-        out.writelines(json.dumps(operation._asdict()) + "\n" for operation in plan.operations)
-        out.flush()
-        os.fsync(out.fileno())
-    return part
+VERSION = 2
+MAX_BYTES = 1 << 28
+_PART = "part"
 
 
-def read_plan(folder: str) -> Plan:
-    """The plan of a repair that was begun. Raises OSError, and KdumpError where it is none."""
-    path = os.path.join(folder, PLAN)
-    with open(path, encoding="utf-8", errors="surrogateescape") as lines:
-        try:
-            head, *rows = map(json.loads, lines)
-            operations = tuple(Operation(**row) for row in rows)
-            if head["version"] == VERSION:
-                return Plan(head["path"], operations, {})
-        except (ValueError, TypeError, KeyError):
-            pass
-    raise KdumpError(f"{path}: not a plan that this release of kdump can read")
+class ChangeState(StrEnum):
+    """How far a change is."""
+
+    INTERRUPTED = "interrupted"
+    DONE = "done"
+    UNDONE = "undone"
+    CLOSED = "closed"
+    """It was interrupted, the partition was changed since, and it stays as it is."""
 
 
-def check_place(folder: str, plan: Plan) -> None:
-    """Raise RefusedError where a repair's folder was copied or moved with the partition directory that it lies in.
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operation and the files that it takes from and keeps at: names in the change's directory, or paths.
 
-    Its plan is for other files then, by their paths and inodes.
+    `staged` is the new file that a REPLACE puts in place, `kept` takes the file that goes or, of a TRUNCATE, the bytes
+    that are cut off. `new` is what the new file is. "" and None where there is no such file.
     """
-    backups, here = os.path.split(os.path.dirname(os.path.abspath(folder)))[::-1]
-    if backups == BACKUP_FOLDER and os.path.realpath(here) != os.path.realpath(plan.path):
-        raise RefusedError(
-            f"{folder}: this repair was begun in {plan.path}, and was copied or moved from there: finish or undo it"
-            " there, or remove this folder and what is in it"
-        )
+
+    operation: Operation
+    staged: str = ""
+    kept: str = ""
+    new: FileState | None = None
 
 
-def new_folder(partition_directory: str, backup_dir: str | None = None, stamp: str | None = None) -> str:
-    """Where the next repair of a partition directory keeps what it replaces; nothing is made yet.
+@dataclass(frozen=True, slots=True)
+class KeptCut:
+    """Bytes that salvage took out of a log, and the name of the file that has them."""
 
-    `backup_dir` is a directory to use in place of the partition's own, `stamp` the folder's name, if not the time.
+    cut: Cut
+    file: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the partition directory `path` by `command`, begun at `begun` (ms).
+
+    `before` is the partition when it was begun, `after` when it was done, with the digests of the files that it made
+    and the log end offset (absolute; None where it is not known). `undoes` is the id of the change that this one takes
+    back. Unless `keeps_old`, nothing but what was cut out is kept once it is done.
     """
-    return os.path.join(_backups(partition_directory, backup_dir), stamp or new_stamp())
+
+    files: ChangeFiles
+    path: str
+    command: str
+    begun: int
+    steps: tuple[Step, ...]
+    before: PartitionState
+    cuts: tuple[KeptCut, ...] = ()
+    keeps_old: bool = True
+    undoes: str = ""
+    state: ChangeState = ChangeState.INTERRUPTED
+    after: PartitionState | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
+    log_end_offset: int | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of the change; changes of several partitions by one run share it."""
+        return self.files.id
+
+    def file(self, name: str) -> str:
+        """The path of a file that a step or a cut names."""
+        return os.path.join(self.files.directory, name)
+
+    @cached_property
+    def kept_bytes(self) -> int:
+        """How many bytes of the disk its files use."""
+        return sum(_used(path) for path in self.files.all() if path != self.files.path(place.JOURNAL))
+
+    def allowed(self) -> dict[str, set[FileState | None]]:
+        """What each file may be while the change is carried out; None: not there."""
+        now: dict[str, FileState | None] = dict(self.before.files)
+        allowed: dict[str, set[FileState | None]] = {name: {state} for name, state in now.items()}
+
+        def becomes(name: str, state: FileState | None) -> None:
+            allowed.setdefault(name, {now.get(name)}).add(state)
+            now[name] = state
+
+        for step in self.steps:
+            operation = step.operation
+            if operation.action == REMOVE:
+                becomes(operation.name, None)
+            elif operation.action == REPLACE:
+                becomes(operation.name, step.new)
+            elif operation.action == RENAME:
+                moved = now.get(operation.source)
+                becomes(operation.source, None)
+                becomes(operation.name, moved)
+            elif operation.action == TRUNCATE:
+                was = now.get(operation.name)
+                # between the cut and its modification time there may have been a kill
+                becomes(operation.name, FileState(operation.size, ANY_TIME))
+                now[operation.name] = FileState(operation.size, was.modified if was else ANY_TIME)
+        return allowed
 
 
-def new_stamp() -> str:
-    """A name for the folder of a repair that begins now."""
-    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{time.time_ns() % 1_000_000_000:09d}"
+def _used(path: str) -> int:
+    with suppress(FileNotFoundError):
+        info = os.lstat(path)
+        return min(info.st_size, info.st_blocks * 512)
+    return 0
 
 
-def unfinished(partition_directory: str, backup_dir: str | None = None) -> Iterator[str]:
-    """The folders of interrupted repairs of a partition directory. Raises OSError."""
-    for folder in _folders(partition_directory, backup_dir):
-        is_there = [os.path.exists(os.path.join(folder, each)) for each in (PLAN, DONE, UNDONE)]
-        if is_there == [True, False, False]:
-            yield folder
+def write(change: Change, *, role: str = place.JOURNAL) -> None:
+    """Put the journal of a change in place, onto the disk. Raises OSError."""
+    target, part = change.files.path(role), change.files.path(_PART)
+    with suppress(FileNotFoundError):
+        os.remove(part)
+    like = durable.file_in(os.stat(change.path))
+    durable.write_file(part, (_encoded(change),), like, allow_other_owner=True)
+    os.replace(part, target)
+    durable.sync_directory(change.files.directory)
 
 
-def leftovers(partition_directory: str, backup_dir: str | None = None) -> Iterator[str]:
-    """The folders of repairs that were interrupted before they changed anything. Raises OSError."""
-    for folder in _folders(partition_directory, backup_dir):
-        if os.path.isdir(folder) and not os.path.exists(os.path.join(folder, PLAN)):
-            yield folder
+def read(files: ChangeFiles, *, role: str = place.JOURNAL) -> Change:
+    """The change that the files belong to. Raises OSError, KdumpError where this release cannot read the journal."""
+    path = files.path(role)
+    try:
+        return _decoded(json.loads(read_small(path, MAX_BYTES)), files)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise KdumpError(f"{path}: not a journal of a change that this release of kdump can read") from None
 
 
-def _backups(partition_directory: str, backup_dir: str | None) -> str:
-    if backup_dir is None:
-        return os.path.join(partition_directory, BACKUP_FOLDER)
-    return os.path.join(backup_dir, os.path.basename(os.path.abspath(partition_directory)))
+def _encoded(change: Change) -> bytes:
+    row: dict[str, Any] = {"version": VERSION, "id": change.id, "path": _relative(change)}
+    row |= {"command": change.command, "begun": change.begun, "state": change.state}
+    row |= {"undoes": change.undoes, "keepsOld": change.keeps_old, "logEndOffset": change.log_end_offset}
+    row |= {"before": change.before._asdict(), "after": change.after._asdict() if change.after else None}
+    row["digests"] = dict(change.digests)
+    row["steps"] = [asdict(step) | {"operation": step.operation._asdict()} for step in change.steps]
+    row["cuts"] = [{"cut": kept.cut._asdict(), "file": kept.file} for kept in change.cuts]
+    return json.dumps(row).encode()
 
 
-def _folders(partition_directory: str, backup_dir: str | None) -> Iterator[str]:
-    """Where the repairs of a partition directory kept what they replaced, if they did; the oldest first."""
-    backups = _backups(partition_directory, backup_dir)
-    for name in sorted(os.listdir(backups)) if os.path.isdir(backups) else ():
-        yield os.path.join(backups, name)
+def _relative(change: Change) -> str:
+    """The path of the partition from the directory of the change, so that both can be moved together."""
+    directory, parent = change.files.directory, os.path.dirname(change.path)
+    return os.path.relpath(change.path, directory) if directory.startswith(parent) else change.path
+
+
+def _decoded(row: Mapping[str, Any], files: ChangeFiles) -> Change:
+    if row["version"] != VERSION:
+        raise ValueError
+    path = os.path.normpath(os.path.join(files.directory, row["path"]))
+    named = [step["operation"][each] for step in row["steps"] for each in ("name", "source")]
+    own = [step[each] for step in row["steps"] for each in ("staged", "kept")] + [each["file"] for each in row["cuts"]]
+    if any(os.path.basename(name) != name for name in named):
+        raise ValueError
+    if any(name and not os.path.basename(name).startswith(place.PREFIX) for name in own):
+        raise ValueError
+    return Change(
+        files._replace(partition=os.path.basename(path)),
+        path,
+        str(row["command"]),
+        int(row["begun"]),
+        tuple(
+            Step(Operation(**step["operation"]), step["staged"], step["kept"], _file_state(step["new"]))
+            for step in row["steps"]
+        ),
+        _state(row["before"]),
+        tuple(KeptCut(Cut(**each["cut"]), each["file"]) for each in row["cuts"]),
+        bool(row["keepsOld"]),
+        str(row["undoes"]),
+        ChangeState(row["state"]),
+        _state(row["after"]) if row["after"] else None,
+        row["digests"],
+        row["logEndOffset"],
+    )
+
+
+def _file_state(row: Any) -> FileState | None:
+    return None if row is None else FileState(int(row[0]), int(row[1]))
+
+
+def _state(row: Mapping[str, Any]) -> PartitionState:
+    files = {name: FileState(int(size), int(modified)) for name, (size, modified) in row["files"].items()}
+    return PartitionState(files, {name: int(offset) for name, offset in row["offsets"].items()}, bool(row["was_clean"]))
+
+
+class Changes:
+    """The changes of a log directory's partitions; its names are listed once.
+
+    `unreadable` are the errors of journals that `all` had to pass over.
+    """
+
+    def __init__(self, log_directory: str) -> None:
+        """List them. Raises OSError."""
+        self._log_directory = os.path.abspath(log_directory)
+        self._listed = _by_partition(self._log_directory)
+        self.unreadable: list[KdumpError] = []
+
+    def of(self, partition_directory: str, backup_dir: str | None = None) -> list[Change]:
+        """The changes of a partition directory, the oldest first. Raises OSError, KdumpError."""
+        path = os.path.realpath(partition_directory)
+        found = [read(files) for files, is_begun in self._files_of(path, backup_dir) if is_begun and _is_whole(files)]
+        return sorted((change for change in found if os.path.realpath(change.path) == path), key=_age)
+
+    def leftovers_of(self, partition_directory: str, backup_dir: str | None = None) -> list[ChangeFiles]:
+        """The files of changes of a partition that were interrupted before they changed anything. Raises OSError."""
+        path = os.path.realpath(partition_directory)
+        return [files for files, is_begun in self._files_of(path, backup_dir) if not is_begun]
+
+    def all(self) -> list[Change]:
+        """The changes whose files lie in the log directory itself, the oldest first. Raises OSError."""
+        found = []
+        for files in (files for listed in self._listed.values() for files, is_begun in listed.items() if is_begun):
+            try:
+                found += [read(files)] if _is_whole(files) else []
+            except KdumpError as error:
+                self.unreadable.append(error)
+        return sorted(found, key=_age)
+
+    def _files_of(self, path: str, backup_dir: str | None) -> Iterator[tuple[ChangeFiles, bool]]:
+        label = place.label_of(os.path.basename(path))
+        yield from self._listed.get(label, {}).items()
+        for directory in places_of(path, backup_dir):
+            if directory != self._log_directory and os.path.isdir(directory):
+                yield from _by_partition(directory).get(label, {}).items()
+
+
+def _by_partition(directory: str) -> dict[str, dict[ChangeFiles, bool]]:
+    """The changes whose files lie in a directory, by partition; whether each was begun. Raises OSError."""
+    found: dict[str, dict[ChangeFiles, bool]] = {}
+    for files, role in change_files(directory):
+        known = found.setdefault(files.partition, {})
+        known[files] = known.get(files, False) or role == place.JOURNAL
+    return found
+
+
+def _age(change: Change) -> tuple[int, int, str]:
+    return change.begun, len(change.id), change.id
+
+
+def _is_whole(files: ChangeFiles) -> bool:
+    return os.path.exists(files.path(place.JOURNAL))
+
+
+def changes_of(partition_directory: str, backup_dir: str | None = None) -> list[Change]:
+    """The changes of one partition, the oldest first. Raises OSError, KdumpError."""
+    return Changes(os.path.dirname(os.path.realpath(partition_directory))).of(partition_directory, backup_dir)
+
+
+def unfinished(partition_directory: str, backup_dir: str | None = None) -> list[Change]:
+    """The interrupted changes of a partition, the oldest first. Raises OSError, KdumpError."""
+    return [each for each in changes_of(partition_directory, backup_dir) if each.state == ChangeState.INTERRUPTED]
+
+
+def ended(change: Change, state: ChangeState) -> Change:
+    """Write down that a change is in this state now. Raises OSError."""
+    changed = replace(change, state=state)
+    write(changed)
+    return changed

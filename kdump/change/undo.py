@@ -1,52 +1,263 @@
-"""Take a finished repair back, from what its folder kept."""
+"""Take changes back: one that is done by a change of its own, one that was interrupted by going its steps backwards.
+
+Both are refused where anything in the partition is not what the change left: a record that came since would be gone.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
+from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.change import journal
+from kdump.change.apply import (
+    SPARE_BYTES,
+    Draft,
+    carry_out,
+    check_changeable,
+    check_room,
+    check_unchanged,
+    check_writable,
+    differences,
+    discard,
+    inode_of,
+    log_end_offset,
+)
 from kdump.change.checkpoint_lines import put_offset
-from kdump.change.plan import CHECKPOINT, RENAME, TRUNCATE, Operation
+from kdump.change.journal import Change, ChangeState, Step
+from kdump.change.place import ChangeFiles, new_change
+from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation, Plan
+from kdump.change.states import digest_of, file_differences, state_of
 from kdump.disk import durable
-from kdump.errors import KdumpError
+from kdump.errors import RefusedError
+from kdump.storage.recipe import SourceBytes, joined
+
+_SHOWN = 3
 
 
-def undo(folder: str) -> str:
-    """Put back what the repair of `folder` changed; the partition directory that it was.
+class Verdict(StrEnum):
+    """What can be done about a change."""
 
-    May be repeated after an interruption. Raises OSError, and KdumpError where the folder kept nothing to go by.
+    CAN_BE_UNDONE = "can be undone"
+    INTERRUPTED = "INTERRUPTED"
+    GROWN = "log has grown"
+    CHANGED = "files have changed"
+    GONE = "partition is gone"
+    NOT_KEPT = "originals not kept"
+    UNDONE = "undone"
+    CLOSED = "closed"
+
+
+class Judged(NamedTuple):
+    """A verdict, and why a change cannot be undone ("": it can)."""
+
+    verdict: Verdict
+    why: str = ""
+
+
+def judge(change: Change, *, thorough: bool = False) -> Judged:
+    """Whether a change can be taken back. Raises OSError.
+
+    `thorough` reads the files that it made as well: without that, sizes and times of files tell.
     """
-    plan = journal.read_plan(folder)
-    journal.check_place(folder, plan)
-    old = os.path.join(folder, journal.OLD)
-    if not os.path.isdir(old):
-        raise KdumpError(f"{folder}: nothing was kept here, so this repair cannot be undone")
-    for operation in reversed(plan.operations):
-        _take_back(plan.path, operation, old)
-    durable.sync_directory(plan.path)
-    done, undone = os.path.join(folder, journal.DONE), os.path.join(folder, journal.UNDONE)
-    if os.path.exists(done):
-        os.replace(done, undone)
-    elif not os.path.exists(undone):
-        durable.write_file(undone, ())
-    durable.sync_directory(folder)
-    return plan.path
+    name = os.path.basename(change.path)
+    if change.state == ChangeState.UNDONE:
+        return Judged(Verdict.UNDONE, f"{name}: change {change.id} is undone already")
+    if change.state == ChangeState.CLOSED:
+        return Judged(Verdict.CLOSED, f"{name}: change {change.id} was interrupted and closed; its originals are kept")
+    if not os.path.isdir(change.path):
+        return Judged(Verdict.GONE, f"{name} is not in {os.path.dirname(change.path)} any more")
+    if not change.keeps_old:
+        return Judged(Verdict.NOT_KEPT, f"{name}: change {change.id} kept no originals")
+    if change.state == ChangeState.INTERRUPTED:
+        found = list(differences(change))
+        return Judged(Verdict.INTERRUPTED, _changed_since(change, found) if found else "")
+    if not all(os.path.lexists(change.file(step.kept)) for step in change.steps if step.kept):
+        return Judged(Verdict.NOT_KEPT, f"{name}: the originals of change {change.id} are not there any more")
+    return _judge_files(change, thorough)
 
 
-def _take_back(path: str, operation: Operation, old: str) -> None:
-    target = os.path.join(path, operation.name)
+def _judge_files(change: Change, thorough: bool) -> Judged:
+    assert change.after is not None
+    now = state_of(change.path)
+    found = list(file_differences(now.files, {file: [state] for file, state in change.after.files.items()}))
+    end, was = log_end_offset(change.path) if found else None, change.log_end_offset
+    if end is not None and was is not None and end > was:
+        lost = f"{was} to {end - 1}" if end - 1 > was else str(was)
+        return Judged(
+            Verdict.GROWN,
+            f"{os.path.basename(change.path)} has changed since change {change.id}: the log end offset was {was}, it is"
+            f" {end} now. Undo would drop offsets {lost}",
+        )
+    for file in sorted({*now.offsets, *change.after.offsets}):
+        there, was = now.offsets.get(file, -1), change.after.offsets.get(file, -1)
+        if there != was:
+            found.append(f"{file} had {was} for it, it has {there} now")
+    if now.was_clean and not change.before.was_clean:
+        found.append("a broker has run and was stopped since (.kafka_cleanshutdown)")
+    if thorough and not found:
+        found += [
+            f"{file} has other content"
+            for file, digest in change.digests.items()
+            if digest_of(os.path.join(change.path, file)) != digest
+        ]
+    return Judged(Verdict.CHANGED, _changed_since(change, found)) if found else Judged(Verdict.CAN_BE_UNDONE)
+
+
+def _changed_since(change: Change, found: list[str]) -> str:
+    more = f"; {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return f"{os.path.basename(change.path)} has changed since change {change.id}: {'; '.join(found[:_SHOWN])}{more}"
+
+
+def undo(change: Change, files: ChangeFiles | None = None) -> Change | None:
+    """Take a change back; the change that did it, None for one that was interrupted, of which nothing remains.
+
+    `files` are those of the new change. What it replaces is kept as by any other. Raises OSError, and RefusedError,
+    with nothing changed, where the partition is not what the change left.
+    """
+    judged = judge(change, thorough=True)
+    if judged.why:
+        raise RefusedError(judged.why)
+    if change.state == ChangeState.INTERRUPTED:
+        roll_back(change)
+        return None
+    drafts = list(undo_drafts(change))
+    check_changeable(Plan(change.path, tuple(draft.operation for draft in drafts), {}))
+    files = files or new_change(change.path)
+    check_room(SPARE_BYTES + sum(draft.recipe.size for draft in drafts if draft.recipe), files.directory)
+    return carry_out(change.path, drafts, files, command=f"undo {change.id}", undoes=change.id)
+
+
+def undo_drafts(change: Change) -> Iterator[Draft]:
+    """The operations that take back a change that is done: its own backwards, each of which is safe as it was before.
+
+    Raises OSError.
+    """
+    for step in reversed(change.steps):
+        yield from _reverse(change, step)
+
+
+def _reverse(change: Change, step: Step) -> Iterator[Draft]:
+    operation = step.operation
+    name, inode = operation.name, max(0, inode_of(os.path.join(change.path, operation.name)))
+    kept = change.file(step.kept) if step.kept else ""
+    why = f"as before change {change.id}"
     if operation.action == CHECKPOINT:
-        put_offset(path, operation.name, operation.old_size)
+        yield Draft(Operation(CHECKPOINT, name, operation.old_size, old_size=operation.size, why=why))
+    elif operation.action == TRUNCATE:
+        size = os.path.getsize(kept)
+        recipe = joined((SourceBytes(name, 0, operation.size), SourceBytes(kept, 0, size)))
+        was = change.before.files.get(operation.name) or change.before.files[_source(change, step)]
+        back = Operation(REPLACE, name, operation.size + size, inode, operation.size, why=why)
+        yield Draft(back, recipe=recipe, modified=was.modified)
+    else:
+        if operation.action == RENAME:
+            yield Draft(Operation(RENAME, operation.source, operation.size, inode, source=name, why=why))
+        elif operation.action == REPLACE and not kept:
+            yield Draft(Operation(REMOVE, name, 0, inode, operation.size, why=why))
+        if kept:
+            old_size = operation.size if operation.action == REPLACE else -1
+            back = Operation(REPLACE, name, os.lstat(kept).st_size, inode, old_size, why=why)
+            yield Draft(back, source=kept)
+
+
+def _source(change: Change, step: Step) -> str:
+    operations = (each.operation for each in change.steps)
+    renamed = (each.source for each in operations if each.action == RENAME and each.name == step.operation.name)
+    return next(renamed, step.operation.name)
+
+
+# --- an interrupted change -------------------------------------------------------------------------------------------
+
+
+def roll_back(change: Change) -> None:
+    """Go the steps of an interrupted change backwards; nothing of it remains. It may be repeated.
+
+    Raises OSError, and RefusedError, with nothing changed, where a file is neither what it was nor what it is to be.
+    """
+    check_unchanged(change)
+    check_writable(change.path)
+    for step in reversed(change.steps):
+        _take_back(change, step)
+    durable.sync_directory(change.path)
+    durable.sync_directory(change.files.directory)
+    discard(journal.ended(change, ChangeState.UNDONE).files)
+
+
+def _take_back(change: Change, step: Step) -> None:
+    """Take one step back, or nothing where it was not done."""
+    operation = step.operation
+    target = os.path.join(change.path, operation.name)
+    kept = change.file(step.kept) if step.kept else ""
+    if operation.action == CHECKPOINT:
+        put_offset(change.path, operation.name, operation.old_size)
+    elif operation.action == TRUNCATE:
+        if os.stat(target).st_size == operation.size:
+            _regrow(change, step, target, kept)
+    elif operation.action == REMOVE:
+        if os.path.lexists(kept):
+            os.rename(kept, target)
+    elif operation.action == REPLACE:
+        _move_back(target, change.file(step.staged), kept)
+    else:
+        source = os.path.join(change.path, operation.source)
+        if inode_of(source) in (-1, inode_of(target)):
+            _move_back(target, source, kept)
+
+
+def _move_back(target: str, source: str, kept: str) -> None:
+    """Give what was put at `target` its place `source` back, and what was kept of the old file that of the new."""
+    if not os.path.lexists(source) and not kept:
+        os.rename(target, source)
+    elif not os.path.lexists(source):
+        durable.keep(target, source)
+        durable.sync_directory(os.path.dirname(source))
+    if not kept or not os.path.lexists(kept):
         return
-    if operation.action == TRUNCATE:
-        durable.restore_tail(target, operation.size, os.path.join(old, f"{operation.name}.cut-{operation.size}"))
-        return
-    if operation.action == RENAME:
-        source = os.path.join(path, operation.source)
-        if not os.path.lexists(source) and os.path.lexists(target):
-            os.rename(target, source)
-    kept = os.path.join(old, operation.name)
-    if os.path.lexists(kept):
-        durable.put_back(kept, target)
-    elif (operation.action != RENAME or operation.old_size < 0) and os.path.lexists(target):
-        os.remove(target)  # of a rename: its source has been put back already, as another file took that name next
+    if inode_of(kept) == inode_of(target):  # it was about to be replaced
+        os.remove(kept)
+    else:
+        os.replace(kept, target)
+
+
+def _regrow(change: Change, step: Step, target: str, kept: str) -> None:
+    """Put the end of a file back that was cut off."""
+    whole = f"{kept}~whole"
+    with suppress(FileNotFoundError):
+        os.remove(whole)
+    size = step.operation.size
+    was = change.before.files.get(step.operation.name) or change.before.files[_source(change, step)]
+    pieces = _pieces((target, size), (kept, os.path.getsize(kept)))
+    durable.write_file(whole, pieces, os.stat(target), was.modified)
+    os.replace(whole, target)
+
+
+def _pieces(*parts: tuple[str, int]) -> Iterator[bytes]:
+    for path, size in parts:
+        with open(path, "rb") as file:
+            while size and (piece := file.read(min(size, durable.COPY_SIZE))):
+                size -= len(piece)
+                yield piece
+
+
+def close(change: Change) -> Change:
+    """End an interrupted change as things are: the partition is not touched, and what was kept stays kept.
+
+    Raises OSError.
+    """
+    present = {entry.inode() for entry in os.scandir(change.path)} if os.path.isdir(change.path) else set()
+    for step in change.steps:
+        staged, kept = (change.file(each) if each else "" for each in (step.staged, step.kept))
+        if step.staged.startswith(change.files.prefix) and os.path.lexists(staged):
+            os.remove(staged)
+        if kept and inode_of(kept) in present:
+            os.remove(kept)
+    return journal.ended(change, ChangeState.CLOSED)
+
+
+def prune(change: Change) -> None:
+    """Delete the originals of a change that is not interrupted, and its journal. Raises OSError."""
+    assert change.state != ChangeState.INTERRUPTED
+    discard(change.files)

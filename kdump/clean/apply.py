@@ -4,72 +4,49 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
-from kdump.change import journal
-from kdump.change.apply import (
-    SPARE_BYTES,
-    apply_staged,
-    check_changeable,
-    check_room,
-    clear_leftovers,
-    discard,
-    finish,
-)
+from kdump.change import place
+from kdump.change.apply import SPARE_BYTES, apply_staged, check_changeable, check_room, discard
+from kdump.change.place import ChangeFiles
 from kdump.clean.cleaning import Cleaning
 from kdump.clean.plan import CLEANED, cleaning_plan
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState
 from kdump.disk import durable
-from kdump.disk.locks import check_not_growing
 from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
 from kdump.storage.directory import LogDirectory
-from kdump.storage.partition import PartitionLog
 
 Clean = Callable[[Staging], Cleaning]
 
 
-def finish_interrupted(partition_directory: str, *, keep_old: bool = True) -> list[str]:
-    """Finish what an interrupted run began in a partition, which nobody else may be using; the folders of what it was.
-
-    Raises OSError, KdumpError.
-    """
-    folders = list(journal.unfinished(partition_directory))
-    for folder in folders:
-        finish(folder, keep_old=keep_old)
-    clear_leftovers(partition_directory)
-    return folders
-
-
-def check_still(partition_directories: Iterable[str]) -> None:
-    """Raise InUseError where one of these logs grows. Raises OSError."""
-    check_not_growing([last.log_path for path in partition_directories for last in PartitionLog(path).segments[-1:]])
-
-
-def clean_in_place(state: PartitionState, clean: Clean, folder: str, *, keep_old: bool = True) -> Cleaning:
+def clean_in_place(
+    state: PartitionState, clean: Clean, files: ChangeFiles, *, command: str = "compact", keep_old: bool = True
+) -> Cleaning:
     """Clean a partition, which nobody else may be using, where it is.
 
-    `folder`, in the same file system, takes the journal and what is kept. Nothing is changed before everything new
-    is on the disk. Raises OSError, KdumpError, RefusedError where there is not enough space.
+    `files`, in the same file system, are those of the change. Nothing is changed before everything new is on the disk.
+    Raises OSError, KdumpError, RefusedError where there is not enough space.
     """
     _check_room(state, clean, os.path.dirname(os.path.abspath(state.log.path)))
-    new = os.path.join(folder, journal.NEW)
-    os.makedirs(new)
+    os.makedirs(files.directory, exist_ok=True)
+    new = partial(files.path, place.NEW)
     try:
         cleaning = clean(Staging(new, CLEANED))
-        durable.sync_directory(new)
+        durable.sync_directory(files.directory)
         plan = cleaning_plan(cleaning, new)
         check_changeable(plan)
     except BaseException:
-        discard(folder)
+        discard(files)
         raise
     if plan:
-        apply_staged(plan, folder, keep_old=keep_old)
+        apply_staged(plan, files, command=command, keep_old=keep_old)
     else:
-        discard(folder)
+        discard(files)
     return cleaning
 
 
@@ -108,7 +85,7 @@ def clean_into(state: PartitionState, clean: Clean | None, directory: str) -> Cl
     _check_room(state, clean, directory, copies=True)
     os.mkdir(target)
     try:
-        cleaning = clean(Staging(target)) if clean else None
+        cleaning = clean(Staging(partial(os.path.join, target))) if clean else None
         for name in _staying(state, cleaning):
             _copy(os.path.join(source, name), os.path.join(target, name))
     except BaseException:

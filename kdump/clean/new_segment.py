@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
 from kdump.errors import CleaningError, LoadError
 from kdump.formats import names
+from kdump.formats.batch import FRAME, LAST_OFFSET_DELTA, LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, MAX_TIMESTAMP_AT
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
+from kdump.formats.message_set import MESSAGE_AT, TIMESTAMP
 from kdump.formats.names import segment_file_name
 from kdump.settings.cleaning import CleanerConfig
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 
 NO_TIMESTAMP = -1
+_TIMESTAMP_AT = 6  # in a message of format v1, behind CRC, magic and attributes
 
 
 class Written(NamedTuple):
@@ -28,8 +31,26 @@ class Written(NamedTuple):
     offset_of_max_timestamp: int
 
 
+def _each_batch(data: bytes | bytearray | memoryview) -> Iterator[Written]:
+    """The batches in what is written, one by one."""
+    position = 0
+    while position < len(data):
+        base_offset, size, _, magic = FRAME.unpack_from(data, position)
+        size += LOG_OVERHEAD
+        last_offset, timestamp = base_offset, NO_TIMESTAMP
+        if magic >= 2:
+            last_offset += LAST_OFFSET_DELTA.unpack_from(data, position + LAST_OFFSET_DELTA_AT)[0]
+            timestamp = TIMESTAMP.unpack_from(data, position + MAX_TIMESTAMP_AT)[0]
+        elif magic == 1:
+            timestamp = TIMESTAMP.unpack_from(data, position + MESSAGE_AT + _TIMESTAMP_AT)[0]
+        yield Written(size, last_offset, timestamp, last_offset)
+        position += size
+
+
 class NewSegment:
     """A segment while it grows. What is put into it between two calls of `end_chunk` counts as one append.
+
+    Up to Kafka 4.0 an append makes one index entry at most, later each of its batches does (LogSegment.append).
 
     `out` is what the .log is written to, None for nowhere. `size` is that of the .log in bytes, without `chunk_size`,
     what the chunk has so far.
@@ -42,6 +63,8 @@ class NewSegment:
         self.aborted: list[AbortedTxn] = []
         self.out: BinaryIO | None = None
         self._interval = config.loading.index_interval_bytes
+        self._is_per_batch = config.index_per_batch
+        self._batches: list[Written] = []
         self._since_entry = 0
         self._max = (NO_TIMESTAMP, base_offset)
         self._chunk_max = (NO_TIMESTAMP, -1)
@@ -57,6 +80,8 @@ class NewSegment:
         if self.out is not None:
             self.out.write(data)
         self.chunk_size += written.size
+        if self._is_per_batch:
+            self._batches.extend(_each_batch(data))
         self._chunk_max_offset = max(self._chunk_max_offset, written.max_offset)
         if written.max_timestamp > self._chunk_max[0]:
             self._chunk_max = written.max_timestamp, written.offset_of_max_timestamp
@@ -71,23 +96,28 @@ class NewSegment:
                 " offset: Kafka's cleaner splits such a segment and begins anew, and so does a broker that starts:"
                 " repair it first"
             )
-        if self._chunk_max[0] > self._max[0]:
-            self._max = self._chunk_max
-        if self._since_entry > self._interval:
-            self._index()
-            self._since_entry = 0
-        self._since_entry += self.chunk_size
-        self.size += self.chunk_size
+        if not self._is_per_batch:
+            self._batches.append(Written(self.chunk_size, self._chunk_max_offset, *self._chunk_max))
+        for batch in self._batches:
+            self._count(batch)
+        self._batches.clear()
         self.chunk_size = 0
         self._chunk_max = (NO_TIMESTAMP, -1)
         self._chunk_max_offset = -1
 
-    def _index(self) -> None:
-        try:
-            self._offsets.append(self._chunk_max_offset, self.size)
-            self._times.maybe_append(*self._max)
-        except LoadError as error:
-            raise CleaningError(f"{self._name}: Kafka's cleaner fails here: {error}") from None
+    def _count(self, written: Written) -> None:
+        """Add what counts as one for the indexes."""
+        if written.max_timestamp > self._max[0]:
+            self._max = written.max_timestamp, written.offset_of_max_timestamp
+        if self._since_entry > self._interval:
+            try:
+                self._offsets.append(written.max_offset, self.size)
+                self._times.maybe_append(*self._max)
+            except LoadError as error:
+                raise CleaningError(f"{self._name}: Kafka's cleaner fails here: {error}") from None
+            self._since_entry = 0
+        self._since_entry += written.size
+        self.size += written.size
 
     def finish(self) -> dict[str, bytes]:
         """The contents of the index files by kind. Raises CleaningError."""

@@ -8,7 +8,7 @@ checkpoint follows last.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation, Plan
 from kdump.clean.cleaning import Cleaning, Group
@@ -18,8 +18,8 @@ from kdump.formats.names import segment_file_name
 CLEANED, SWAP = f".{names.CLEANED}", f".{names.SWAP}"
 
 
-def cleaning_plan(cleaning: Cleaning, new: str) -> Plan:
-    """The changes to the partition directory; `new` is the folder that the new files are in. Raises OSError."""
+def cleaning_plan(cleaning: Cleaning, new: Callable[[str], str]) -> Plan:
+    """The changes to the partition directory; `new` gives the path of a new file by its name. Raises OSError."""
     path = os.path.abspath(cleaning.state.log.path)
     operations = [operation for group in cleaning.groups for operation in _replacement(path, group, new)]
     return Plan(path, (*operations, *_checkpoint(cleaning)), {})
@@ -34,12 +34,13 @@ def _checkpoint(cleaning: Cleaning) -> Iterator[Operation]:
         yield Operation(CHECKPOINT, names.CLEANER_CHECKPOINT, cleaning.end_offset, old_size=old, why=why)
 
 
-def _replacement(path: str, group: Group, new: str) -> Iterator[Operation]:
+def _replacement(path: str, group: Group, new: Callable[[str], str]) -> Iterator[Operation]:
     written = [segment_file_name(group.base_offset, f".{file.kind}") for file in group.files]
-    inodes = {name: os.stat(os.path.join(new, name + CLEANED)).st_ino for name in written}
+    inodes = {name: os.stat(new(name + CLEANED)).st_ino for name in written}
     sizes = {name: file.size for name, file in zip(written, group.files, strict=True)}
     for name in written:
-        yield Operation(REPLACE, name + CLEANED, sizes[name], why="what the cleaner makes of these segments")
+        why = "what the cleaner makes of these segments"
+        yield Operation(REPLACE, name + CLEANED, sizes[name], *_present(os.path.join(path, name + CLEANED)), why=why)
     for name in written:
         why = "the new segment is complete"
         yield Operation(RENAME, name + SWAP, sizes[name], inodes[name], source=name + CLEANED, why=why)
@@ -49,6 +50,15 @@ def _replacement(path: str, group: Group, new: str) -> Iterator[Operation]:
             yield Operation(REMOVE, name, 0, info.st_ino, info.st_size, why="the new segment takes its place")
     for name in written:
         yield Operation(RENAME, name, sizes[name], inodes[name], source=name + SWAP, why="the old segments are gone")
+
+
+def _present(path: str) -> tuple[int, int]:
+    """The inode and the size in bytes of a file that a cleaner left; 0 and -1 without one. Raises OSError."""
+    try:
+        info = os.lstat(path)
+    except FileNotFoundError:
+        return 0, -1
+    return info.st_ino, info.st_size
 
 
 def _old_files(path: str, group: Group, base_offset: int) -> Iterator[str]:

@@ -68,7 +68,8 @@ class Rewriting:
         self.transactions = Transactions()
         self.counts = Counts()
         self._last_records = state.last_records
-        self._upper_bound = state.first_uncleanable_offset
+        at_high_watermark = config.keeps_batch_at_high_watermark
+        self._upper_bound = state.high_watermark if at_high_watermark else state.first_uncleanable_offset
         self._config = config
         self._map = found
         self._buffer = buffer

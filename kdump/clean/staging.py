@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
@@ -23,21 +23,22 @@ class NewFile(NamedTuple):
 
 
 class Staging:
-    """A folder that new segments are written to; without one they are not written at all, only measured."""
+    """Where new segments are written; without such a place they are not written at all, only measured."""
 
-    def __init__(self, folder: str | None, suffix: str = "") -> None:
-        """`suffix` is what follows the names that the files have in the end."""
-        self._folder = folder
+    def __init__(self, place: Callable[[str], str] | None, suffix: str = "") -> None:
+        """`place` gives the path for the name of a file; `suffix` is what follows the names of files in the end."""
+        self._place = place
         self._suffix = suffix
 
     def path(self, base_offset: int, kind: str) -> str:
         """Where a file is written."""
-        return os.path.join(self._folder or "", segment_file_name(base_offset, f".{kind}{self._suffix}"))
+        assert self._place is not None
+        return self._place(segment_file_name(base_offset, f".{kind}{self._suffix}"))
 
     @contextmanager
     def open_log(self, base_offset: int) -> Iterator[BinaryIO | None]:
         """The .log to write to. Raises OSError."""
-        if self._folder is None:
+        if self._place is None:
             yield None
             return
         with open(self.path(base_offset, names.LOG), "xb", buffering=WRITE_BUFFER) as out:
@@ -49,7 +50,7 @@ class Staging:
         `modified` is the time (ms) that the files get, `like` the file whose owner and mode they get.
         """
         contents = segment.finish()
-        if self._folder is not None:
+        if self._place is not None:
             self._settle(self.path(segment.base_offset, names.LOG), like)
             for kind, content in contents.items():
                 write_file(self.path(segment.base_offset, kind), (content,), like)

@@ -16,8 +16,8 @@ from kdump.formats.java_text import LONG_MAX
 from kdump.query.inventory import Checkpoints
 from kdump.recovery.startup import Startup
 from kdump.settings.cleaning import CleanerConfig
+from kdump.storage.facts import next_offset
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import MAX_OFFSET, Damage, scan
 from kdump.storage.segment import Segment
 
 ACTIVE, HIGH_WATERMARK, TRANSACTION, LAG = "active segment", "high watermark", "transaction", "min.compaction.lag.ms"
@@ -107,16 +107,6 @@ def between(segments: Sequence[SegmentFacts], start: int, stop: int) -> Sequence
         return ()
     bases = [each.base_offset for each in segments]
     return segments[max(0, bisect_right(bases, start) - 1) : bisect_left(bases, stop)]
-
-
-def next_offset(segment: Segment) -> int:
-    """The offset after the segment's last batch that can be trusted; its base offset without any. Raises OSError."""
-    end = segment.base_offset
-    with segment.open_log() as log:
-        for part in scan(log, segment.base_offset, segment.position_of(log, MAX_OFFSET), whole=False):
-            if not isinstance(part, Damage):
-                end = max(end, part.block.last_offset[part.stop - 1] + 1)
-    return end
 
 
 def look(log: PartitionLog, checkpoints: Checkpoints, config: CleanerConfig, now: int) -> PartitionState:

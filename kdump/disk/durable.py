@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 COPY_SIZE = 1 << 20
 
@@ -20,11 +20,17 @@ def sync_directory(path: str) -> None:
 
 
 def write_file(
-    path: str, pieces: Iterable[bytes], like: os.stat_result | None = None, modified: int | None = None
+    path: str,
+    pieces: Iterable[bytes],
+    like: os.stat_result | None = None,
+    modified: int | None = None,
+    *,
+    allow_other_owner: bool = False,
 ) -> None:
     """Write a new file of these pieces onto the disk, with the owner and mode of another. Raises OSError.
 
-    `modified` is the modification time (ns) that it gets, if not that of now.
+    `modified` is the modification time (ns) that it gets, if not that of now. `allow_other_owner`: who may not give a
+    file away keeps it.
     """
     with open(path, "xb") as out:
         for piece in pieces:
@@ -34,7 +40,8 @@ def write_file(
                 out.write(piece)
         out.truncate()
         if like is not None:
-            take_after(out.fileno(), like)
+            with suppress(PermissionError) if allow_other_owner else nullcontext():
+                take_after(out.fileno(), like)
         out.flush()
         if modified is not None:
             os.utime(out.fileno(), ns=(modified, modified))
@@ -49,8 +56,16 @@ def take_after(descriptor: int, like: os.stat_result) -> None:
         os.fchown(descriptor, like.st_uid, like.st_gid)
 
 
+def file_in(folder: os.stat_result) -> os.stat_result:
+    """The owner and mode for a new file without a model: those of its directory, but not executable."""
+    return os.stat_result((folder.st_mode & ~0o111, *folder[1:]))
+
+
 def keep(path: str, copy: str) -> None:
-    """Keep a file under another name: by a second link, or as a copy where there can be none. Raises OSError."""
+    """Give a file that is about to be replaced a second name, or make a copy where it can have none. Raises OSError.
+
+    Once it is replaced the second name is the only one.
+    """
     if os.path.lexists(copy):
         return
     try:
@@ -63,15 +78,14 @@ def keep(path: str, copy: str) -> None:
 
 
 def keep_tail(path: str, size: int, copy: str) -> None:
-    """Keep the bytes of a file from byte `size` on. Raises OSError."""
-    if os.path.lexists(copy):
-        return
-    part = f"{copy}.part"
-    with open(path, "rb") as file, open(part, "wb") as out:
+    """Copy the bytes of a file from byte `size` on into a new file with the same owner and mode. Raises OSError."""
+    with open(path, "rb") as file:
+        info = os.fstat(file.fileno())
         file.seek(size)
-        shutil.copyfileobj(file, out, COPY_SIZE)
-        out.flush()
-        os.fsync(out.fileno())
+        part = f"{copy}.part"
+        with suppress(FileNotFoundError):
+            os.remove(part)
+        write_file(part, iter(lambda: file.read(COPY_SIZE), b""), info, allow_other_owner=True)
     os.replace(part, copy)
 
 
@@ -94,28 +108,6 @@ def sync_file(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def restore_tail(path: str, size: int, tail: str) -> None:
-    """Write the bytes kept by `keep_tail` back behind byte `size` of a file. Raises OSError."""
-    info = os.stat(path)
-    with open(tail, "rb") as kept, open(path, "r+b") as file:
-        file.seek(size)
-        shutil.copyfileobj(kept, file, COPY_SIZE)
-        file.flush()
-        os.utime(file.fileno(), ns=(info.st_atime_ns, info.st_mtime_ns))
-        os.fsync(file.fileno())
-
-
-def put_back(kept: str, path: str) -> None:
-    """Give a file kept by `keep` its name back; it stays kept. Raises OSError."""
-    part = f"{path}.kdump"
-    if os.path.lexists(part):
-        os.remove(part)
-    keep(kept, part)
-    os.replace(part, path)
-    if os.path.lexists(part):  # both names were of one file, which rename leaves alone
-        os.remove(part)
 
 
 def write_all(descriptor: int, data: bytes | bytearray, position: int) -> None:

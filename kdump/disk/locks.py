@@ -58,8 +58,8 @@ def check_not_locked(log_directory: str) -> None:
 
 
 def is_log_directory(path: str) -> bool:
-    """Whether there is anything in a directory of what a broker keeps beside partitions. Raises OSError."""
-    return not _OF_A_LOG_DIRECTORY.isdisjoint(os.listdir(path))
+    """Whether there is anything in a directory of what a broker keeps beside partitions."""
+    return any(os.path.lexists(os.path.join(path, name)) for name in _OF_A_LOG_DIRECTORY)
 
 
 @contextmanager

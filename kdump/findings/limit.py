@@ -10,7 +10,7 @@ MOST_ALIKE = 100
 """Findings of one code in one file that are given one by one unless another number is asked for."""
 
 
-class Alike:
+class FindingLimit:
     """Counts the findings of a partition; a broken index of a million entries is one thing to know, not a million."""
 
     def __init__(self, most: int) -> None:

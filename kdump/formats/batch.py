@@ -34,6 +34,7 @@ HEADER_SIZE = 61
 CRC_START = 21
 MAGIC_AT = 16
 LAST_OFFSET_DELTA_AT = 23
+MAX_TIMESTAMP_AT = 35
 
 FRAME = Struct(">qiib")
 HEADER = Struct(">qiibIHiqqqhii")

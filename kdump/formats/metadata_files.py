@@ -19,7 +19,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kdump.errors import ILLEGAL_ARGUMENT, NULL_POINTER, RUNTIME, CheckpointError, KdumpError
+from kdump.errors import (
+    ILLEGAL_ARGUMENT,
+    ILLEGAL_STATE,
+    IO_EXCEPTION,
+    NULL_POINTER,
+    RUNTIME,
+    CheckpointError,
+    KdumpError,
+)
 from kdump.formats.java_properties import parse_properties
 from kdump.formats.java_text import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, WHITESPACE, parse_int, read_lines
 from kdump.formats.uuids import ZERO_UUID, format_uuid, is_reserved_directory_id, parse_uuid
@@ -125,9 +133,8 @@ def parse_quorum_state(data: bytes, path: str) -> QuorumState:
     state = _JsonObject.parse(line, path)
     version = state.integer("data_version", INT_MIN, INT_MAX)
     if version not in (0, 1):
-        raise CheckpointError(
-            f"data_version ({version}) is not within the min (0) and max (1) supported version: {path}"
-        )
+        text = f"data_version ({version}) is not within the min (0) and max (1) supported version: {path}"
+        raise CheckpointError(text, ILLEGAL_STATE)
     leader_id = state.integer("leaderId", INT_MIN, INT_MAX)
     leader_epoch = state.integer("leaderEpoch", INT_MIN, INT_MAX)
     voted_id = state.integer("votedId", INT_MIN, INT_MAX)
@@ -256,16 +263,17 @@ class _JsonObject(NamedTuple):
     def integer(self, key: str, low: int, high: int) -> int:
         value = self.required(key)
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise CheckpointError(f"{key} is not a {high.bit_length() + 1}-bit integer in {self.path}")
+            raise CheckpointError(f"{key} is not a {high.bit_length() + 1}-bit integer in {self.path}", RUNTIME)
         return value
 
     def text(self, key: str) -> str:
         value = self.required(key)
         if not isinstance(value, str):
-            raise CheckpointError(f"{key} is not a string in {self.path}")
+            raise CheckpointError(f"{key} is not a string in {self.path}", RUNTIME)
         return value
 
     def required(self, key: str) -> Any:
         if key not in self.fields:
-            raise CheckpointError(f"There is no {key} field in {self.path}")
+            exception = IO_EXCEPTION if key == "data_version" else RUNTIME
+            raise CheckpointError(f"There is no {key} field in {self.path}", exception)
         return self.fields[key]

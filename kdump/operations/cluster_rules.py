@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kdump.errors import CheckpointError, KdumpError, Problem
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
+from kdump.releases import NEWEST, KafkaRelease
 from kdump.settings.sources import Settings, built_in
 from kdump.storage.directory import LogDirectory
-from kdump.storage.partition import PartitionLog
-from kdump.topics.cluster_image import ClusterImage
-from kdump.topics.metadata_log import state_of_directory
+from kdump.topics.metadata_log import release_of, state_beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +19,13 @@ class ClusterRules:
     """`properties` are the settings of the topic and its broker, without Kafka's defaults.
 
     `next_producer_id` is the first producer id that the cluster has not given to its brokers yet, None where that is
-    not known. `problem` says why metadata that is there is of no use.
+    not known. `release` is the one that wrote the log directory, the newest where that is not known. `problem` says why
+    metadata that is there is of no use.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
     next_producer_id: int | None = None
+    release: KafkaRelease = NEWEST
     problem: Problem | None = None
 
 
@@ -35,28 +35,21 @@ def cluster_rules(log_directory: str, name: PartitionDirName) -> ClusterRules:
     A partition that the cleaner's checkpoint names is compacted where nothing says what its policy is. Raises OSError.
     """
     directory = LogDirectory(log_directory)
-    image, problem = _image(directory)
+    problems: list[Problem] = []
+    state = state_beside(directory, problems.append)
+    node_id = _node_id(directory)
     properties = dict(built_in(name.topic))
-    if image is not None:
-        properties |= Settings(image.configs, _node_id(directory)).properties(name.topic)
+    if state is not None:
+        properties |= Settings(state.image.configs, node_id).properties(name.topic)
     if _was_cleaned(directory, name):
         properties.setdefault("cleanup.policy", "compact")
-    given = image.producer_ids if image else None
-    return ClusterRules(properties, given["nextProducerId"] if given else None, problem)
-
-
-def _image(directory: LogDirectory) -> tuple[ClusterImage | None, Problem | None]:
-    if names.CLUSTER_METADATA_DIR not in directory.directories:
-        return None, None
-    path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
-    problems: list[Problem] = []
-    try:
-        state = state_of_directory(PartitionLog(path), problems.append)
-    except OSError as error:
-        return None, Problem.unreadable(path, error)
-    except KdumpError as error:
-        return None, Problem(path, None, str(error))
-    return (None, problems[0]) if problems else (state.image, None)
+    given = state.image.producer_ids if state else None
+    return ClusterRules(
+        properties,
+        given["nextProducerId"] if given else None,
+        release_of(state, node_id),
+        problems[0] if problems else None,
+    )
 
 
 def _node_id(directory: LogDirectory) -> int | None:

@@ -12,7 +12,8 @@ import os
 from collections.abc import Callable
 
 from kdump.change.apply import apply_plan
-from kdump.change.journal import new_folder, unfinished
+from kdump.change.journal import unfinished
+from kdump.change.place import new_change
 from kdump.disk.reading import read_small
 from kdump.errors import KdumpError
 from kdump.formats import names
@@ -75,9 +76,7 @@ def open_log(
         _check_segment(log, base_offset)
     begin()
     keeps = backup and not clean  # after a clean shutdown there is nothing but what every start removes
-    folder = new_folder(path)
-    if plan:
-        apply_plan(plan, folder, keep_old=keeps)
+    change = apply_plan(plan, new_change(path), command="append", keep_old=keeps) if plan else None
     like = os.stat(os.path.join(path, segment_file_name(base_offset, ".log")))
     epochs = None
     if config.record_version >= 2:
@@ -101,15 +100,16 @@ def open_log(
         durable=durable,
     )
     writer.recovery_point = outcome.recovery_point
-    writer.backup_folder = folder if plan and keeps else None
+    writer.change = change.id if change and keeps else None
     return writer
 
 
 def check_files(path: str, log: PartitionLog) -> None:
     """Refuse a directory in which nothing should be written. Raises NotAppendableError, OSError."""
-    folder = next(unfinished(path), None)
-    if folder:
-        raise NotAppendableError(f"{path}: a repair was interrupted ({folder}); finish it first, with kdump repair")
+    for change in unfinished(path):
+        raise NotAppendableError(
+            f"{path}: change {change.id} ({change.command}) was interrupted; finish it first, with kdump repair --apply"
+        )
     for name in log.files:
         if os.path.islink(os.path.join(path, name)):
             raise NotAppendableError(f"{os.path.join(path, name)}: a symbolic link, through which nothing is written")

@@ -26,7 +26,7 @@ from kdump.formats.java_text import LONG_MAX
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_file_name
 from kdump.recovery.losses import count_loss
-from kdump.recovery.metadata_log import recover_kraft_snapshots
+from kdump.recovery.metadata_log import check_quorum_state, recover_kraft_snapshots
 from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, RECOVER, WARN, Failure, LoadOutcome, Step
 from kdump.recovery.producer_rebuild import rebuild_producer_state
 from kdump.recovery.producer_state import ProducerStates
@@ -89,6 +89,7 @@ class _Loader:
         self._rebuild_producers(start_offset, end_offset)
         if self.is_cluster_metadata:
             recover_kraft_snapshots(self.directory, start_offset, end_offset, self.steps)
+            check_quorum_state(self.directory)
         self._check_metadata()
         self._close()
         tell_changes(self.directory, self.steps)

@@ -1,9 +1,10 @@
-"""What a controller does with the snapshots of the cluster metadata log once the log itself is loaded."""
+"""What a controller does with the files beside the cluster metadata log once the log itself is loaded."""
 
 from __future__ import annotations
 
-from kdump.errors import ILLEGAL_STATE, LoadError
+from kdump.errors import ILLEGAL_STATE, UNCHECKED_IO, CheckpointError, LoadError
 from kdump.formats import names
+from kdump.formats.metadata_files import parse_quorum_state
 from kdump.formats.names import parse_file_name
 from kdump.recovery.outcome import DELETE, WARN, Step
 from kdump.storage.planned import VirtualDirectory
@@ -35,3 +36,20 @@ def recover_kraft_snapshots(
     if newest > log_end_offset:
         why = f"it reaches beyond the log's end {log_end_offset}: the log is removed and goes on behind the snapshot"
         steps.append(Step(WARN, kept[newest], why))
+
+
+def check_quorum_state(directory: VirtualDirectory) -> None:
+    """Read quorum-state as the Raft client does (FileQuorumStateStore). Raises LoadError where it cannot be parsed."""
+    name = names.QUORUM_STATE
+    if not directory.exists(name):
+        return
+    path = directory.full(name)
+    if name in directory.directories:
+        raise LoadError(UNCHECKED_IO, f"Error while reading the Quorum status from the file {path}", name)
+    try:
+        parse_quorum_state(directory.read(name), path)
+    except CheckpointError as error:
+        if error.is_io:
+            text = f"Error while reading the Quorum status from the file {path}"
+            raise LoadError(UNCHECKED_IO, text, name) from None
+        raise LoadError(error.exception, error.kafka_text, name) from None

@@ -1,16 +1,12 @@
-"""Carry out retention on the partitions of a log directory, under the rails that every change to one has.
-
-The folder of a run is `.kdump-backup/<time>/` in each partition directory. An interrupted
-run is finished before the next one looks at anything.
-"""
+"""Carry out retention on the partitions of a log directory."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 
-from kdump.change import journal
-from kdump.change.apply import apply_plan, clear_leftovers, finish
+from kdump.change.apply import apply_plan
+from kdump.change.journal import Change
+from kdump.change.place import ChangeFiles, new_change
 from kdump.change.plan import Plan
 from kdump.errors import RefusedError
 from kdump.retention.partition import PartitionRetention
@@ -37,32 +33,11 @@ def check_allowed(found: PartitionRetention) -> None:
         )
 
 
-def interrupted(partitions: Iterable[str]) -> Iterator[str]:
-    """The folders of runs that `finish_interrupted` would finish. Raises OSError."""
-    for path in partitions:
-        yield from journal.unfinished(os.path.abspath(path))
-
-
-def finish_interrupted(partitions: Iterable[str], *, keep_old: bool) -> list[str]:
-    """Finish what an interrupted run began; the folders of what was finished.
-
-    `partitions` are the paths of the partition directories. Raises OSError, KdumpError.
-    """
-    done = []
-    for path in map(os.path.abspath, partitions):
-        for folder in list(journal.unfinished(path)):
-            finish(folder, keep_old=keep_old)
-            done.append(folder)
-        clear_leftovers(path)
-    return done
-
-
-def carry_out(plans: Iterable[Plan], *, keep_old: bool = True) -> str:
-    """Carry out the plans of partitions; the folder, relative to each, that keeps what went (unless not `keep_old`).
+def carry_out(
+    plans: Iterable[Plan], files: Callable[[str], ChangeFiles] = new_change, *, keep_old: bool = True
+) -> list[Change]:
+    """Carry out the plans of partitions; the changes, whose `files` keep what went (unless not `keep_old`).
 
     Raises OSError, KdumpError, RefusedError where there is not enough space.
     """
-    stamp = journal.new_stamp()
-    for plan in plans:
-        apply_plan(plan, journal.new_folder(plan.path, stamp=stamp), keep_old=keep_old)
-    return os.path.join(journal.BACKUP_FOLDER, stamp)
+    return [apply_plan(plan, files(plan.path), command="retain", keep_old=keep_old) for plan in plans]

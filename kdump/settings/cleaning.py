@@ -8,6 +8,14 @@ from dataclasses import dataclass, field
 from kdump.errors import ConfigError
 from kdump.formats.java_text import INT_MAX, LONG_MAX, parse_long
 from kdump.formats.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from kdump.releases import (
+    CONVERTS_LEGACY,
+    EMPTY_CLEANUP_POLICY,
+    INDEX_PER_BATCH,
+    LAST_BATCH_BELOW_HIGH_WATERMARK,
+    NEWEST,
+    KafkaRelease,
+)
 from kdump.settings.loading import TopicConfig, topic_config
 
 POLICY = "cleanup.policy"
@@ -38,9 +46,11 @@ class CleanerConfig:
 
     `policies` are those of the topic's cleanup.policy, `default_policies` the server's, None where they are not known.
     `max_message_bytes` is the topic's, `broker_message_bytes` the broker's limit. `map_bytes` is the memory for the
-    offset map and `buffer_bytes` the size of each of the two buffers of one cleaner thread. With `converts_legacy`
-    batches of format v0 and v1 are rewritten in v2, as from Kafka 4.0 on. `loading` are the settings that opening a log
-    depends on.
+    offset map and `buffer_bytes` the size of each of the two buffers of one cleaner thread. `loading` are the settings
+    that opening a log depends on. Of the release are `converts_legacy` (batches of format v0 and v1 are rewritten in
+    v2), `index_per_batch` (index entries are counted batch by batch, not write by write) and
+    `keeps_batch_at_high_watermark` (a batch with nothing left stays where it ends at the high watermark, not where it
+    is the last of the round).
     """
 
     policies: frozenset[str] | None = None
@@ -55,7 +65,9 @@ class CleanerConfig:
     map_bytes: int = 128 << 20
     buffer_bytes: int = 256 << 10
     load_factor: float = 0.9
-    converts_legacy: bool = True
+    converts_legacy: bool = NEWEST.has(CONVERTS_LEGACY)
+    index_per_batch: bool = NEWEST.has(INDEX_PER_BATCH)
+    keeps_batch_at_high_watermark: bool = NEWEST.has(LAST_BATCH_BELOW_HIGH_WATERMARK)
     loading: TopicConfig = field(default_factory=TopicConfig)
 
     @property
@@ -74,10 +86,13 @@ class CleanerConfig:
         return int(self.map_slots * self.load_factor)
 
 
-def cleaner_config(properties: Mapping[str, str], *, converts_legacy: bool = True) -> CleanerConfig:
+def cleaner_config(
+    properties: Mapping[str, str], release: KafkaRelease = NEWEST, *, converts_legacy: bool | None = None
+) -> CleanerConfig:
     """The settings in a server.properties or a topic's properties; a topic's name wins over the server's for it.
 
-    Properties of other names are of no importance. Raises ConfigError.
+    `converts_legacy` is the release's own way if not given. Properties of other names are of no importance. Raises
+    ConfigError.
     """
     read = _Reader(properties)
     default = CleanerConfig()
@@ -85,8 +100,8 @@ def cleaner_config(properties: Mapping[str, str], *, converts_legacy: bool = Tru
     buffers = read.number("log.cleaner.io.buffer.size", 2 * default.buffer_bytes, _LEAST_BUFFER, INT_MAX)
     memory = read.number("log.cleaner.dedupe.buffer.size", default.map_bytes, _ENTRY_BYTES, LONG_MAX)
     config = CleanerConfig(
-        policies=read.policies(POLICY),
-        default_policies=read.policies(SERVER_POLICY),
+        policies=read.policies(POLICY, release),
+        default_policies=read.policies(SERVER_POLICY, release),
         min_cleanable_ratio=read.fraction(RATIO, default.min_cleanable_ratio),
         min_compaction_lag_ms=read.number("min.compaction.lag.ms", 0, 0, LONG_MAX),
         max_compaction_lag_ms=read.number("max.compaction.lag.ms", LONG_MAX, 1, LONG_MAX),
@@ -97,7 +112,9 @@ def cleaner_config(properties: Mapping[str, str], *, converts_legacy: bool = Tru
         map_bytes=min(memory // threads, INT_MAX),
         buffer_bytes=buffers // threads // 2,
         load_factor=read.fraction(LOAD_FACTOR, default.load_factor),
-        converts_legacy=converts_legacy,
+        converts_legacy=release.has(CONVERTS_LEGACY) if converts_legacy is None else converts_legacy,
+        index_per_batch=release.has(INDEX_PER_BATCH),
+        keeps_batch_at_high_watermark=release.has(LAST_BATCH_BELOW_HIGH_WATERMARK),
         loading=topic_config(properties),
     )
     if config.map_keys < 1:
@@ -114,11 +131,13 @@ class _Reader:
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = properties
 
-    def policies(self, name: str) -> frozenset[str] | None:
+    def policies(self, name: str, release: KafkaRelease) -> frozenset[str] | None:
         text = self._properties.get(name)
         if text is None:
             return None
         policies = frozenset(part.strip().lower() for part in text.split(",")) - {""}
+        if not policies and not release.has(EMPTY_CLEANUP_POLICY):
+            raise ConfigError(f"{name} is empty, which Kafka allows from 4.2 on")
         if not policies <= _POLICIES:
             raise ConfigError(f"{name} is {text!r}: expected compact, delete or both")
         return policies

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kdump.errors import ConfigError
 from kdump.formats.codecs import GZIP, LEVELS, LZ4, NAMES, ZSTD
 from kdump.formats.java_text import INT_MAX, LONG_MAX, parse_long
+from kdump.releases import EMPTY_CLEANUP_POLICY, INDEX_PER_BATCH, NEWEST, KafkaRelease
 from kdump.settings.loading import MESSAGE_FORMAT, TopicConfig, record_version
 
 PRODUCER = "producer"
@@ -86,10 +87,13 @@ class LogConfig:
     index_per_batch: bool = True
 
     @classmethod
-    def from_properties(cls, properties: Mapping[str, str], *, index_per_batch: bool = True) -> LogConfig:
+    def from_properties(
+        cls, properties: Mapping[str, str], release: KafkaRelease = NEWEST, *, index_per_batch: bool | None = None
+    ) -> LogConfig:
         """The configuration with these properties of a topic, or the server's for it where the topic has none.
 
-        Properties of other names do not matter here. Raises ConfigError.
+        `index_per_batch` is the release's own way if not given. Properties of other names do not matter here. Raises
+        ConfigError.
         """
         properties = _of_server(properties) | dict(properties)
         values: dict[str, int] = {
@@ -103,6 +107,8 @@ class LogConfig:
                 f"message.timestamp.type is {timestamp_type!r}: expected {CREATE_TIME} or {LOG_APPEND_TIME}"
             )
         policies = {policy.strip() for policy in properties.get("cleanup.policy", "delete").split(",")}
+        if policies == {""} and release.has(EMPTY_CLEANUP_POLICY):
+            policies = set()
         if not policies <= _POLICIES:
             raise ConfigError(f"cleanup.policy is {','.join(sorted(policies))!r}: expected delete, compact or both")
         codec = properties.get("compression.type", PRODUCER)
@@ -116,7 +122,7 @@ class LogConfig:
             compacted="compact" in policies,
             codec=_COMPRESSION[codec],
             record_version=2 if version is None else record_version(version),
-            index_per_batch=index_per_batch,
+            index_per_batch=release.has(INDEX_PER_BATCH) if index_per_batch is None else index_per_batch,
         )
 
     @property

@@ -10,28 +10,11 @@ from kdump.errors import KdumpError
 from kdump.formats.schemas.cluster_metadata import NO_LEADER_CHANGE
 from kdump.formats.schemas.framing import Decoded
 from kdump.formats.uuids import format_uuid
+from kdump.releases import METADATA_VERSION
 
-METADATA_VERSION = "metadata.version"
 TOPIC_RESOURCE = 2
 RESOURCE_TYPES = {2: "TOPIC", 4: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 
-# by release, how many levels of metadata.version its development had: 3.0 began with level 1, named 3.0-IV1
-_METADATA_VERSIONS = ["3.0-IV1"] + [
-    f"{release}-IV{number}"
-    for release, count in (
-        ("3.1", 1),
-        ("3.2", 1),
-        ("3.3", 4),
-        ("3.4", 1),
-        ("3.5", 3),
-        ("3.6", 3),
-        ("3.7", 5),
-        ("3.8", 1),
-        ("3.9", 1),
-        ("4.0", 4),
-    )
-    for number in range(count)
-]
 _NO_CHANGE = -1
 
 Fields = dict[str, Any]
@@ -39,11 +22,6 @@ Fields = dict[str, Any]
 
 class ImageError(KdumpError):
     """A record does not fit the state that the records before it made."""
-
-
-def metadata_version_name(level: int) -> str | None:
-    """Kafka's name of a level of metadata.version, as in 3.7-IV4; None for levels later than 4.0's."""
-    return _METADATA_VERSIONS[level - 1] if 1 <= level <= len(_METADATA_VERSIONS) else None
 
 
 @dataclass(slots=True)
@@ -80,6 +58,17 @@ class ClusterImage:
         if handler is None:
             raise ImageError(f"{record.name} has no place in the state")
         handler(self, record.fields)
+
+    def supported_metadata_version(self, broker_id: int | None) -> int | None:
+        """The highest level of metadata.version that a broker's software supports, which names its release.
+
+        That of any broker where this one is not registered; None where none is.
+        """
+        own = self.brokers.get(-1 if broker_id is None else broker_id)
+        brokers = [own] if own else self.brokers.values()
+        features = (feature for broker in brokers for feature in broker["features"])
+        levels = [feature["maxSupportedVersion"] for feature in features if feature["name"] == METADATA_VERSION]
+        return max(levels, default=None)
 
     def topic(self, topic_id: bytes) -> Topic:
         """The topic of an id. Raises ImageError."""
@@ -176,10 +165,17 @@ def _change_broker(image: ClusterImage, fields: Fields) -> None:
             broker[name] = fields[name] > 0
     if fields["logDirs"]:
         broker["logDirs"] = fields["logDirs"]
+    if fields["cordonedLogDirs"] is not None:
+        broker["cordonedLogDirs"] = fields["cordonedLogDirs"]
 
 
 def _register_controller(image: ClusterImage, fields: Fields) -> None:
     image.controllers[fields["controllerId"]] = fields
+
+
+def _unregister_controller(image: ClusterImage, fields: Fields) -> None:
+    if image.controllers.pop(fields["controllerId"], None) is None:
+        raise ImageError(f"there is no controller {fields['controllerId']}")
 
 
 def _feature(image: ClusterImage, fields: Fields) -> None:
@@ -264,4 +260,5 @@ _HANDLERS: dict[str, Callable[[ClusterImage, Fields], None]] = {
     "RemoveDelegationTokenRecord": _remove_token,
     "RegisterControllerRecord": _register_controller,
     "ClearElrRecord": _clear_elr,
+    "UnregisterControllerRecord": _unregister_controller,
 }

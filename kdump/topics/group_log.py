@@ -39,10 +39,21 @@ class Slot:
 
     `value` is None where a tombstone came last, or nothing that counts yet. `pending` are the values that open
     transactions have committed, by producer id. `dead_bytes` and `dead_records` count what no longer matters:
-    superseded and aborted values, and tombstones.
+    superseded and aborted values, and tombstones. `last_value` and `last_tombstone` are the absolute offsets of the
+    last value, whether it counts or not, and of the last tombstone; -1: there is none.
     """
 
-    __slots__ = ("dead_bytes", "dead_records", "fields", "group", "pending", "type", "value")
+    __slots__ = (
+        "dead_bytes",
+        "dead_records",
+        "fields",
+        "group",
+        "last_tombstone",
+        "last_value",
+        "pending",
+        "type",
+        "value",
+    )
 
     def __init__(self, key: Decoded) -> None:
         self.type = key.type
@@ -52,6 +63,8 @@ class Slot:
         self.pending: dict[int, Value] = {}
         self.dead_bytes = 0
         self.dead_records = 0
+        self.last_value = -1
+        self.last_tombstone = -1
 
     def decoded(self, value: Value) -> dict[str, Any]:
         """The fields of a value."""
@@ -134,9 +147,11 @@ class GroupLog:
                     slot = keys[key] = Slot(decode_key(key))
                 if data is None:
                     slot.remove(size)
+                    slot.last_tombstone = offset
                     continue
                 if not _is_plain_commit(slot.type, data):
                     decode_value(slot.type, data)
+                slot.last_value = offset
                 value = Value(data, offset, size)
                 if flags and slot.type <= OFFSET_COMMIT:
                     slot.put_pending(producer_id, value)
@@ -144,7 +159,7 @@ class GroupLog:
                 else:
                     slot.put(value)
             except KdumpError as error:
-                self._report(Problem(segment.log_path, block.position[row], f"offset {offset}: {error}"))
+                self._report(Problem.of_record(segment.log_path, block.position[row], offset, error))
 
     def _end(self, producer_id: int, record: Content) -> None:
         is_commit = end_of_transaction(record).control_type == COMMIT

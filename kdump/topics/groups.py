@@ -17,6 +17,7 @@ from kdump.formats.schemas.consumer_offsets import (
 from kdump.formats.schemas.description import SchemaError
 from kdump.formats.uuids import format_uuid
 from kdump.topics.group_log import GroupLog, Slot, Value
+from kdump.topics.share_state import ShareStart
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
@@ -32,7 +33,13 @@ RECONCILING = "Reconciling"
 RETENTION_MS = 7 * 24 * 60 * 60 * 1000
 """Kafka's default of offsets.retention.minutes."""
 
-MEMBER_STATES = {0: STABLE, 1: "UnrevokedPartitions", 2: "UnreleasedPartitions"}
+_MEMBER_STATES = {0: STABLE, 1: "UnrevokedPartitions", 2: "UnreleasedPartitions"}
+MEMBER_STATES = {
+    CONSUMER: _MEMBER_STATES,
+    SHARE: _MEMBER_STATES,
+    STREAMS: {1: STABLE, 2: "UnrevokedTasks", 3: "UnreleasedTasks"},
+}
+"""By the type of the group, the names of its members' states (Kafka: MemberState of each group's package)."""
 
 _CONSUMER_TOPICS = 4
 _REGULAR_EXPRESSION = 16
@@ -92,6 +99,7 @@ class Group:
     `kind` is its protocol, `epoch` the generation of a classic group and the group epoch of the others,
     `partition` the one of __consumer_offsets that holds it. `state_timestamp` (ms) is when a classic group entered its
     state. Of a dead group only superseded records and tombstones are left, which compaction has not removed yet.
+    `share_starts` are where a share group is in the partitions that it reads, by the topic's name.
     Bytes are those that its records take in the log: equal parts of their batches, headers included.
     """
 
@@ -109,6 +117,7 @@ class Group:
     commits: list[Commit] = field(default_factory=list)
     pending: list[Commit] = field(default_factory=list)
     subscribed: frozenset[str] | None = frozenset()
+    share_starts: list[tuple[str, ShareStart]] = field(default_factory=list)
     live_bytes: int = 0
     live_records: int = 0
     superseded_bytes: int = 0
@@ -183,7 +192,7 @@ class _Builder:
         group.commits.sort(key=lambda commit: (commit.topic, commit.partition))
         group.pending.sort(key=lambda commit: (commit.topic, commit.partition, commit.record_offset))
         if not group.live_records:
-            group.state = DEAD
+            group.state = EMPTY if _is_known(slots) else DEAD
         elif group.kind != CLASSIC:
             group.state = self._state()
             group.subscribed = self._subscribed()
@@ -248,7 +257,7 @@ class _Builder:
     def _current(self, member_id: str, fields: dict[str, Any]) -> None:
         member = self._members.setdefault(member_id, Member(member_id))
         member.epoch = fields["memberEpoch"]
-        member.state = MEMBER_STATES.get(fields["state"], f"state {fields['state']}")
+        member.state = MEMBER_STATES[self._group.kind].get(fields["state"], f"state {fields['state']}")
         for name in _ASSIGNMENTS:
             for assigned in fields.get(name, ()):
                 topic = assigned["subtopologyId"] if "subtopologyId" in assigned else self._name(assigned["topicId"])
@@ -276,6 +285,16 @@ class _Builder:
         found: list[list[str] | None] = [member.topics for member in self._group.members]
         found += [self._regexes.get(member.regex) for member in self._group.members if member.regex]
         return _union(found)
+
+
+def _is_known(slots: list[Slot]) -> bool:
+    """Whether a coordinator has the group after loading although nothing of it counts.
+
+    Every committed offset makes a classic group without a protocol, an aborted or deleted one too (Kafka:
+    OffsetMetadataManager.replay); only a tombstone of the group itself removes it.
+    """
+    removed = max((slot.last_tombstone for slot in slots if slot.type > OFFSET_COMMIT), default=-1)
+    return any(slot.last_value > removed for slot in slots if slot.type <= OFFSET_COMMIT)
 
 
 def _union(topics: Iterable[list[str] | None]) -> frozenset[str] | None:

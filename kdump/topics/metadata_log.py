@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kdump.disk.reading import is_file, status_of
-from kdump.errors import KdumpError, Problem, Report
+from kdump.errors import KdumpError, NewerError, Problem, Report
 from kdump.formats import names
 from kdump.formats.batch import CONTROL
 from kdump.formats.control import (
@@ -23,6 +23,8 @@ from kdump.formats.control import decode_value as decode_control
 from kdump.formats.schemas.cluster_metadata import decode_value
 from kdump.formats.schemas.framing import Decoded
 from kdump.query.contents import Content, contents_in, runs
+from kdump.releases import NEWEST, KafkaRelease, NewerThanKnown, of_metadata_version
+from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
@@ -38,7 +40,8 @@ class MetadataState:
     `snapshot` is the .checkpoint that it starts from, None without one; the log's records from `log_start` on follow.
     `timestamp` (ms) is that of the last record. `leader`, `voters` (VotersRecord or LeaderChangeMessage) and
     `kraft_version` are what the quorum's control records say. `held_back` counts the records of a metadata transaction
-    that has not ended: they do not count yet.
+    that has not ended: they do not count yet. `newer_records` counts those of which only a newer kdump knows what they
+    say.
     """
 
     image: ClusterImage = field(default_factory=ClusterImage)
@@ -52,6 +55,7 @@ class MetadataState:
     kraft_version: int = 0
     held_back: int = 0
     held_back_since: int = -1
+    newer_records: int = 0
 
 
 def state_of_directory(log: PartitionLog, report: Report, at: int | None = None) -> MetadataState:
@@ -89,6 +93,43 @@ def _state_of(log: PartitionLog, report: Report, at: int | None) -> MetadataStat
     if at is not None and state.end_offset <= at:
         raise KdumpError(f"{log.path}: there is no offset {at}, the log ends before {state.end_offset}")
     return state
+
+
+def state_beside(directory: LogDirectory, report: Report) -> MetadataState | None:
+    """The state that the metadata log in a log directory gives; None where there is none, or none to be trusted.
+
+    What is wrong with it is reported, and then it is not trusted: whoever asks of partitions and settings must not be
+    misled by a record that could not be read. Records newer than kdump are counted (`newer_records`), and no fault.
+    """
+    if names.CLUSTER_METADATA_DIR not in directory.directories:
+        return None
+    path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
+    problems: list[Problem] = []
+    state = None
+    try:
+        state = state_of_directory(PartitionLog(path), problems.append)
+    except KdumpError as error:
+        problems.append(Problem(path, None, str(error)))
+    except OSError as error:
+        problems.append(Problem.unreadable(path, error))
+    faults = [problem for problem in problems if not problem.is_newer]
+    for fault in faults:
+        report(fault)
+    return None if faults else state
+
+
+def release_of(state: MetadataState | None, node_id: int | None = None) -> KafkaRelease:
+    """The release whose broker wrote a directory: of its node where that is registered, else the newest of all brokers.
+
+    By the highest level of metadata.version that the brokers support. The oldest release known stands for the older
+    ones, the last known for the newer ones, and the newest that is out for what nobody knows.
+    """
+    level = None if state is None else state.image.supported_metadata_version(node_id)
+    if level is None:
+        return NEWEST
+    release = of_metadata_version(level)
+    oldest, *_, last = KafkaRelease
+    return oldest if release is None else last if isinstance(release, NewerThanKnown) else release
 
 
 def state_of_snapshot(path: str, report: Report) -> MetadataState | None:
@@ -173,6 +214,9 @@ class _Reader:
                         self._control(content)
                     else:
                         self._take(content, place)
+                except NewerError as error:
+                    state.newer_records += 1
+                    self.report(place._replace(text=place.text + str(error), is_newer=True))
                 except KdumpError as error:
                     self.report(place._replace(text=place.text + str(error)))
 

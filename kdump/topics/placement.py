@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import os
-
-from kdump.errors import KdumpError, Problem, Report
+from kdump.errors import KdumpError, Report
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.formats.uuids import format_uuid
 from kdump.query.inventory import Placement
 from kdump.storage.directory import LogDirectory
-from kdump.storage.partition import PartitionLog
 from kdump.topics.cluster_image import ClusterImage, Fields
-from kdump.topics.metadata_log import state_of_directory
+from kdump.topics.metadata_log import state_beside
 
 
 class Cluster:
-    """A cluster's state as one of its brokers knows it. `broker_id` is None where nothing says which one."""
+    """A cluster's state as one of its brokers knows it. `broker_id` is None where nothing says which one.
 
-    def __init__(self, image: ClusterImage, broker_id: int | None) -> None:
+    Nothing is stray where the state is not whole: a record that is newer than kdump may say something else.
+    """
+
+    def __init__(self, image: ClusterImage, broker_id: int | None, *, is_whole: bool = True) -> None:
         self.broker_id = broker_id
+        self._is_whole = is_whole
         self.configs = image.configs
         self._topics = image.topics
         self._ids = {topic.name: topic.topic_id for topic in image.topics.values()}
@@ -34,7 +35,8 @@ class Cluster:
         topic = None if topic_id is None else self._topics.get(topic_id)
         partition = topic.partitions.get(name.partition) if topic else None
         by_name = self._ids.get(name.topic)
-        stray = None if name.state == names.STRAY else self._stray(topic_id, topic is not None, partition)
+        is_judged = self._is_whole and name.state != names.STRAY
+        stray = None if not is_judged else self._stray(topic_id, topic is not None, partition)
         return Placement(
             topic.name if topic else None,
             format_uuid(by_name) if by_name else None,
@@ -61,26 +63,12 @@ class Cluster:
 def cluster_beside(directory: LogDirectory, report: Report) -> Cluster | None:
     """The cluster that the metadata log in a log directory describes; None where there is none that can be trusted.
 
-    What is wrong with it is reported, and then nothing is said of partitions: none must be called stray because a
-    record of it could not be read. `directory` is that of a broker or controller, whose meta.properties tell its id.
+    `directory` is that of a broker or controller, whose meta.properties tell its id.
     """
-    if names.CLUSTER_METADATA_DIR not in directory.directories:
+    state = state_beside(directory, report)
+    if state is None or not state.image.brokers:  # not filled yet, and a broker waits until it is
         return None
-    path = os.path.join(directory.path, names.CLUSTER_METADATA_DIR)
-    troubles: list[Problem] = []
-    try:
-        state = state_of_directory(PartitionLog(path), troubles.append)
-    except KdumpError as error:
-        troubles.append(Problem(path, None, str(error)))
-    except OSError as error:
-        troubles.append(Problem.unreadable(path, error))
-    if troubles:
-        for trouble in troubles:
-            report(trouble)
-        return None
-    if not state.image.brokers:  # not filled yet, and a broker waits until it is
-        return None
-    return Cluster(state.image, _broker_id(directory))
+    return Cluster(state.image, _broker_id(directory), is_whole=not state.newer_records)
 
 
 def _broker_id(directory: LogDirectory) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kdump.errors import InvalidRecordError, KdumpError, Problem, Report
 from kdump.formats.batch import CONTROL
-from kdump.formats.schemas.transaction_state import STATES, decode_key, decode_value
+from kdump.formats.schemas.transaction_state import decode_key, decode_value, status_name
 from kdump.query.contents import contents_in, runs
 from kdump.storage.replica import Replica
 from kdump.transactions.partition import LATE_BUFFER_MS, MAX_TIMEOUT_MS, OpenTxn
@@ -86,17 +86,16 @@ def transactional_ids(replica: Replica, report: Report) -> Iterator[Transactiona
                     found[transactional_id] = _state(transactional_id, replica.partition, content.value)
             except KdumpError as error:
                 position = run.block.position[content.row]
-                report(Problem(segment.log_path, position, f"offset {content.offset}: {error}"))
+                report(Problem.of_record(segment.log_path, position, content.offset, error))
     yield from (found[name] for name in sorted(found))
 
 
 def _state(transactional_id: str, partition: int, value: bytes) -> TransactionalId:
     fields = decode_value(0, value).fields
-    status = fields["transactionStatus"]
     return TransactionalId(
         transactional_id,
         partition,
-        STATES[status] if 0 <= status < len(STATES) else f"state {status}",
+        status_name(fields["transactionStatus"]),
         fields["producerId"],
         fields["producerEpoch"],
         fields["previousProducerId"],

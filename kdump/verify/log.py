@@ -85,8 +85,8 @@ class LogCheck:
             yield found("KD-LOG-EMPTY", self._path, "the segment is empty", offset=self._base)
         if self._damage and (self._beyond[0] or later):
             batches, records, length = self._beyond
-            kept = f"{batches} good batches ({records} records, {length} bytes) behind it in this segment"
-            more = f" and {later} later segments" if later else ""
+            kept = f"{batches} valid batches ({records} records, {length} bytes) after it in this segment"
+            more = f" and {later} later segment{'s' if later > 1 else ''}" if later else ""
             yield found(
                 "KD-LOG-BEYOND",
                 self._path,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
-from kdump.findings.catalogue import CATALOGUE, SEVERITIES, Finding
+from kdump.findings.filter import FindingFilter
 from kdump.findings.limit import MOST_ALIKE
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.verify.timestamps import RETENTION_MS
@@ -44,38 +43,11 @@ class Options:
     deadline: float | None = None
     progress: Callable[[str, int], object] | None = None
 
-    def check(self) -> None:
-        """Raises ValueError for a severity or a pattern that nothing can have."""
-        for pattern, severity in self.severities:
-            if severity not in SEVERITIES:
-                raise ValueError(f"{severity!r} is no severity: expected {', '.join(SEVERITIES)}")
-            _check_pattern(pattern)
-        for pattern in (*self.select, *self.ignore):
-            _check_pattern(pattern)
-
-    def weigh(self, finding: Finding) -> Finding | None:
-        """The finding with the severity asked for; None where it is not wanted."""
-        code = finding.code
-        is_chosen = not self.select or code == "KD-READ" or any(fnmatchcase(code, each) for each in self.select)
-        if not is_chosen:
-            return None
-        if any(fnmatchcase(code, pattern) for pattern in self.ignore):
-            return None
-        for pattern, severity in reversed(self.severities):
-            if fnmatchcase(code, pattern):
-                return finding._replace(severity=severity)
-        return finding
-
     @property
-    def weighs(self) -> bool:
-        """Whether `weigh` can change anything."""
-        return bool(self.select or self.ignore or self.severities)
+    def filter(self) -> FindingFilter:
+        """Which findings are wanted, and how severe they are to be."""
+        return FindingFilter(self.select, self.ignore, self.severities)
 
-
-def _check_pattern(pattern: str) -> None:
-    if not any(fnmatchcase(code, pattern) for code in CATALOGUE):
-        from difflib import get_close_matches
-
-        close = get_close_matches(pattern, CATALOGUE, 1, 0.5)
-        hint = f": did you mean {close[0]}?" if close else ""
-        raise ValueError(f"no code matches {pattern!r}{hint}")
+    def check(self) -> None:
+        """Raise ValueError for a severity or a pattern that nothing can have."""
+        self.filter.check()

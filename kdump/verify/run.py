@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kdump.findings.catalogue import Finding
-from kdump.findings.limit import MOST_ALIKE, Alike
+from kdump.findings.limit import MOST_ALIKE, FindingLimit
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.storage.parallel import ordered
 from kdump.verify.directory import Place
@@ -84,7 +84,7 @@ class Verification:
         self._now = int(time.time() * 1000) if options.now is None else options.now
         self._jobs = options.jobs or os.cpu_count() or 1
         self._place = Place()
-        self._alike = Alike(options.most_alike)
+        self._alike = FindingLimit(options.most_alike)
         self._tasks = Tasks(options, self._place, mark, share, around)
         self._check: PartitionCheck | None = None
         self._only = ""
@@ -97,13 +97,14 @@ class Verification:
             look(path)
         options = self._options
         findings = self._findings(paths)
-        if not options.weighs:
+        wanted = options.filter
+        if not wanted.can_change:
             yield from findings
             return
         for finding in findings:
-            weighed = options.weigh(finding)
-            if weighed is not None:
-                yield weighed
+            passed = wanted.apply(finding)
+            if passed is not None:
+                yield passed
 
     def _findings(self, paths: list[str]) -> Iterator[Finding]:
         for task, result in ordered(self._tasks.of(paths), _walked, _is_ahead, self._jobs):

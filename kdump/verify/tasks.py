@@ -19,6 +19,7 @@ from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
+from kdump.verify.changes import check_changes
 from kdump.verify.checkpoints import Checkpoints, read_checkpoints, stale_lines
 from kdump.verify.cluster import check_metadata
 from kdump.verify.directory import NO_FILE, Owner, Place, clean_shutdown, directory_names, no_files, owner_of
@@ -135,6 +136,8 @@ class Tasks:
             if isinstance(place, PartitionLog):
                 logs = [path]
                 around = self._around or _around(path)
+                if share.has(number):
+                    yield Said(_changes(os.path.dirname(os.path.abspath(path)), logs))
             else:
                 logs = [os.path.join(path, name) for name in place.partition_names]
                 around, findings = self._directory(place)
@@ -169,6 +172,7 @@ class Tasks:
             if name.state in (names.LIVE, names.FUTURE)
         }
         found += stale_lines(checkpoints, present)
+        found += _changes(directory.path, [os.path.join(directory.path, name) for name in directory.partition_names])
         return Around(checkpoints, directory.clean_shutdown, owner, directory), found
 
     def _pass(self, folder: str, owner: Owner) -> None:
@@ -262,6 +266,13 @@ def look(path: str) -> None:
     says = parse_file_name(os.path.basename(path))
     if says.kind in (names.OTHER, names.LOCK):
         raise NameFormatError(f"{path}: not the name of a file that Kafka writes")
+
+
+def _changes(log_directory: str, partitions: list[str]) -> list[Finding]:
+    try:
+        return list(check_changes(log_directory, partitions))
+    except OSError as error:
+        return [unreadable(log_directory, error)]
 
 
 def _around(folder: str) -> Around:

@@ -52,9 +52,10 @@ class LogWriter:
 
     Offsets are absolute. `end_offset` is the one that the next record gets, `log_start_offset` the first that a
     client may read, `recovery_point` the one before which everything is on the disk. `leader_epoch` is that of the
-    batches of producers, unless an append says otherwise. `clock` tells the time in ms. `backup_folder` keeps what had
-    to be replaced to open the log, None for nothing. `next_producer_id` is the first that the cluster has still to give
-    out, None where that is not known: a producer of the cluster would get it later, and find sequence numbers in use.
+    batches of producers, unless an append says otherwise. `clock` tells the time in ms. `change` is the id of the
+    change that keeps what had to be replaced to open the log, None for nothing. `next_producer_id` is the first that
+    the cluster has still to give out, None where that is not known: a producer of it would get it later, and find
+    sequence numbers in use.
     `durable` has segments, snapshots and checkpoints put on the disk when they are complete. After an I/O error
     (`has_failed`) nothing can be appended any more, and the log cannot be closed cleanly.
     """
@@ -88,7 +89,7 @@ class LogWriter:
         self.producers = ProducerAppends(states, self.partition)
         self.is_open = True
         self.has_failed = False
-        self.backup_folder: str | None = None
+        self.change: str | None = None
         self.next_producer_id: int | None = None
         self._high_watermark: int | None = None
         self._reader = BatchReader(self.partition)

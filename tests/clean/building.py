@@ -9,7 +9,7 @@ from typing import Any
 
 import kdump
 from kdump.change.apply import apply_plan
-from kdump.change.journal import new_folder
+from kdump.change.place import new_change
 from kdump.clean.apply import clean_in_place
 from kdump.clean.cleaning import Cleaning, clean
 from kdump.clean.staging import Staging
@@ -86,7 +86,7 @@ def build(
     (partition / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
     _, plan = plan_recovery(kdump.open_log(str(partition)), Startup(now, config=config.loading))
     assert plan is not None
-    apply_plan(plan, new_folder(str(folder / "users-0")), keep_old=False)
+    apply_plan(plan, new_change(str(folder / "users-0")), keep_old=False)
     for base_offset in segments:
         at = (modified or {}).get(base_offset, 1000) * 1_000_000
         os.utime(partition / name(base_offset, "log"), ns=(at, at))
@@ -120,7 +120,7 @@ def clean_once(
     partition: Path, config: CleanerConfig = CONFIG, now: int = NOW, *, keep_old: bool = False, exact: bool = False
 ) -> Cleaning:
     """A pass in place."""
-    folder = new_folder(str(partition))
+    folder = new_change(str(partition))
     return clean_in_place(
         state_of(partition, config, now),
         lambda staging: clean(state_of(partition, config, now), config, now, staging, exact_keys=exact),

@@ -12,15 +12,17 @@ from pathlib import Path
 import pytest
 
 import kdump
-from kdump.change import journal
 from kdump.change.apply import apply_plan
+from kdump.change.interrupted import finish_interrupted
+from kdump.change.place import new_change
 from kdump.change.undo import undo
-from kdump.clean.apply import check_output, clean_into, copy_directory_files, finish_interrupted
+from kdump.clean.apply import check_output, clean_into, copy_directory_files
 from kdump.clean.cleaning import Cleaning, clean
 from kdump.errors import CleaningError, RefusedError
 from kdump.formats import names
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
+from tests.change.kept import change_files, only_change
 from tests.clean.building import (
     CONFIG,
     NOW,
@@ -60,14 +62,17 @@ def test_what_was_replaced_can_be_put_back(partition: Path) -> None:
     cleaning = clean_once(partition, GROUPED, keep_old=True)
     assert [len(group.segments) for group in cleaning.groups] == [2, 1]
     assert checkpoint_of(partition) == 30
-    (folder,) = (partition / journal.BACKUP_FOLDER).iterdir()
-    assert (folder / "old" / name(10, "log")).read_bytes() == before[name(10, "log")]
     after = files_of(partition)
-    for _ in range(2):  # once more does no harm
-        undo(str(folder))
-        assert files_of(partition) == before
-        assert checkpoint_of(partition) == 5
     assert after != before
+    (old,) = change_files(partition.parent, f"old+{name(10, 'log')}")
+    assert old.read_bytes() == before[name(10, "log")]
+    undoing = undo(only_change(partition))
+    assert undoing is not None
+    assert files_of(partition) == before
+    assert checkpoint_of(partition) == 5
+    undo(undoing)
+    assert files_of(partition) == after
+    assert checkpoint_of(partition) == 30
 
 
 def test_a_checkpoint_has_the_other_partitions_still(partition: Path) -> None:
@@ -133,7 +138,7 @@ def test_a_failure_before_the_changes_leaves_nothing(partition: Path) -> None:
         clean_once(partition)
     (partition / name(20, "log")).write_bytes(before[name(20, "log")])
     assert files_of(partition) == before
-    assert not (partition / journal.BACKUP_FOLDER).exists()
+    assert change_files(partition.parent) == []
 
 
 # --- killed at every step
@@ -142,7 +147,7 @@ def test_a_failure_before_the_changes_leaves_nothing(partition: Path) -> None:
 def run(log_dir: Path, *, keep_old: bool) -> None:
     """What one run does: finish an interrupted one, and clean what is due."""
     partition = log_dir / "users-0"
-    finish_interrupted(str(partition), keep_old=keep_old)
+    finish_interrupted(str(partition))
     if state_of(partition, GROUPED).is_due(GROUPED):
         clean_once(partition, GROUPED, keep_old=keep_old)
 
@@ -186,14 +191,14 @@ def kill_points(log_dir: Path, scratch: Path, *, keep_old: bool) -> Iterator[Pat
 def loaded(log_dir: Path) -> list[tuple[int, bytes | None, bytes | None]]:
     """The records after a broker has started on a copy of the directory."""
     copy = log_dir.parent / f"{log_dir.name}-started"
-    shutil.copytree(log_dir, copy, ignore=shutil.ignore_patterns(journal.BACKUP_FOLDER))
+    shutil.copytree(log_dir, copy, ignore=shutil.ignore_patterns(".kdump-*"))
     partition = copy / "users-0"
     startup = Startup(NOW, clean=True, recovery_point=31, config=CONFIG.loading)
     outcome, plan = plan_recovery(kdump.open_log(str(partition)), startup)
     assert outcome.ok
     assert not outcome.loss.has_data
     assert plan is not None
-    apply_plan(plan, journal.new_folder(str(partition)), keep_old=False)
+    apply_plan(plan, new_change(str(partition)), keep_old=False)
     found = contents(partition)
     shutil.rmtree(copy)
     return found
@@ -217,5 +222,5 @@ def test_killed_anywhere_a_broker_loses_nothing_and_a_rerun_finishes(
         run(copy, keep_old=keep_old)
         assert files_of(copy / "users-0") == files, count
         assert checkpoint_of(copy / "users-0") == 30, count
-        assert keep_old or not (copy / "users-0" / journal.BACKUP_FOLDER).exists(), count
+        assert keep_old or not change_files(copy), count
     assert count > 30

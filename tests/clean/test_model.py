@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import kdump
-from kdump.change import journal
 from kdump.change.apply import apply_plan
+from kdump.change.place import new_change
 from kdump.clean.cleaning import Cleaning
 from kdump.findings.catalogue import ERROR
 from kdump.recovery.startup import Startup
@@ -119,7 +119,7 @@ class History:
         assert outcome.ok, outcome.failure
         assert not outcome.loss.has_data
         assert plan is not None
-        apply_plan(plan, journal.new_folder(str(self.partition)), keep_old=False)
+        apply_plan(plan, new_change(str(self.partition)), keep_old=False)
         self.recovered = self.end
         if self.end:  # what loading an empty log forgets of the first epoch
             (self.partition / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")

@@ -16,6 +16,7 @@ from kdump.clean.transactions import Transactions
 from kdump.errors import CleaningError
 from kdump.formats import names
 from kdump.formats.batch import ABORT, COMMIT, LEADER_CHANGE
+from kdump.formats.encode import NewRecord, encode_batch
 from kdump.formats.index_entries import (
     AbortedTxn,
     OffsetIndexEntry,
@@ -119,7 +120,7 @@ def put(segment: NewSegment, size: int, offset: int, timestamp: int) -> None:
 
 
 def test_a_chunk_gets_at_most_one_index_entry() -> None:
-    config = CleanerConfig(loading=TopicConfig(index_interval_bytes=100))
+    config = CleanerConfig(index_per_batch=False, loading=TopicConfig(index_interval_bytes=100))
     segment = NewSegment(1000, config, "users-0")
     for chunk in range(3):
         for number in range(3):
@@ -135,16 +136,34 @@ def test_a_chunk_gets_at_most_one_index_entry() -> None:
     assert segment.size == 450
 
 
+def test_each_batch_gets_an_index_entry() -> None:
+    """As from Kafka 4.1 on: also inside a chunk, and as recovery of the segment would make them."""
+    batches = [encode_batch([NewRecord(1000 + number, 500 - number, b"k", bytes(60))]) for number in range(9)]
+    size = len(batches[0])
+    segment = NewSegment(1000, CleanerConfig(loading=TopicConfig(index_interval_bytes=2 * size)), "users-0")
+    for first, stop in ((0, 5), (5, 9)):
+        data = b"".join(batches[first:stop])
+        segment.put(data, Written(len(data), 1000 + stop - 1, 500 - first, 1000 + stop - 1))
+        segment.end_chunk()
+    contents = segment.finish()
+    assert list(decode_offset_entries(contents[names.OFFSET_INDEX], 1000)) == [
+        OffsetIndexEntry(1003, 3 * size),
+        OffsetIndexEntry(1006, 6 * size),
+    ]
+    assert list(decode_time_entries(contents[names.TIME_INDEX], 1000)) == [TimeIndexEntry(500, 1000)]
+    assert segment.size == 9 * size
+
+
 def test_an_empty_segment_has_empty_indexes() -> None:
     assert NewSegment(5, CleanerConfig(), "users-0").finish() == {names.OFFSET_INDEX: b"", names.TIME_INDEX: b""}
 
 
 def test_offsets_that_do_not_fit_and_full_indexes_are_where_kafka_fails() -> None:
-    segment = NewSegment(0, CleanerConfig(), "users-0")
+    segment = NewSegment(0, CleanerConfig(index_per_batch=False), "users-0")
     put(segment, 10, 1 << 31, 5)
     with pytest.raises(CleaningError, match="splits such a segment"):
         segment.end_chunk()
-    config = CleanerConfig(loading=TopicConfig(index_interval_bytes=0, segment_index_bytes=24))
+    config = CleanerConfig(index_per_batch=False, loading=TopicConfig(index_interval_bytes=0, segment_index_bytes=24))
     segment = NewSegment(0, config, "users-0")
     for number in range(2):
         put(segment, 10, number, number)

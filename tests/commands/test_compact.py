@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from kdump.change import journal
+from kdump.change.journal import unfinished
 from kdump.formats import names
 from kdump.formats.encode import NewRecord, encode_message
+from tests.change.kept import change_files, killed_after
 from tests.clean.building import (
     DAY,
     NOW,
@@ -78,7 +80,7 @@ def test_json_lines(run: Run, partition: Path) -> None:
         "pass": 1,
         "due": True,
         "done": False,
-        "backup": None,
+        "change": None,
         "output": None,
         "error": None,
         "logStartOffset": 0,
@@ -120,16 +122,16 @@ def test_apply_cleans_and_keeps_what_was_replaced(run: Run, partition: Path) -> 
     assert run("compact", partition, AT, "--apply") == 0
     assert contents(partition) == [(2, A, b"2"), (10, B, None), (11, b"c", b"1"), (20, A, b"3")]
     assert checkpoint_of(partition) == 20
-    (kept,) = partition.glob(f"{journal.BACKUP_FOLDER}/*/old/{name(10, 'log')}")
+    (kept,) = change_files(partition.parent, f"old+{name(10, 'log')}")
     assert kept.read_bytes() == old
-    assert f"done; what was replaced is in {kept.parent.parent}" in run.out
+    assert "done; what was replaced is kept, and its space\n" in run.out
     assert run("compact", partition, AT, "--apply") == 0
     assert "nothing more can be cleaned now" in run.out
 
 
 def test_without_a_backup_nothing_else_is_left(run: Run, partition: Path) -> None:
     assert run("compact", partition, AT, "--apply", "--no-backup") == 0
-    assert not (partition / journal.BACKUP_FOLDER).exists()
+    assert change_files(partition.parent) == []
     assert len(list(partition.glob("*.log"))) == 2
 
 
@@ -200,7 +202,7 @@ def test_records_without_a_key_are_not_dropped_unless_the_topic_is_known_to_be_c
     assert run("compact", partition, AT, "--apply") == 4
     assert "records without a key, 1 in all and the first at offset 0" in run.err
     assert files_of(partition) == before
-    assert not (partition / journal.BACKUP_FOLDER).exists()
+    assert change_files(partition.parent) == []
     assert run("compact", partition, AT, "--output", tmp_path / "out") == 4
     assert run("compact", partition, AT) == 1
     assert "1 without a key" in run.out
@@ -228,18 +230,15 @@ def test_exact_keys_and_old_formats_are_options(run: Run, tmp_path: Path) -> Non
     assert (partition / name(0, "log")).read_bytes() == old[2]
 
 
-def test_an_interrupted_run_is_told_of_and_finished(run: Run, partition: Path) -> None:
-    before = files_of(partition)
-    clean_once(partition, keep_old=True)
-    after = files_of(partition)
-    (folder,) = (partition / journal.BACKUP_FOLDER).iterdir()
-    # as if it had been killed before the old segments were removed
-    (folder / "done").unlink()
-    (folder / "new").mkdir()
-    for file in before.keys() - after.keys():
-        (partition / file).hardlink_to(folder / "old" / file)
+def test_an_interrupted_run_is_told_of_and_finished(run: Run, partition: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(partition.parent, tmp_path / "copy"))
+    clean_once(copy / partition.name, keep_old=True)
+    after = files_of(copy / partition.name)
+    with killed_after(7):  # before the old segments are removed
+        clean_once(partition, keep_old=True)
+    assert len(unfinished(str(partition))) == 1
     assert run("compact", partition, AT) in (0, 1, 3)
-    assert "was interrupted, and --apply finishes it" in run.err
+    assert "was interrupted; --apply finishes it" in run.err
     assert run("compact", partition, AT, "--apply") == 0
     assert "is finished now" in run.err
     assert files_of(partition) == after

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kdump.change import journal
 from kdump.change.apply import SPARE_BYTES
 from kdump.formats import names
 from kdump.settings.cleaning import CleanerConfig
 from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE
+from tests.change.kept import change_files
 from tests.clean.building import checkpoint_of, contents, files_of, name
 from tests.commands.running import Run
 from tests.commands.test_compact import AT, SEGMENTS, A, B, config, partition
@@ -94,7 +94,7 @@ def test_several_passes_into_a_copy(run: Run, partition: Path, config: Path, tmp
         out = tmp_path / f"out-{passes}"
         assert run("compact", partition, *settings, "--output", out, f"--passes={passes}") == 0
         assert [row["output"] for row in run.rows] == [str(out / "users-0")] * len(run.rows)
-        assert all(row["done"] and row["backup"] is None for row in run.rows)
+        assert all(row["done"] and row["change"] is None for row in run.rows)
         copies[passes] = len(run.rows), checkpoint_of(out / "users-0")
         assert run.rows[-1]["cleaning"]["endOffset"] == copies[passes][1]
         assert run.rows[-1]["cleaning"]["mapIsFull"] == (passes < 9)
@@ -109,7 +109,7 @@ def test_several_passes_into_a_copy(run: Run, partition: Path, config: Path, tmp
     assert run("compact", partition, *settings, "--apply", "--no-backup", "--passes=9") == 0
     out = tmp_path / "out-9" / "users-0"
     assert files_of(out) == files_of(partition)
-    assert not (out / journal.BACKUP_FOLDER).exists()
+    assert change_files(out) == []
     assert sorted(path.name for path in out.parent.iterdir()) == sorted(
         path.name for path in partition.parent.iterdir() if path.name != names.LOCK
     )

@@ -24,6 +24,8 @@ from kdump.formats.schemas import consumer_offsets, dump_text
 from kdump.formats.schemas.decoding import decode_control, decoder_of
 from kdump.formats.schemas.framing import CoordinatorTopic
 from kdump.formats.schemas.schema import encode
+from kdump.formats.uuids import format_uuid
+from kdump.releases import KafkaRelease
 from kdump.storage.records import Record
 from tests.formats.test_internal_topics_records import (
     COORDINATOR_TOPICS,
@@ -213,12 +215,9 @@ def test_following_decodes(tmp_path: Path, log: Log) -> None:
 @pytest.mark.parametrize(
     ("topic", "pair", "error"),
     [
-        ("__consumer_offsets", (b"\0\x63a", b"v"), "key: Unknown record type 99 of __consumer_offsets"),
         ("__consumer_offsets", (None, b"v"), "the record has no key"),
         ("__consumer_offsets", (b"\0", b"v"), "key: Could not read version from key's buffer. (byte 0)"),
         ("__cluster_metadata", (None, None), "the record has no value"),
-        ("__cluster_metadata", (None, b"\1\x63\0"), "value: Unknown metadata id 99 in __cluster_metadata"),
-        ("__transaction_state", (b"\0\0\0\1t", b"\0\x09"), "value: Unknown version 9 of TransactionLogValue: 0 to 1"),
     ],
 )
 def test_what_cannot_be_decoded(tmp_path: Path, topic: str, pair: Pair, error: str) -> None:
@@ -230,6 +229,46 @@ def test_what_cannot_be_decoded(tmp_path: Path, topic: str, pair: Pair, error: s
     (row,) = records(result)
     assert row["value"] == (None if pair[1] is None else pair[1].decode())
     assert run(log.folder, "--raw").return_value == 0
+
+
+@pytest.mark.parametrize(
+    ("topic", "pair", "note"),
+    [
+        ("__consumer_offsets", (b"\0\x63a", b"v"), "key: Unknown record type 99 of __consumer_offsets"),
+        ("__cluster_metadata", (None, b"\1\x63\0"), "value: Unknown metadata id 99 in __cluster_metadata"),
+        ("__transaction_state", (b"\0\0\0\1t", b"\0\x09"), "value: Unknown version 9 of TransactionLogValue: 0 to 1"),
+    ],
+)
+def test_what_is_newer_is_no_damage(tmp_path: Path, topic: str, pair: Pair, note: str) -> None:
+    """It is noted once, shown as it is, and the exit code stays."""
+    log = Log(tmp_path / f"{topic}-0").add(pair).add(pair)
+    result = run(log.write().folder, "--format", "jsonl")
+    assert result.return_value == 0
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith(f"kdump: note: {log.folder / f'{0:020d}.log'}: byte 0: offset 0: {note}")
+    assert "newer than this kdump" in result.stderr
+    assert [row["value"] for row in records(result)] == [pair[1] and pair[1].decode()] * 2
+
+
+def test_the_known_part_of_a_newer_record(tmp_path: Path) -> None:
+    """A version above the newest, and tagged fields of nobody known, are shown as far as they are known."""
+    value = bytes.fromhex("01 02 05 0474 6f70".replace(" ", "")) + ORDERS_ID + bytes.fromhex("01 6f 02 beef")
+    log = Log(tmp_path / "__cluster_metadata-0").add((None, value))
+    result = run(log.write().folder, "--format", "jsonl")
+    assert (result.return_value, result.stderr) == (0, "")
+    (row,) = records(result)
+    assert row["value"] == {
+        "type": 2,
+        "name": "TopicRecord",
+        "version": 5,
+        "newer": True,
+        "data": {
+            "name": "top",
+            "topicId": format_uuid(ORDERS_ID),
+            "unknownTaggedFields": [{"tag": 111, "data": "vu8="}],
+        },
+    }
+    assert "TopicRecord v5 (newer than this kdump) name=top" in run(log.folder).stdout
 
 
 def test_a_metadata_record_with_a_key(tmp_path: Path) -> None:
@@ -280,18 +319,20 @@ def check_dump(folder: Path, topic: str, pairs: list[Pair]) -> None:
     result = run(path, "--format", "jsonl")
     rows = records(result)
     assert [row["offset"] for row in rows] == list(range(len(pairs)))
-    told = 0
+    told = newer = 0
     for row, pair in zip(rows, pairs, strict=True):
         says = decode(*pair)
         told += len(says.errors)
+        newer += len(says.newer)
         for name, raw, expected in (("key", pair[0], says.key), ("value", pair[1], says.value)):
             if expected is not None or raw is None:
                 assert row[name] == json.loads(json.dumps(expected))
             else:
                 twin = row.get(f"{name}Base64")
                 assert (row[name].encode() if twin is None else base64.b64decode(twin)) == raw
-    lines = result.stderr.splitlines()
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("kdump: note: ")]
     assert len(lines) == told > 0
+    assert len(result.stderr.splitlines()) == told + min(newer, 1)
     assert all(line.startswith(f"kdump: {path}: byte ") and ": offset " in line for line in lines)
     assert result.return_value == 1
     assert rows[0]["value"] == rows[-1]["value"] == json.loads(json.dumps(decode(*good).value))
@@ -305,9 +346,9 @@ def check_dump(folder: Path, topic: str, pairs: list[Pair]) -> None:
 def test_every_damage_of_a_coordinators_record(tmp_path: Path, decoder: str, record_type: int, layout: int) -> None:
     topic = COORDINATOR_TOPICS[decoder]
     kind = topic.kinds[record_type]
-    schema = kind.values[layout]
+    schema = kind.layouts[layout]
     key = topic.encode_key(record_type, sample(kind.key.layout(0)))
-    value = topic.encode_value(record_type, schema.last, sample(schema.layout(schema.last)), layout)
+    value = topic.encode_value(record_type, schema.last, sample(schema.layout(schema.last)), later=layout > 0)
     pairs: list[Pair] = [(key, value)]
     if record_type in (0, 3) and not layout:  # keys are much the same
         pairs += ((bad, value) for bad in damaged(key))
@@ -357,7 +398,7 @@ def test_the_same_fields_as_kafkas_own_tool(case: str) -> None:
             continue
         says = decode(record.key, record.value)
         try:
-            texts = dump_text.parse(decoder, record.offset, record.key, record.value)
+            texts = dump_text.parse(decoder, record.offset, record.key, record.value, KafkaRelease.V4_0)
         except KdumpError:
             continue
         for text, given in zip(texts, (says.key, says.value), strict=True):

@@ -10,10 +10,11 @@ import pytest
 from click.testing import Result
 
 from kdump.commands.groups.text import summary
-from kdump.formats.schemas import consumer_offsets
+from kdump.formats.schemas import consumer_offsets, share_group_state
 from kdump.formats.schemas.schema import encode
+from kdump.formats.uuids import format_uuid
 from tests.commands.running import invoked
-from tests.topics.building import NOW, Log, checkpoint, cluster_directory, commit_pair, group_pair
+from tests.topics.building import NOW, ORDERS_ID, Log, checkpoint, cluster_directory, commit_pair, group_pair
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "fixtures" / "corpus"
@@ -69,6 +70,7 @@ def data(tmp_path: Path) -> Path:
         group_pair(2, classic(), version=3, group="billing"),
         commit_pair("gone", "orders", 0, 1),
         commit_pair("gone", "orders", 0, None),
+        group_pair(2, None, group="gone"),
         commit_pair("idle", "orders", 0, 10, commitTimestamp=NOW - WEEK),
     ).add(commit_pair("idle", "payments", 0, 5), producer=(4001, 0)).write()
     Log(tmp_path / "orders-0").add(*[(b"k", b"v")] * 10).write()
@@ -83,7 +85,7 @@ def test_text(data: Path) -> None:
     assert result.stdout == (
         "billing: classic group, Stable, since 2023-11-14T22:13:15.000Z, generation 12, protocol consumer (range),"
         " leader billing-1\n"
-        "  in __consumer_offsets-7: 292 B in 4 records live, 73 B in 1 record superseded\n"
+        "  in __consumer_offsets-7: 268 B in 4 records live, 67 B in 1 record superseded\n"
         "  MEMBER     CLIENT   HOST       EPOCH  STATE  ASSIGNED\n"
         "  billing-1  billing  /10.0.0.7  -      -      orders:0-2,5\n"
         "  TOPIC     PARTITION  OFFSET  LAG  LEADER EPOCH  COMMITTED                 REMARKS\n"
@@ -92,13 +94,13 @@ def test_text(data: Path) -> None:
         "  payments          0      77    -             -  2023-11-14T22:13:20.000Z\n"
         "\n"
         "idle: classic group, Empty\n"
-        "  in __consumer_offsets-7: 187 B in 2 records live, 0 B in 0 records superseded\n"
+        "  in __consumer_offsets-7: 181 B in 2 records live, 0 B in 0 records superseded\n"
         "  TOPIC     PARTITION  OFFSET  LAG  LEADER EPOCH  COMMITTED                 REMARKS\n"
         "  orders            0      10    0             -  2023-11-07T22:13:20.000Z  expired\n"
         "  payments          0       5    -             -  2023-11-14T22:13:20.000Z  pending: transaction of producer"
         " 4001 is open\n"
         "\n"
-        "2 groups; 1 deleted, which still take 146 B until compaction removes them\n"
+        "2 groups; 1 deleted, which still take 201 B until compaction removes them\n"
     )
 
 
@@ -122,7 +124,7 @@ def test_json_lines(data: Path) -> None:
     assert (first["metadata"], first["leaderEpoch"], first["recordOffset"]) == ("so far", 4, 1)
     assert (second["lag"], second["place"], second["logStartOffset"]) == (7, "before log start", 5)
     assert (third["lag"], third["place"], third["logEndOffset"]) == (None, None, None)
-    assert (dead["state"], dead["liveRecords"], dead["supersededRecords"]) == ("Dead", 0, 2)
+    assert (dead["state"], dead["liveRecords"], dead["supersededRecords"]) == ("Dead", 0, 3)
     assert (expired["isExpired"], expired["expiresAt"]) == (True, NOW)
     assert (pending["pendingProducerId"], pending["isExpired"], pending["expiresAt"]) == (4001, False, None)
 
@@ -231,3 +233,28 @@ def test_kafkas_own_log(case: str, code: int) -> None:
 def test_the_last_line_counts() -> None:
     assert summary(1, 0, 0) == "1 group\n"
     assert summary(0, 2, 2048) == "0 groups; 2 deleted, which still take 2.0 KiB until compaction removes them\n"
+
+
+def test_where_share_groups_are(tmp_path: Path) -> None:
+    """A snapshot says it, an update what has changed; in both layouts that share state has had."""
+    Log(tmp_path / "__consumer_offsets-7").add(group_pair(11, {"epoch": 3}, groupId="s")).write()
+    key = {"groupId": "s", "topicId": ORDERS_ID}
+    log = Log(tmp_path / "__share_group_state-2")
+    for number, (first, update) in enumerate(((1, 7), (4, -1), (-1, -1))):
+        names = key | {"partition": number}
+        snapshot = {"snapshotEpoch": 1, "stateEpoch": 2, "startOffset": first}
+        values = (
+            share_group_state.encode_value(0, 0, snapshot, later=number > 0),
+            share_group_state.encode_value(1, 0, {"snapshotEpoch": 1, "startOffset": update}, later=number > 0),
+        )
+        log.add(*((share_group_state.encode_key(kind, names), value) for kind, value in enumerate(values)))
+    log.write()
+    orders = Log(tmp_path / "orders-0").add(*[(b"k", b"v")] * 10).write()
+    (orders.folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {format_uuid(ORDERS_ID)}\n")
+    rows = [row for row in objects(tmp_path) if row["type"] == "shareStart"]
+    assert [(row["topic"], row["partition"], row["startOffset"], row["lag"]) for row in rows] == [
+        ("orders", 0, 7, 3),
+        ("orders", 1, 4, None),
+        ("orders", 2, None, None),
+    ]
+    assert "orders          0             7    3            2" in run(tmp_path).stdout

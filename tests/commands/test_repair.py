@@ -16,12 +16,14 @@ import pytest
 
 import kdump
 import kdump.change.apply
-from kdump.change import journal
+from kdump.change import journal, place
 from kdump.change.apply import apply_plan
+from kdump.change.place import new_change
 from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, examine
+from tests.change.kept import change_files
 from tests.commands.running import Run
 from tests.repair.damaged import DAMAGES, STARTUP, edit, flip, marker, name, removed
 from tests.repair.salvaging import content, errors
@@ -56,17 +58,17 @@ def data(sound: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def config(tmp_path: Path) -> list[str]:
-    """The options for the settings and the clock that the partitions were made with."""
+    """The options for the settings and the clock that the partitions were made with; what a plan drops may go."""
     path = tmp_path / "topic.properties"
     path.write_text(SETTINGS)
-    return ["--config", str(path), "--now", str(STARTUP.now)]
+    return ["--config", str(path), "--now", str(STARTUP.now), "--accept-loss", "all"]
 
 
 State = dict[str, tuple[bytes, int, int]]
 
 
 def tree(folder: Path) -> State:
-    """Content, modification time and mode of all files, backups included."""
+    """Content, modification time and mode of all files, originals included."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -76,17 +78,16 @@ def tree(folder: Path) -> State:
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
-    """The content of all files, backups not included; the lines of checkpoints in their order by partition."""
+    """The content of all files, originals not included; the lines of checkpoints in their order by partition."""
     found = {}
     for path, (held, _, _) in tree(folder).items():
-        if journal.BACKUP_FOLDER not in path:
+        if place.PREFIX not in path:
             found[path] = b"\n".join(sorted(held.splitlines())) if "checkpoint" in path else held
     return found
 
 
-def backups(partition: Path) -> list[Path]:
-    folder = partition / journal.BACKUP_FOLDER
-    return sorted(folder.iterdir()) if folder.exists() else []
+def changes(partition: Path) -> list[journal.Change]:
+    return journal.changes_of(str(partition))
 
 
 class TestPlan:
@@ -143,7 +144,9 @@ class TestApply:
         arguments = ["repair", data, "--strategy", strategy, "--jobs", jobs, *config]
         assert run(*arguments, "--apply") == 0
         assert run.err == ""
+        id_ = changes(data / "orders-0")[0].id
         assert "Done. 3 partitions changed, " in run.out
+        assert run.out.endswith(f"Check: kdump verify {data}\nUndo:  kdump undo {data} --change {id_}\n")
         after = bytes_of(data)
         assert run(*arguments) == 0
         assert run(*arguments, "--apply") == 0
@@ -153,7 +156,7 @@ class TestApply:
         end = "59" if strategy == SALVAGE else "20"
         assert f"orders 0 {end}\n" in (data / names.REPLICATION_CHECKPOINT).read_text()
         assert not (data / names.LOCK).exists()
-        assert backups(data / "orders-3") == []
+        assert changes(data / "orders-3") == []
 
     def test_the_number_of_jobs_makes_no_difference(self, run: Run, data: Path, config: list[str]) -> None:
         other = Path(shutil.copytree(data, data.parent / "other"))
@@ -169,7 +172,7 @@ class TestApply:
             copy = Path(shutil.copytree(data / partition, data.parent / "copies" / partition))
             plan = examine(kdump.open_log(str(copy)), STARTUP, Request(TRUNCATE_LOG)).plan
             assert plan is not None
-            apply_plan(plan, journal.new_folder(str(copy)))
+            apply_plan(plan, new_change(str(copy)))
             wanted[partition] = content(copy)
         assert run("repair", data, "--apply", *AS_BROKER, *config) == 0
         assert {partition: content(data / partition) for partition in DAMAGED} == wanted
@@ -179,59 +182,41 @@ class TestApply:
         times = {path: each[1] for path, each in tree(data).items() if path.endswith(".log")}
         assert run("repair", data, "--strategy", "salvage", "--apply", *config) == 0
         assert bytes_of(data) != before
-        assert run("repair", "--undo", data) == 0
-        assert run.out.count("as it was before") == len(DAMAGED)
+        id_ = changes(data / "orders-0")[0].id
+        assert run("undo", data, "--change", id_, "--apply") == 0
         assert bytes_of(data) == before
         assert {path: each[1] for path, each in tree(data).items() if path in times} == times
         assert run("repair", data, *AS_BROKER, *config) == 1
         assert "interrupted" not in run.out
 
-    def test_undo_of_all_of_several_repairs(self, run: Run, data: Path, config: list[str]) -> None:
-        before = bytes_of(data)
-        assert run("repair", data / "orders-1", "--apply", *AS_BROKER, *config) == 0
-        assert run("repair", "--undo", data) == 0
-        assert run("repair", data / "orders-1", "--apply", *AS_BROKER, *config) == 0
-        (data / "orders-1" / name(0, "index")).unlink()
-        between = bytes_of(data)
-        assert run("rebuild-index", data / "orders-1", "--apply", "--config", config[1]) == 0
-        assert len(backups(data / "orders-1")) == 3
-        assert run("repair", "--undo", backups(data / "orders-1")[-1]) == 0
-        assert bytes_of(data) == between
-        assert run("repair", "--undo", data) == 0
-        assert bytes_of(data) == before
-        assert run("repair", "--undo", data) == 0
-        assert run.out == "nothing to do: all of it was taken back already\n"
-
     def test_undo_of_one_partition(self, run: Run, data: Path, config: list[str]) -> None:
         before = content(data / "orders-1")
         run("repair", data, "--apply", *AS_BROKER, *config)
         repaired = content(data / "orders-0")
-        (folder,) = backups(data / "orders-1")
-        assert run("repair", "--undo", folder) == 0
+        (change,) = changes(data / "orders-1")
+        assert run("undo", data / "orders-1", "--change", change.id, "--apply") == 0
         assert content(data / "orders-1") == before
         assert content(data / "orders-0") == repaired
 
-    def test_undo_of_what_is_no_backup(self, run: Run, data: Path) -> None:
-        assert run("repair", "--undo", data) == 3
-        assert "not a backup of kdump" in run.err
-
-    def test_undo_takes_no_path(self, run: Run, data: Path) -> None:
-        assert run("repair", data, "--undo", data) == 2
-        assert "--undo takes no PATH" in run.err
+    def test_the_old_option_tells_of_the_command(self, run: Run, data: Path, config: list[str]) -> None:
+        run("repair", data, "--apply", *AS_BROKER, *config)
+        after = tree(data)
+        assert run("repair", "--undo", data) == 0
+        assert "kdump undo PATH" in run.err
+        assert changes(data / "orders-1")[0].id in run.out
+        assert tree(data) == after
 
     def test_without_a_backup(self, run: Run, data: Path, config: list[str]) -> None:
         assert run("repair", data, "--apply", "--no-backup", *AS_BROKER, *config) == 0
-        assert "the original files" not in run.out
-        for partition in DAMAGED:
-            assert backups(data / partition) == []
-            assert not (data / partition / journal.BACKUP_FOLDER).exists()
+        assert "Undo:" not in run.out
+        assert change_files(data) == []
 
     def test_what_salvage_cuts_out_stays_without_a_backup(self, run: Run, data: Path, config: list[str]) -> None:
         assert run("repair", data / "orders-0", "--strategy", "salvage", "--apply", "--no-backup", *config) == 0
-        (folder,) = backups(data / "orders-0")
-        assert {path.name for path in folder.iterdir()} == {"cut", "plan.jsonl", "done"}
-        assert f"the original files are in {folder}" not in run.out
-        assert f"what was cut out is in {folder}" in run.out
+        (change,) = changes(data / "orders-0")
+        (kept,) = change.cuts
+        assert set(change_files(data)) == {Path(change.file(kept.file)), Path(change.files.path(place.JOURNAL))}
+        assert f"kept    {change.file(kept.file)}\n" in run.out
 
     def test_a_backup_elsewhere(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
         kept = tmp_path / "kept"
@@ -239,8 +224,9 @@ class TestApply:
         before = bytes_of(data)
         assert run("repair", data, "--apply", "--backup-dir", kept, *AS_BROKER, *config) == 0
         assert sorted(path.name for path in kept.iterdir()) == list(DAMAGED)
-        assert not any((data / partition / journal.BACKUP_FOLDER).exists() for partition in DAMAGED)
-        assert run("repair", "--undo", kept) == 0
+        assert change_files(data) == []
+        (id_,) = {change.id for each in DAMAGED for change in journal.changes_of(str(data / each), str(kept))}
+        assert run("undo", data, "--change", id_, "--backup-dir", kept, "--apply") == 0
         assert bytes_of(data) == before
 
     def test_a_backup_in_another_file_system(
@@ -329,7 +315,8 @@ class TestRails:
         before = tree(locked)
         assert run(command, locked) == 4
         assert f"Refused: a broker is running on {locked} (process " in run.err
-        assert run.out == ""
+        assert "would" not in run.out
+        assert not run.out or run.out.startswith(f"Nothing was changed: a broker is running on {locked} (process ")
         assert tree(locked) == before
 
     def test_a_lock_file_without_a_lock_is_a_leftover(self, run: Run, data: Path, config: list[str]) -> None:
@@ -342,7 +329,8 @@ class TestRails:
         after = tree(data)
         child = holder(data / names.LOCK)
         try:
-            assert run("repair", "--undo", data) == 4
+            id_ = changes(data / "orders-0")[0].id
+            assert run("undo", data, "--change", id_, "--apply") == 4
         finally:
             child.communicate("")
         assert {path: each for path, each in tree(data).items() if path != names.LOCK} == after
@@ -359,7 +347,7 @@ class TestRails:
         for target in ([], ["--output", data.parent / "copy"]):
             assert run("repair", data, "--apply", *target, *AS_BROKER, *config) == 4
             assert run.err.count(told) == 1
-        assert not any(backups(data / partition) for partition in DAMAGED)
+        assert change_files(data) == []
         assert sorted(path.name for path in data.parent.iterdir()) == ["data", "topic.properties"]
 
     @pytest.mark.parametrize("which", ["data", "orders-0"])
@@ -452,9 +440,9 @@ class TestOutput:
             assert errors(target / partition) == []
         assert (target / names.META_PROPERTIES).exists()
         assert run("repair", target, "--strategy", "salvage", *config) == 0
-        (folder,) = backups(target / "orders-0")
-        assert str(folder) in run_lines(run, target, arguments)
-        assert (folder / "cut" / "cut.jsonl").exists()
+        (change,) = changes(target / "orders-0")
+        assert len(change.cuts) == 1
+        assert Path(change.file(change.cuts[0].file)).exists()
 
     def test_of_one_partition_alone(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
         target = tmp_path / "rescued"
@@ -481,22 +469,12 @@ class TestOutput:
         assert not (tmp_path / "rescued").exists()
 
 
-def run_lines(run: Run, target: Path, arguments: list[Any]) -> str:
-    """What the same command says of another copy, as if it were this one."""
-    other = target.parent / "other"
-    changed = [other if argument == target else argument for argument in arguments]
-    assert run(*changed, "--apply") == 0
-    (folder,) = backups(other / "orders-0")
-    mine = backups(target / "orders-0")[0]
-    return run.out.replace(str(folder), str(mine))
-
-
 class TestInterrupted:
-    def interrupt(self, partition: Path, strategy: str = TRUNCATE_LOG) -> Path:
+    def interrupt(self, partition: Path, strategy: str = TRUNCATE_LOG) -> str:
         """Leave a repair behind that was killed after its first changes."""
         task = examine(kdump.open_log(str(partition)), STARTUP, Request(strategy))
         assert task.plan is not None
-        folder = journal.new_folder(str(partition))
+        files = new_change(str(partition))
         left = 2
 
         def kill(*args: object) -> None:
@@ -511,27 +489,27 @@ class TestInterrupted:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "_carry_out", kill)
             with pytest.raises(KeyboardInterrupt):
-                apply_plan(task.plan, folder, cuts=task.cuts)
-        return Path(folder)
+                apply_plan(task.plan, files, command="repair", cuts=task.cuts)
+        return files.id
 
     @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     def test_the_next_run_finishes_it(self, run: Run, data: Path, config: list[str], strategy: str) -> None:
         undisturbed = Path(shutil.copytree(data, data.parent / "undisturbed"))
         assert run("repair", undisturbed, "--strategy", strategy, "--apply", *config) == 0
-        folder = self.interrupt(data / "orders-1", strategy)
+        id_ = self.interrupt(data / "orders-1", strategy)
         arguments = ["repair", data, "--strategy", strategy, *config]
         assert run(*arguments) == 1
-        assert f"an interrupted repair, to be finished by --apply: {folder}" in run.out
+        assert f"change {id_} (repair) was interrupted, to be finished by --apply\n" in run.out
         assert run(*arguments, "--apply") == 0
-        assert f"an interrupted repair, finished: {folder}" in run.out
+        assert f"change {id_} (repair) was interrupted, finished\n" in run.out
         assert bytes_of(data) == bytes_of(undisturbed)
-        assert (folder / "done").exists()
+        assert [change.state for change in changes(data / "orders-1")] == [journal.ChangeState.DONE]
 
     def test_rows(self, run: Run, data: Path, config: list[str]) -> None:
-        folder = self.interrupt(data / "orders-1")
+        id_ = self.interrupt(data / "orders-1")
         run("repair", data, "--format", "jsonl", *AS_BROKER, *config)
         told = {row["path"]: row["interrupted"] for row in run.of_type("partition")}
-        assert told[str(data / "orders-1")] == [str(folder)]
+        assert told[str(data / "orders-1")] == [id_]
         assert told[str(data / "orders-0")] == []
 
     def test_ctrl_c(self, data: Path, config: list[str], run: Run) -> None:
@@ -584,7 +562,7 @@ class TestInterrupted:
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 130
         assert "interrupted: the same command goes on from here" in done.stderr
-        assert not [folder for each in DAMAGED for folder in backups(data / each) if not (folder / "done").exists()]
+        assert not [change for each in DAMAGED for change in journal.unfinished(str(data / each))]
         assert run("repair", data, "--apply", *AS_BROKER, *config) == 0
         assert run("repair", data, *AS_BROKER, *config) == 0
 
@@ -592,7 +570,7 @@ class TestInterrupted:
 OPERATION = {"type", "path", "action", "file", "size", "oldSize", "source", "why"}
 LEFT_OUT = {"type", "path", "file", "start", "stop", "why"}
 PARTITION = {
-    "type", "path", "ok", "operations", "applied", "backup", "interrupted", "failure", "problems",
+    "type", "path", "ok", "operations", "applied", "change", "interrupted", "failure", "problems",
     "logStartOffset", "logEndOffset", "lost", "kept", "kafkaKeeps", "markers", "openTransactions",
     "needsDecision", "dropped",
 }  # fmt: skip
@@ -609,13 +587,15 @@ class TestRows:
         assert (set_to["file"], set_to["size"], set_to["oldSize"]) == (names.REPLICATION_CHECKPOINT, 20, 59)
         row = next(row for row in run.of_type("partition") if row["path"] == f"{data}/orders-0")
         assert set(row) == PARTITION
-        assert (row["ok"], row["applied"], row["backup"], row["failure"]) == (True, False, None, None)
+        assert (row["ok"], row["applied"], row["change"], row["failure"]) == (True, False, None, None)
         assert row["operations"] == len(operations)
         assert (row["logStartOffset"], row["logEndOffset"]) == (0, 20)
         assert row["lost"]["batches"] == 19
         assert row["kept"] is row["kafkaKeeps"] is row["openTransactions"] is row["markers"] is None
         (end,) = run.of_type("summary")
-        assert end == {"type": "summary", "partitionsWithWork": 3, "partitionsFailed": 0, "applied": False}
+        assert end == {
+            "type": "summary", "partitionsWithWork": 3, "partitionsFailed": 0, "applied": False, "nothingChanged": None
+        }  # fmt: skip
 
     def test_of_salvage(self, run: Run, data: Path, config: list[str]) -> None:
         run("repair", data / "orders-0", "--strategy", "salvage", "--apply", "--format", "jsonl", *config)
@@ -627,8 +607,7 @@ class TestRows:
         assert row["kept"] == {"bytes": 3436, "batches": 29, "records": 55, "firstOffset": 0, "lastOffset": 58}
         assert row["kafkaKeeps"]["batches"] == 10
         assert row["openTransactions"] == row["markers"] == []
-        (folder,) = backups(data / "orders-0")
-        assert row["backup"] == str(folder)
+        assert row["change"] == changes(data / "orders-0")[0].id
 
     def test_of_a_failure(self, run: Run, data: Path, config: list[str]) -> None:
         (data / "orders-3" / "leader-epoch-checkpoint").write_text("garbage")
@@ -642,7 +621,7 @@ class TestRows:
     def test_without_a_backup(self, run: Run, data: Path, config: list[str]) -> None:
         run("repair", data / "orders-2", "--apply", "--no-backup", "--format", "jsonl", *AS_BROKER, *config)
         (row,) = run.of_type("partition")
-        assert (row["applied"], row["backup"]) == (True, None)
+        assert (row["applied"], row["change"]) == (True, None)
 
     def test_the_fields_are_documented(self, run: Run) -> None:
         text = (ROOT / "docs" / "repair.md").read_text()
@@ -753,5 +732,6 @@ def test_undo_of_renames_that_follow_each_other(run: Run, data: Path, config: li
     assert run("repair", partition, "--apply", *AS_BROKER, *config) == 0
     assert log.exists()
     assert not (partition / name(20, "log.swap.swap")).exists()
-    assert run("repair", "--undo", data) == 0
+    (change,) = changes(partition)
+    assert run("undo", data, "--change", change.id, "--apply") == 0
     assert bytes_of(data) == before

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kdump.change import journal
 from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
+from tests.change.kept import change_files, only_change
 from tests.commands.running import Run
 from tests.repair.damaged import BASES, STARTUP, edit, flip, name, removed
 from tests.repair.salvaging import content
@@ -78,7 +78,7 @@ class TestBoth:
         assert run(command, data, *options) == 1
         assert "Dry run: nothing was changed. 1 partition would be." in run.out
         assert content(data / "orders-0") == before
-        assert not (data / "orders-0" / journal.BACKUP_FOLDER).exists()
+        assert change_files(data) == []
 
     @pytest.mark.parametrize("command", COMMANDS)
     def test_applied_and_undone(self, run: Run, data: Path, config: list[str], command: str) -> None:
@@ -91,7 +91,7 @@ class TestBoth:
         if command == "rebuild-index":
             assert content(data / "orders-0") == before
         assert run(command, data, *options) == 0
-        assert run("repair", "--undo", data) == 0
+        assert run("undo", data, "--change", only_change(data / "orders-0").id, "--apply") == 0
         assert content(data / "orders-0") == spoiled
 
     @pytest.mark.parametrize("command", COMMANDS)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kdump.change import journal
 from kdump.formats import names
 from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE
+from tests.change.kept import change_files, killed_after, only_change
 from tests.commands.running import Run
 from tests.retention.building import (
     DAY,
@@ -228,9 +228,9 @@ def test_apply(run: Run, data: Path) -> None:
     assert log_names(data / "orders-0") == ["2"]
     assert log_names(data / "stuck-0") == ["0", "2", "3"]
     assert log_names(data / "keyed-0") == ["0", "1", "2"]
-    (kept,) = (data / "orders-0" / journal.BACKUP_FOLDER).iterdir()
-    assert f"done; {kept.relative_to(data / 'orders-0')} in each partition directory keeps what was removed" in run.out
-    assert (kept / "old" / f"{0:020d}.log").exists()
+    change = only_change(data / "orders-0")
+    assert f"done; what was removed is kept, and its space\nUndo:  kdump undo {data} --change {change.id}\n" in run.out
+    assert len(change_files(data, f"old+{0:020d}.log")) == 1
     assert run("retain", data, WEEK, AT, "--apply") == 0
     assert "nothing was changed" in run.out
     assert run("retain", data, WEEK, AT) == 0
@@ -239,14 +239,14 @@ def test_apply(run: Run, data: Path) -> None:
 def test_apply_without_a_backup_as_json(run: Run, data: Path) -> None:
     checkpoint(data, names.RECOVERY_POINT_CHECKPOINT, orders=1, stuck=4, keyed=3)
     assert run("retain", data / "orders-0", WEEK, AT, "--apply", "--no-backup", "--format=jsonl") == 0
-    assert not (data / "orders-0" / journal.BACKUP_FOLDER).exists()
+    assert change_files(data) == []
     assert read_checkpoint(data, names.RECOVERY_POINT_CHECKPOINT)["orders"] == 2
     files = [row["file"] for row in run.of_type("operation")]
     assert f"{0:020d}.log" in files
     change = only(run.rows, "operation", file=names.RECOVERY_POINT_CHECKPOINT)
     assert (change["action"], change["oldOffset"], change["offset"], change["size"]) == ("checkpoint", 1, 2, None)
     applied = only(run.rows, "applied")
-    assert (applied["operations"], applied["backup"]) == (len(files), None)
+    assert (applied["operations"], applied["change"]) == (len(files), None)
     assert run.rows[-1] == applied
 
 
@@ -293,14 +293,12 @@ def test_apply_is_refused_where_a_log_grows(run: Run, data: Path, monkeypatch: p
 
 
 def test_an_interrupted_run_is_told_of_and_finished(run: Run, data: Path) -> None:
-    assert run("retain", data, WEEK, AT, "--apply") == 0
-    (kept,) = (data / "orders-0" / journal.BACKUP_FOLDER).iterdir()
-    (kept / journal.DONE).unlink()
-    (kept / journal.NEW).mkdir()
+    with killed_after(2):
+        run("retain", data, WEEK, AT, "--apply")
     assert run("retain", data, WEEK, AT) == 1
-    assert "this was interrupted: --apply finishes it" in run.err
+    assert "was interrupted: --apply finishes it" in run.err
     assert run("retain", data, WEEK, AT, "--apply") == 0
-    assert "this was interrupted, and is finished now" in run.err
+    assert "was interrupted, and is finished now" in run.err
     assert run("retain", data, WEEK, AT) == 0
 
 

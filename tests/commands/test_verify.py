@@ -19,7 +19,7 @@ LOG = file(0, "log")
 LAST = file(6, "log")
 FIELDS = {
     "type": str, "code": str, "severity": str, "path": str, "position": (int, type(None)),
-    "offset": (int, type(None)), "message": str, "broker": str, "repair": str,
+    "offset": (int, type(None)), "message": str, "broker": str, "repair": str, "actions": list,
 }  # fmt: skip
 SUMMARY = {
     "type": str, "sound": bool, "complete": bool, "errors": int, "warnings": int, "infos": int, "unread": int,
@@ -77,8 +77,15 @@ def test_findings_stand_under_their_partition(run: VerifyRun, damaged: Log) -> N
     lines = run.out.splitlines()
     assert lines[0] == str(damaged.partition)
     assert lines[1].startswith(f"  error   KD-LOG-CRC {LOG}, byte 0, offset 0: the CRC of the batch of 89 bytes")
-    assert lines[2].startswith("          a broker truncates here and drops all later segments at unclean start; rep")
-    assert lines[3].startswith(f"  warning KD-LOG-BEYOND {LOG}, byte 0: the first damage is at byte 0; 2 good batches")
+    assert lines[2].startswith("          a broker truncates here and drops all later segments at unclean start")
+    assert lines[3].startswith("          do: if another in-sync replica runs, ")
+    assert lines[3].endswith("loses nothing")
+    assert lines[4].startswith(f"          else: kdump repair {damaged.partition} --fix-bit")
+    assert lines[4].endswith("loses nothing")
+    assert lines[5].startswith(f"          else: kdump repair {damaged.partition} --strategy salvage")
+    assert lines[6].startswith(f"          else: kdump repair {damaged.partition} --strategy truncate")
+    assert lines[6].endswith("loses this batch and all that follow")
+    assert lines[7].startswith(f"  warning KD-LOG-BEYOND {LOG}, byte 0: the first damage is at byte 0; 2 valid batches")
     assert lines[-2] == ""
     assert lines[-1].startswith("not sound: 1 error, 1 warning, ")
     assert "KD-TIME-HELD" not in run.out
@@ -94,7 +101,7 @@ def test_what_a_broker_does_is_said_once_for_a_code_and_partition(run: VerifyRun
     damaged.edit(LOG, flip(2 * 89 + 70))
     run(damaged.directory)
     assert run.out.count("KD-LOG-CRC") == 2
-    assert run.out.count("a broker truncates here and drops all later segments at unclean start; repair: kdump r") == 2
+    assert run.out.count("a broker truncates here and drops all later segments at unclean start\n") == 2
 
 
 def test_colour_only_where_it_is_wanted(run: VerifyRun, damaged: Log) -> None:

@@ -39,13 +39,18 @@ _LOADED = re.compile(
 )
 _STRAY = re.compile(r"Log in (\S+) marked stray and renamed to (\S+)")
 _AT_FAULT = re.compile(r"^The log dir (\S+) is already offline")
+_RETAINED = re.compile(r"partition=([^,]+), dir=([^]]+)] Deleting segments due to log start offset")
 _WRITTEN_LATER = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _COMPARED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 
 @dataclass
 class Outcome:
-    """What becomes of the log directories, predicted or seen; partitions by path below the log directories."""
+    """What becomes of the log directories, predicted or seen; partitions by path below the log directories.
+
+    `changed` are those whose files the broker went on to change once it was started: the log cleaner removes segments
+    before the log start offset at once.
+    """
 
     ends: str | None = None
     ending: set[str] = field(default_factory=set)
@@ -54,6 +59,7 @@ class Outcome:
     stray: set[str] = field(default_factory=set)
     offsets: dict[str, tuple[int, int]] = field(default_factory=dict)
     files: dict[str, dict[str, int]] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -132,6 +138,7 @@ def observe(broker: Broker) -> Outcome:
     outcome.stray = {str(Path(path).relative_to(root)) for path in former.values()}
     for path, start, end, _ in _LOADED.findall(log):
         outcome.offsets[str(Path(former.get(path, path)).relative_to(root))] = int(start), int(end)
+    outcome.changed = {f"{Path(folder).name}/{name}" for name, folder in _RETAINED.findall(log)}
     for disk in broker.log_dirs:
         for path in disk.iterdir():
             if path.is_dir():
@@ -165,7 +172,7 @@ def differences(trial: Trial) -> Iterator[tuple[str, str]]:
 
 def _file_differences(path: str, predicted: Outcome, seen: Outcome) -> Iterator[tuple[str, str]]:
     disk, name = path.split("/")
-    if name.rpartition("-")[0] in _WRITTEN_LATER or path not in seen.files:
+    if name.rpartition("-")[0] in _WRITTEN_LATER or path not in seen.files or path in seen.changed:
         return
     here, there = (
         {(file, size) for file, size in outcome.files[path].items() if file.endswith(_COMPARED)}

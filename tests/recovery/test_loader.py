@@ -9,6 +9,7 @@ import pytest
 from kdump.formats import names
 from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, RECOVER, TRIM, TRUNCATE, WARN, WRITE, LoadOutcome
 from kdump.settings.loading import TopicConfig
+from kdump.storage.partition import PartitionLog
 from tests.recovery.building import batch, broken, exception, file, load, loaded, make_log, produced, steps, with_offset
 
 BASES = (0, 4, 8)
@@ -253,3 +254,34 @@ def test_a_kraft_snapshot_beyond_the_log_is_told_of(tmp_path: Path) -> None:
     outcome = load(make_log(tmp_path, LOGS | INDEXES | {name: b""}, names.CLUSTER_METADATA_DIR))
     (note,) = [step for step in steps(outcome, WARN) if step.file == name]
     assert "beyond the log's end 12" in note.why
+
+
+@pytest.mark.parametrize(
+    ("content", "thrown"),
+    [
+        (b"", "UncheckedIOException"),
+        (b"{", "UncheckedIOException"),
+        (b"[]", "UncheckedIOException"),
+        (b"{}", "UncheckedIOException"),
+        (b'{"data_version":5}', "IllegalStateException"),
+        (b'{"data_version":1}', "RuntimeException"),
+    ],
+)
+def test_a_broken_quorum_state_ends_the_process(tmp_path: Path, content: bytes, thrown: str) -> None:
+    files = {file(0, "log"): b"", names.QUORUM_STATE: content}
+    outcome = load(make_log(tmp_path, files, names.CLUSTER_METADATA_DIR))
+    assert exception(outcome) == thrown
+    assert outcome.failure is not None
+    assert not outcome.failure.offline
+    assert load(make_log(tmp_path, files, "orders-0")).ok
+
+
+def test_directories_in_the_place_of_files(tmp_path: Path) -> None:
+    for name in (EPOCHS, names.PARTITION_METADATA, file(8, "index"), file(8, "timeindex"), file(8, "txnindex")):
+        log = make_log(tmp_path / name, LOGS | INDEXES)
+        Path(log.path, name).unlink(missing_ok=True)
+        Path(log.path, name).mkdir()
+        outcome = load(PartitionLog(log.path))
+        assert exception(outcome) == "FileNotFoundException"
+        assert outcome.failure is not None
+        assert outcome.failure.offline

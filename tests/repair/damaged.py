@@ -9,6 +9,7 @@ from pathlib import Path
 
 import kdump
 from kdump.change.apply import apply_plan
+from kdump.change.place import new_change
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.recovery.startup import Startup
@@ -66,7 +67,7 @@ def build(log_dir: Path) -> Path:
     (partition / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
     _, plan = plan_recovery(kdump.open_log(str(partition)), STARTUP)
     assert plan is not None
-    apply_plan(plan, str(partition / ".kdump-backup" / "building"), keep_old=False)
+    apply_plan(plan, new_change(str(partition)), keep_old=False)
     return partition
 
 

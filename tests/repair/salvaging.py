@@ -7,7 +7,7 @@ from pathlib import Path
 
 import kdump
 from kdump.change.apply import apply_plan
-from kdump.change.journal import new_folder
+from kdump.change.place import new_change
 from kdump.change.plan import Plan
 from kdump.findings.catalogue import ERROR
 from kdump.recovery.startup import Startup
@@ -36,7 +36,7 @@ def salvage(partition: Path, startup: Startup = STARTUP, lost_markers: str = OPE
 
 def apply(plan: Plan, task: Task) -> None:
     """Carry out a task's plan without a backup."""
-    apply_plan(plan, new_folder(plan.path), keep_old=False, cuts=task.cuts)
+    apply_plan(plan, new_change(plan.path), keep_old=False, cuts=task.cuts)
 
 
 def errors(partition: Path, startup: Startup = STARTUP) -> list[str]:

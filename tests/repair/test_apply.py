@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 import kdump
-from kdump.change import journal
+from kdump.change import journal, place
 from kdump.change.apply import apply_plan, clear_leftovers, finish
+from kdump.change.journal import ChangeState
+from kdump.change.place import ChangeFiles, new_change
 from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Plan, make_plan
 from kdump.change.undo import undo
 from kdump.disk import durable
@@ -21,6 +23,7 @@ from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, examine
 from kdump.storage.recipe import NewContent, SourceBytes
+from tests.change.kept import change_files, only_change
 from tests.repair.damaged import DAMAGES, STARTUP, name
 from tests.repair.salvaging import content
 
@@ -52,7 +55,7 @@ def everything(partition: Path) -> dict[str, tuple[bytes, int, int]]:
 
 
 def checkpoints(partition: Path) -> dict[str, bytes]:
-    return content(partition.parent)
+    return {name: data for name, data in content(partition.parent).items() if not name.startswith(place.PREFIX)}
 
 
 class TestRails:
@@ -63,7 +66,7 @@ class TestRails:
         before = everything(partition), checkpoints(partition)
         yield
         assert (everything(partition), checkpoints(partition)) == before
-        assert not (partition / journal.BACKUP_FOLDER).exists()
+        assert change_files(partition.parent) == []
 
     @pytest.mark.parametrize("forbidden", [".", "..", name(20, "log")])
     def test_a_directory_or_a_file_that_cannot_be_written(
@@ -73,7 +76,7 @@ class TestRails:
         allowed = os.access
         monkeypatch.setattr(os, "access", lambda path, mode: path != blocked and allowed(path, mode))
         with pytest.raises(PermissionError, match="read-only file system") as refused:
-            apply_plan(planned(partition), journal.new_folder(str(partition)))
+            apply_plan(planned(partition), new_change(str(partition)))
         assert refused.value.filename == blocked
 
     @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
@@ -81,7 +84,7 @@ class TestRails:
         usage = namedtuple("usage", "total used free")
         monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 1 << 20))
         with pytest.raises(RefusedError, match="bytes of space are needed here, and 1048576 are free"):
-            apply_plan(planned(partition, strategy), journal.new_folder(str(partition)))
+            apply_plan(planned(partition, strategy), new_change(str(partition)))
 
     def test_a_checkpoint_that_is_a_symbolic_link(self, partition: Path, tmp_path: Path) -> None:
         plan = planned(partition)
@@ -89,7 +92,7 @@ class TestRails:
         os.rename(checkpoint, tmp_path / "elsewhere")
         checkpoint.symlink_to(tmp_path / "elsewhere")
         with pytest.raises(RefusedError, match="a symbolic link"):
-            apply_plan(plan, journal.new_folder(str(partition)))
+            apply_plan(plan, new_change(str(partition)))
 
     def test_a_symbolic_link_out_of_the_directory(self, partition: Path, tmp_path: Path) -> None:
         plan = planned(partition)
@@ -100,7 +103,7 @@ class TestRails:
         held = elsewhere.read_bytes()
         try:
             with pytest.raises(RefusedError, match="a symbolic link"):
-                apply_plan(plan, journal.new_folder(str(partition)))
+                apply_plan(plan, new_change(str(partition)))
             assert elsewhere.read_bytes() == held
         finally:
             target.unlink()
@@ -113,8 +116,8 @@ def test_a_file_that_was_replaced_since_the_plan_was_made(partition: Path) -> No
     shutil.copy(partition / cut.name, partition / "copy")
     os.replace(partition / "copy", partition / cut.name)
     held = (partition / cut.name).read_bytes()
-    with pytest.raises(KdumpError, match="it was replaced since the plan was made"):
-        apply_plan(plan, journal.new_folder(str(partition)))
+    with pytest.raises(RefusedError, match="it was replaced since the plan was made"):
+        apply_plan(plan, new_change(str(partition)))
     assert (partition / cut.name).read_bytes() == held
 
 
@@ -132,27 +135,34 @@ def test_undo_brings_back_every_byte(sound: Path, tmp_path: Path, damage: str, s
     assert task.plan is not None
     if not task.plan:
         return
-    folder = journal.new_folder(str(partition))
-    apply_plan(task.plan, folder, cuts=task.cuts)
-    assert (content(partition), checkpoints(partition)) != before
-    for _ in range(2):  # it may be repeated
-        assert undo(folder) == str(partition)
-        after = content(partition), checkpoints(partition)
-        assert after[0] == before[0]
-        assert {name: set(data.splitlines()) for name, data in after[1].items()} == {
-            name: set(data.splitlines()) for name, data in before[1].items()
-        }
-        assert {path.name: path.stat().st_mtime_ns for path in partition.glob("*.log")} == times
-    assert list(journal.unfinished(str(partition))) == []
+    change = apply_plan(task.plan, new_change(str(partition)), command="repair", cuts=task.cuts)
+    repaired = content(partition), checkpoints(partition)
+    assert repaired != before
+    assert all(path.stat().st_nlink == 1 for path in change_files(partition.parent))
+    undoing = undo(change)
+    assert undoing is not None
+    after = content(partition), checkpoints(partition)
+    assert after[0] == before[0]
+    assert {name: set(data.splitlines()) for name, data in after[1].items()} == {
+        name: set(data.splitlines()) for name, data in before[1].items()
+    }
+    assert {path.name: path.stat().st_mtime_ns for path in partition.glob("*.log")} == times
+    assert [each.state for each in journal.changes_of(str(partition))] == [ChangeState.UNDONE, ChangeState.DONE]
+    with pytest.raises(RefusedError, match="is undone already"):
+        undo(journal.changes_of(str(partition))[0])
     again = examine(kdump.open_log(str(partition)), STARTUP, Request(strategy)).plan
     assert again is not None
     assert [each[:3] for each in again.operations] == [each[:3] for each in task.plan.operations]
+    undo(undoing)
+    assert content(partition) == repaired[0]
+    for file, data in checkpoints(partition).items():
+        assert set(data.splitlines()) == set(repaired[1][file].splitlines())
 
 
 def test_an_interrupted_repair_can_be_undone(partition: Path) -> None:
     before = content(partition)
+    times = {path.name: path.stat().st_mtime_ns for path in partition.glob("*.log")}
     plan = planned(partition)
-    folder = journal.new_folder(str(partition))
     original = os.replace
     left = 2
 
@@ -166,35 +176,35 @@ def test_an_interrupted_repair_can_be_undone(partition: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "replace", fail)
         with pytest.raises(OSError, match="broken"):
-            apply_plan(plan, folder)
+            apply_plan(plan, new_change(str(partition)))
     assert content(partition) != before
-    assert list(journal.unfinished(str(partition))) == [folder]
-    undo(folder)
+    (change,) = journal.unfinished(str(partition))
+    assert undo(change) is None
     assert content(partition) == before
-    assert list(journal.unfinished(str(partition))) == []
+    assert {path.name: path.stat().st_mtime_ns for path in partition.glob("*.log")} == times
+    assert change_files(partition.parent) == []
 
 
 def test_without_a_backup_there_is_nothing_to_undo(partition: Path) -> None:
     task = examine(kdump.open_log(str(partition)), STARTUP, Request(SALVAGE))
     assert task.plan is not None
-    folder = journal.new_folder(str(partition))
-    apply_plan(task.plan, folder, keep_old=False, cuts=task.cuts)
-    with pytest.raises(KdumpError, match="nothing was kept here"):
-        undo(folder)
+    change = apply_plan(task.plan, new_change(str(partition)), keep_old=False, cuts=task.cuts)
+    with pytest.raises(RefusedError, match=f"orders-0: change {change.id} kept no originals"):
+        undo(change)
 
 
-def test_a_copied_directory_is_not_finished_by_the_plan_of_the_original(partition: Path, tmp_path: Path) -> None:
-    folder = Path(journal.new_folder(str(partition)))
-    apply_plan(planned(partition), str(folder))
-    (folder / journal.DONE).unlink()
+def test_a_copied_directory_has_its_own_changes(partition: Path, tmp_path: Path) -> None:
+    change = apply_plan(planned(partition), new_change(str(partition)))
     shutil.copytree(partition.parent, tmp_path / "copy")
     copied = tmp_path / "copy" / "orders-0"
-    before = content(partition), content(copied)
-    (unfinished,) = journal.unfinished(str(copied))
-    for step in (finish, undo):
-        with pytest.raises(RefusedError, match="was copied or moved from there"):
-            step(unfinished)
-    assert (content(partition), content(copied)) == before
+    repaired = content(partition)
+    (found,) = journal.changes_of(str(copied))
+    assert found.path == str(copied)
+    undo(found)
+    assert content(partition) == repaired != content(copied)
+    assert [each.state for each in journal.changes_of(str(partition))] == [ChangeState.DONE]
+    undo(change)
+    assert content(partition) == content(copied)
 
 
 def test_the_journal_names_the_directory_wherever_one_stands(
@@ -203,19 +213,31 @@ def test_the_journal_names_the_directory_wherever_one_stands(
     monkeypatch.chdir(partition.parent)
     plan = examine(kdump.open_log("orders-0"), STARTUP, Request()).plan
     assert plan is not None
-    folder = os.path.abspath(journal.new_folder("orders-0"))
-    apply_plan(plan, folder)
+    apply_plan(plan, new_change("orders-0"))
     monkeypatch.chdir(tmp_path)
-    assert journal.read_plan(folder).path == str(partition)
+    assert only_change(partition).path == str(partition)
+
+
+@pytest.mark.parametrize("text", ["", "x", '{"version": 9, "path": "p"}', '{"version": 2}', "[]", "17"])
+def test_what_is_no_journal(tmp_path: Path, text: str) -> None:
+    files = ChangeFiles(str(tmp_path), "20260101T000000", "orders-0")
+    Path(files.path(place.JOURNAL)).write_text(text)
+    with pytest.raises(KdumpError, match="not a journal of a change that this release of kdump can read"):
+        journal.read(files)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", '{"version": 9, "path": "p"}\n', '{"version": 1}\n', '{"version": 1, "path": "p"}\n{"a": 1}\n']
+    ("field", "value"), [("name", "../x"), ("source", "a/b"), ("staged", "/etc/passwd"), ("kept", "../x")]
 )
-def test_what_is_no_plan(tmp_path: Path, text: str) -> None:
-    (tmp_path / journal.PLAN).write_text(text)
-    with pytest.raises(KdumpError, match="not a plan that this release of kdump can read"):
-        journal.read_plan(str(tmp_path))
+def test_a_journal_names_nothing_outside(partition: Path, field: str, value: str) -> None:
+    change = apply_plan(planned(partition), new_change(str(partition)))
+    path = Path(change.files.path(place.JOURNAL))
+    row = json.loads(path.read_text())
+    step = row["steps"][-1]
+    (step["operation"] if field in step["operation"] else step)[field] = value
+    path.write_text(json.dumps(row))
+    with pytest.raises(KdumpError, match="not a journal"):
+        journal.read(change.files)
 
 
 def test_owner_mode_and_time_of_new_files(tmp_path: Path) -> None:
@@ -239,7 +261,7 @@ def test_owner_mode_and_time_of_new_files(tmp_path: Path) -> None:
     }
     plan = make_plan(str(partition), wanted, {})
     infos = {path.name: path.stat() for path in (log, index)}
-    apply_plan(plan, journal.new_folder(str(partition)))
+    apply_plan(plan, new_change(str(partition)))
     assert content(partition) == {log.name: b"3456", index.name: b"new\0\0", name(0, "timeindex"): b""}
     like = {log.name: log.name, index.name: index.name, name(0, "timeindex"): log.name}
     for each, model in like.items():
@@ -260,10 +282,12 @@ def test_a_log_that_is_cut_keeps_its_time(tmp_path: Path) -> None:
     os.utime(log, ns=(5, 1_600_000_000_000_000_007))
     plan = make_plan(str(partition), {log.name: SourceBytes(log.name, 0, 4)}, {})
     assert [each.action for each in plan.operations] == [TRUNCATE]
-    folder = journal.new_folder(str(partition))
-    apply_plan(plan, folder)
+    change = apply_plan(plan, new_change(str(partition)))
     assert (log.read_bytes(), log.stat().st_mtime_ns) == (b"0123", 1_600_000_000_000_000_007)
-    assert (Path(folder) / journal.OLD / f"{log.name}.cut-4").read_bytes() == b"456789"
+    (tail,) = change_files(tmp_path, f"tail+{log.name}")
+    assert tail.read_bytes() == b"456789"
+    undo(change)
+    assert (log.read_bytes(), log.stat().st_mtime_ns) == (b"0123456789", 1_600_000_000_000_000_007)
 
 
 def test_zeros_are_holes(tmp_path: Path) -> None:
@@ -285,15 +309,17 @@ def test_where_there_can_be_no_link_a_copy_is_kept(tmp_path: Path, monkeypatch: 
 
 
 def test_leftovers_go_and_finished_repairs_stay(partition: Path) -> None:
-    kept = Path(journal.new_folder(str(partition), stamp="20260101T000000-000000001"))
-    apply_plan(planned(partition), str(kept))
-    left = partition / journal.BACKUP_FOLDER / "20260101T000000-000000002"
-    (left / journal.NEW).mkdir(parents=True)
-    (left / journal.NEW / "file").write_bytes(b"half")
-    assert list(journal.leftovers(str(partition))) == [str(left)]
+    kept = apply_plan(planned(partition), new_change(str(partition)))
+    left = ChangeFiles(str(partition.parent), "20260101T000000", "orders-0")
+    other = ChangeFiles(str(partition.parent), "20260101T000000", "orders-01")
+    for files in (left, other):
+        Path(files.path(place.STAGING)).write_text("")
+        Path(files.path(place.NEW, "file")).write_bytes(b"half")
     clear_leftovers(str(partition))
-    assert not left.exists()
-    assert (kept / journal.DONE).exists()
+    changes = journal.Changes(str(partition.parent))
+    assert changes.leftovers_of(str(partition)) == []
+    assert changes.leftovers_of(f"{partition}1") == [other]
+    assert only_change(partition) == kept
 
 
 class TestOrder:
@@ -328,12 +354,7 @@ class TestOrder:
         assert (RENAME, name(0, "log")) in self.actions(partition, TRUNCATE_LOG)
 
 
-def test_the_plan_can_be_read_back(partition: Path) -> None:
-    plan = planned(partition)
-    folder = partition / "folder"
-    folder.mkdir()
-    os.rename(journal.write_plan(str(folder), plan), folder / journal.PLAN)
-    assert journal.read_plan(str(folder)).operations == plan.operations
-    rows = [json.loads(line) for line in (folder / journal.PLAN).read_text().splitlines()]
-    assert rows[0] == {"version": 1, "path": str(partition)}
-    assert rows[1:] == [each._asdict() for each in plan.operations]
+def test_the_journal_can_be_read_back(partition: Path) -> None:
+    change = apply_plan(planned(partition), new_change(str(partition)), command="repair")
+    assert journal.read(change.files) == change
+    assert finish(change) == change  # it is done already

@@ -27,6 +27,7 @@ def source(tmp_path: Path) -> Path:
     (log_dir / names.CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":-1}')
     (log_dir / names.LOCK).write_text("")
     (log_dir / PARTITION / ".kdump-backup" / "old").mkdir(parents=True)
+    (log_dir / ".kdump-20260101T000000+orders-0+journal").write_text("{}")
     return log_dir
 
 
@@ -62,9 +63,11 @@ def test_everything_but_the_lock_and_the_marker_of_a_clean_shutdown(source: Path
     before = tree(source)
     copy = copied(source)
     assert tree(source) == before
-    assert tree(copy) == {path: each for path, each in before.items() if path not in (names.LOCK, names.CLEAN_SHUTDOWN)}
+    left_out = (names.LOCK, names.CLEAN_SHUTDOWN, ".kdump-20260101T000000+orders-0+journal")
+    assert tree(copy) == {path: each for path, each in before.items() if path not in left_out}
     assert (copy / PARTITION).stat().st_mtime_ns == (source / PARTITION).stat().st_mtime_ns
     assert not (copy / PARTITION / ".kdump-backup").exists()
+    assert not list(copy.glob(".kdump-*"))
 
 
 def test_logs_that_nobody_writes_any_more_are_linked(source: Path) -> None:

@@ -23,9 +23,12 @@ import pytest
 
 import kdump
 from kdump.change import journal
-from kdump.change.apply import apply_plan, clear_leftovers, finish
+from kdump.change.apply import apply_plan
+from kdump.change.interrupted import finish_interrupted
+from kdump.change.place import PREFIX, new_change
 from kdump.formats import names
 from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request, Task, examine
+from tests.change.kept import is_kept
 from tests.repair.damaged import DAMAGES, STARTUP, build
 from tests.repair.salvaging import content, errors
 
@@ -113,8 +116,9 @@ def copy_with(damage: object, sound: Path, scratch: Path) -> Path:
 
 
 def files(log_dir: Path) -> dict[str, bytes]:
-    """The files of the log directory and those of the partition."""
-    return content(log_dir) | content(log_dir / "orders-0")
+    """The files of the log directory, those of changes excepted, and those of the partition."""
+    around = {name: data for name, data in content(log_dir).items() if not name.startswith(PREFIX)}
+    return around | content(log_dir / "orders-0")
 
 
 def planned(log_dir: Path, strategy: str) -> Task:
@@ -124,13 +128,11 @@ def planned(log_dir: Path, strategy: str) -> Task:
 def repair(log_dir: Path, strategy: str = TRUNCATE_LOG, *, keep_old: bool = True) -> None:
     """What one run of the repair does: finish an interrupted one, then plan and apply."""
     partition = str(log_dir / "orders-0")
-    for folder in list(journal.unfinished(partition)):
-        finish(folder, keep_old=keep_old)
-    clear_leftovers(partition)
+    finish_interrupted(partition)
     task = planned(log_dir, strategy)
     assert task.plan is not None
     if task.plan:
-        apply_plan(task.plan, journal.new_folder(partition), keep_old=keep_old, cuts=task.cuts)
+        apply_plan(task.plan, new_change(partition), keep_old=keep_old, cuts=task.cuts)
 
 
 class Saboteur:
@@ -228,10 +230,10 @@ def outcome(log_dir: Path, scratch: Path, strategy: str, *, keep_old: bool = Tru
     return files(done)
 
 
-def saved_cuts(log_dir: Path) -> set[bytes]:
-    """The cut.jsonl of repairs that were carried out."""
-    folders = (log_dir / "orders-0" / journal.BACKUP_FOLDER).glob(f"*/{journal.CUT}")
-    return {(each / journal.CUT_LIST).read_bytes() for each in folders}
+def saved_cuts(log_dir: Path) -> set[tuple[object, bytes]]:
+    """What changes that were carried out took out of logs."""
+    changes = journal.changes_of(str(log_dir / "orders-0"))
+    return {(kept.cut, Path(each.file(kept.file)).read_bytes()) for each in changes for kept in each.cuts}
 
 
 TXNS_TOO_MANY = "KD-TXN-ORPHAN"
@@ -247,9 +249,11 @@ def state(log_dir: Path) -> frozenset[tuple[str, bytes]]:
     """Everything on disk that decides how a rerun ends; the times and inodes in names and plans do not."""
     found = set()
     for path in log_dir.rglob("*"):
-        parts = path.relative_to(log_dir).parts
-        where = "/".join(part for part in parts if not part[:8].isdigit() or "." in part)
-        found.add((where, path.read_bytes() if path.is_file() and not path.name.startswith("plan") else b""))
+        where = str(path.relative_to(log_dir))
+        if where.startswith(PREFIX):
+            where = where.split("+", 1)[1]
+        is_journal = where.endswith(("+journal", "+staging", "+part"))
+        found.add((where, path.read_bytes() if path.is_file() and not is_journal else b""))
     return frozenset(found)
 
 
@@ -271,7 +275,7 @@ def check_killed(damaged: Path, scratch: Path, strategy: str, error: int | None 
         repair(copy, strategy, keep_old=keep_old)
         assert files(copy) == after, count
         assert saved_cuts(copy) == cuts, count
-        assert keep_old or cuts or not (copy / "orders-0" / journal.BACKUP_FOLDER).exists(), count
+        assert keep_old or cuts or not any(is_kept(path) for path in copy.iterdir()), count
     assert count > 0 or before == after
     return count
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kdump.change.place import label_of
 from kdump.formats import names
 from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.checkpoints import parse_leader_epochs
@@ -23,6 +24,7 @@ from kdump.recovery.outcome import DELETE, LEAVE_OUT, MOVE, WARN
 from kdump.recovery.startup import Startup
 from kdump.repair.salvage_partition import Rescue
 from kdump.settings.loading import topic_config
+from tests.change.kept import change_files, only_change
 from tests.repair.damaged import (
     BASES,
     DAMAGES,
@@ -118,12 +120,13 @@ def test_what_is_cut_out_is_saved_although_nothing_else_is(partition: Path) -> N
     damaged = flip(70)((partition / name(20, "log")).read_bytes())
     edit(name(20, "log"), lambda _: damaged)(partition)
     (cut,) = salvage(partition).cuts
-    (folder,) = (partition / ".kdump-backup").iterdir()
-    row = json.loads((folder / "cut" / "cut.jsonl").read_text())
-    assert row == {**cut._asdict(), "saved": f"{name(20, 'log')}.from-{cut.start}-to-{cut.stop}"}
-    assert (folder / "cut" / row["saved"]).read_bytes() == damaged[cut.start : cut.stop]
-    assert not (folder / "old").exists()
-    assert not (folder / "new").exists()
+    change = only_change(partition)
+    (kept,) = change.cuts
+    assert kept.cut == cut
+    saved = Path(change.file(kept.file))
+    assert saved.name.endswith(f"+cut+{name(20, 'log')}.from-{cut.start}-to-{cut.stop}")
+    assert saved.read_bytes() == damaged[cut.start : cut.stop]
+    assert {path.name.split("+")[2] for path in change_files(partition.parent)} == {"journal", "cut"}
 
 
 def test_later_segments_stay_and_indexes_are_made_anew(partition: Path) -> None:
@@ -194,7 +197,7 @@ class TestSegments:
         assert rescue.kafka_keeps is None
         assert list(batches(partition)) == before
         (cut,) = rescue.cuts
-        (saved,) = (partition / ".kdump-backup").glob(f"*/cut/{foreign}.from-0-to-{cut.stop}")
+        (saved,) = change_files(partition.parent, f"cut+{label_of(f'{foreign}.from-0-to-{cut.stop}')}")
         assert saved.read_bytes() == segment_bytes(0)
         assert not (partition / foreign).exists()
 
@@ -207,7 +210,7 @@ class TestSegments:
         assert offsets(partition) == untouched
         assert errors(partition) == []
         cut = next(cut for cut in rescue.cuts if cut.file == foreign)
-        (saved,) = (partition / ".kdump-backup").glob(f"*/cut/{foreign}.from-0-to-{cut.stop}")
+        (saved,) = change_files(partition.parent, f"cut+{label_of(f'{foreign}.from-0-to-{cut.stop}')}")
         assert saved.read_bytes() == segment_bytes(0)
         assert examined(partition).plan == (str(partition), (), {})
 

@@ -8,7 +8,7 @@ import pytest
 
 import kdump
 from kdump.change.apply import apply_plan
-from kdump.change.journal import new_folder
+from kdump.change.place import new_change
 from kdump.change.plan import REMOVE, Plan, only
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
@@ -88,7 +88,7 @@ def rebuilt(partition: Path, kinds: frozenset[str] = frozenset(INDEX_KINDS), *ba
     log = kdump.open_log(str(partition))
     task = examine_indexes(log, STARTUP, kinds, frozenset(bases) if bases else None)
     if task.plan:
-        apply_plan(task.plan, new_folder(str(partition)), keep_old=False)
+        apply_plan(task.plan, new_change(str(partition)), keep_old=False)
     return task
 
 
@@ -149,7 +149,7 @@ class TestIndexes:
         startup = Startup(STARTUP.now, True, 59, 0, STARTUP.config)
         plan = examine_indexes(log, startup, frozenset(INDEX_KINDS), None).plan
         assert isinstance(plan, Plan)
-        apply_plan(plan, new_folder(str(partition)), keep_old=False)
+        apply_plan(plan, new_change(str(partition)), keep_old=False)
         assert content(partition) == before
 
     def test_nothing_but_indexes_changes(self, partition: Path) -> None:

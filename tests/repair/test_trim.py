@@ -10,7 +10,7 @@ import pytest
 
 import kdump
 from kdump.change.apply import apply_plan
-from kdump.change.journal import new_folder
+from kdump.change.place import new_change
 from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
@@ -26,7 +26,7 @@ def trimmed(partition: Path, *bases: int) -> Task:
     task = examine_trim(kdump.open_log(str(partition)), frozenset(bases) if bases else None)
     assert task.plan is not None
     if task.plan:
-        apply_plan(task.plan, new_folder(str(partition)), keep_old=False)
+        apply_plan(task.plan, new_change(str(partition)), keep_old=False)
     return task
 
 

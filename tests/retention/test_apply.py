@@ -10,20 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from kdump.change import journal
+from kdump.change.interrupted import finish_interrupted
+from kdump.change.journal import unfinished
 from kdump.change.undo import undo
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.query.inventory import Checkpoints, DirectoryCheckpoints
 from kdump.recovery.loader import load_log
 from kdump.recovery.startup import Startup
-from kdump.retention.apply import carry_out, check_allowed, finish_interrupted, interrupted
+from kdump.retention.apply import carry_out, check_allowed
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.plan import partition_plan
 from kdump.retention.segments import Shutdown
 from kdump.settings.sources import TopicSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
+from tests.change.kept import change_files, is_kept, only_change
 from tests.repair.test_crash import KILLED, Saboteur
 from tests.retention.building import (
     DAY,
@@ -59,17 +61,16 @@ def found_in(log_dir: Path, **properties: object) -> PartitionRetention:
     return look(log_dir / "orders-0", checkpoints=checkpoints, **properties)  # type: ignore[arg-type]
 
 
-def retain(log_dir: Path, *, keep_old: bool = True, **properties: object) -> str:
+def retain(log_dir: Path, *, keep_old: bool = True, **properties: object) -> None:
     """One run of the command, as far as it changes things."""
-    finish_interrupted([str(log_dir / "orders-0")], keep_old=keep_old)
+    finish_interrupted(str(log_dir / "orders-0"))
     found = found_in(log_dir, **properties)
-    folder = carry_out([partition_plan(found)] if found.has_work else [], keep_old=keep_old)
-    return str(log_dir / "orders-0" / folder)
+    carry_out([partition_plan(found)] if found.has_work else [], keep_old=keep_old)
 
 
 def content(log_dir: Path) -> dict[str, bytes]:
     """Every file, but for what is kept and what is half written."""
-    files = (path for path in log_dir.rglob("*") if path.is_file() and journal.BACKUP_FOLDER not in path.parts)
+    files = (path for path in log_dir.rglob("*") if path.is_file() and not is_kept(path))
     return {str(path.relative_to(log_dir)): path.read_bytes() for path in files if path.suffix != ".kdump"}
 
 
@@ -186,9 +187,9 @@ def test_the_order_of_the_changes(log_dir: Path) -> None:
 
 def test_undone(log_dir: Path) -> None:
     before = content(log_dir)
-    folder = Path(retain(log_dir, retention_ms=0))
+    retain(log_dir, retention_ms=0)
     assert content(log_dir) != before
-    undo(str(folder))
+    undo(only_change(log_dir / "orders-0"))
     assert content(log_dir) == before
 
 
@@ -270,11 +271,11 @@ def test_killed_anywhere_a_broker_could_start_and_a_rerun_finishes(
         assert loaded.ok, kills
         assert loaded.log_end_offset == 10, kills
         assert not loaded.loss.has_data, kills
-        waiting += bool(list(interrupted([str(copy / "orders-0")])))
+        waiting += bool(unfinished(str(copy / "orders-0")))
         retain(copy, keep_old=keep_old, retention_ms=retention_ms)
         assert content(copy) == after, kills
         assert not list(copy.glob("*.kdump")), kills
-        assert not list(interrupted([str(copy / "orders-0")])), kills
-        assert keep_old or not (copy / "orders-0" / journal.BACKUP_FOLDER).exists(), kills
+        assert not unfinished(str(copy / "orders-0")), kills
+        assert keep_old or not change_files(copy), kills
     assert kills > 30
     assert waiting > 10

@@ -54,11 +54,26 @@ def test_a_tombstone_removes(log: Log) -> None:
 
 
 def test_a_group_of_tombstones_is_dead(log: Log) -> None:
-    log.add(commit_pair("g", "t", 0, 5)).add(commit_pair("g", "t", 0, None))
+    log.add(commit_pair("g", "t", 0, 5)).add(commit_pair("g", "t", 0, None)).add(group_pair(2, None, group="g"))
     (group,) = groups(log)
     assert group.state == DEAD
-    assert (group.live_bytes, group.live_records, group.superseded_records) == (0, 0, 2)
+    assert (group.live_bytes, group.live_records, group.superseded_records) == (0, 0, 3)
     assert group.superseded_bytes == len(log.data)
+
+
+def test_a_group_without_commits_stays_until_it_is_deleted(log: Log) -> None:
+    """Every commit makes a classic group, one that was aborted or deleted too; only its own tombstone ends it."""
+    log.add(commit_pair("deleted", "t", 0, 5)).add(commit_pair("deleted", "t", 0, None))
+    log.add(commit_pair("aborted", "t", 0, 6), producer=(7, 0)).abort(7, 0)
+    log.add(group_pair(2, None, group="again"))
+    log.add(commit_pair("again", "t", 0, 8)).add(commit_pair("again", "t", 0, None))
+    log.add(commit_pair("compacted", "t", 0, None))
+    assert {group.name: (group.kind, group.state) for group in groups(log)} == {
+        "aborted": ("classic", EMPTY),
+        "again": ("classic", EMPTY),
+        "compacted": ("classic", DEAD),
+        "deleted": ("classic", EMPTY),
+    }
 
 
 def test_bytes_are_shares_of_batches(log: Log) -> None:

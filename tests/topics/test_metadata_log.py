@@ -14,7 +14,7 @@ from kdump.formats.batch import CONTROL
 from kdump.formats.control import KRAFT_VOTERS, LEADER_CHANGE
 from kdump.formats.schemas import cluster_metadata
 from kdump.storage.partition import PartitionLog
-from kdump.topics.cluster_image import ClusterImage, ImageError, metadata_version_name
+from kdump.topics.cluster_image import ClusterImage, ImageError
 from kdump.topics.metadata_log import MetadataState, state_of_directory, state_of_snapshot
 from tests.topics.building import NOW, ORDERS_ID, OTHER_ID, Log, metadata_pairs, snapshot_file
 
@@ -194,11 +194,6 @@ def test_every_record_type_has_a_place() -> None:
             homeless += [schema.name] if "has no place" in str(error) else []
     assert homeless == ["BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"]
 
-
-def test_names_of_metadata_versions() -> None:
-    named = {1: "3.0-IV1", 2: "3.1-IV0", 4: "3.3-IV0", 7: "3.3-IV3", 8: "3.4-IV0", 19: "3.7-IV4", 25: "4.0-IV3"}
-    assert {level: metadata_version_name(level) for level in named} == named
-    assert metadata_version_name(0) is metadata_version_name(26) is None
 
 
 # --- transactions of the metadata ---

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kdump.change import journal
+from kdump.change.place import new_change
+from kdump.change.states import state_of
 from kdump.formats import names
 from kdump.formats.batch import LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.checksums import crc32
@@ -124,6 +127,12 @@ def written(name: str, content: str | bytes) -> Callable[[Log], object]:
 def made(name: str) -> Callable[[Log], object]:
     """Make a directory in the log directory."""
     return lambda built: (built.directory / name).mkdir()
+
+
+def interrupted(built: Log) -> None:
+    """Begin a change of the partition, of which nothing is done yet."""
+    path = str(built.partition)
+    journal.write(journal.Change(new_change(path), path, "repair", 0, (), state_of(path)))
 
 
 def beside(name: str, content: bytes = b"") -> Prepare:
@@ -352,6 +361,7 @@ CASES = (
     Case("KD-DIR-FUTURE", f"old-0.{UNIQUE}-future", log(made(f"old-0.{UNIQUE}-future"))),
     Case("KD-DIR-UNASSIGNED", "orders-1", cluster()),
     Case("KD-DIR-STRAY", f"old-0.{UNIQUE}-stray", log(made(f"old-0.{UNIQUE}-stray"))),
+    Case("KD-CHANGE-UNFINISHED", "orders-0", log(interrupted)),
     Case("KD-FILE-DELETED", f"{LOG}.deleted", beside(f"{LOG}.deleted")),
     Case("KD-FILE-CLEANED", f"{LOG}.cleaned", beside(f"{LOG}.cleaned")),
     Case("KD-FILE-SWAP", f"{LOG}.swap", beside(f"{LOG}.swap")),

@@ -95,9 +95,20 @@ def test_another_log_directory_of_the_same_broker(data: Path, tmp_path: Path) ->
 
 
 def test_metadata_that_cannot_be_taken_in_accuses_nobody(data: Path) -> None:
-    log = Log(data / "__cluster_metadata-0", base_offset=8).add((None, b"\1\x63\0"), (None, b"\1\x63\0")).write()
-    message = "offset 8: Unknown metadata id 99 in __cluster_metadata (and 1 more)"
+    log = Log(data / "__cluster_metadata-0", base_offset=8).add((None, b"\2\2\0"), (None, b"\2\2\0")).write()
+    message = (
+        "offset 8: Could not deserialize metadata record due to unknown frame version 2"
+        "(only frame version 1 is supported) (byte 0) (and 1 more)"
+    )
     assert said(data) == {f"{log.base_offset:020}.log": ("KD-META-CLUSTER", message)}
+
+
+def test_records_that_are_newer_accuse_nobody(data: Path) -> None:
+    """They are no fault, and what they say may be that a partition is where it should be."""
+    before = said(data)
+    assert "KD-DIR-UNASSIGNED" in {code for code, _ in before.values()}
+    Log(data / "__cluster_metadata-0", base_offset=8).add((None, b"\1\x63\0")).write()
+    assert said(data) == {name: found for name, found in before.items() if found[0] != "KD-DIR-UNASSIGNED"}
 
 
 def test_an_unreadable_topic_id_is_no_missing_one(data: Path) -> None:

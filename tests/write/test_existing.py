@@ -13,6 +13,8 @@ import pytest
 
 from kdump.change import journal
 from kdump.change.apply import apply_plan
+from kdump.change.place import new_change
+from kdump.change.states import state_of
 from kdump.errors import KdumpError, NameFormatError, RefusedError
 from kdump.formats import names
 from kdump.operations.append import NewLog, Opening, opened
@@ -26,6 +28,7 @@ from kdump.storage.open import open_log as read_log
 from kdump.write.log_dir import LogDirWriter, read_offsets
 from kdump.write.log_writer import LogWriter
 from kdump.write.sessions import Producer
+from tests.change.kept import change_files
 from tests.write.building import NOW, Clock, files, messages, records, startup
 
 CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=200, segment_index_bytes=120)
@@ -113,14 +116,14 @@ def test_files_beside_the_log_are_made_anew_after_an_unclean_shutdown(data: Path
     index.write_bytes(content)
     with opened(str(data / "orders-0"), CONFIG, Opening(clock=Clock(), backup=backup)) as log:
         assert index.read_bytes() == content[:-80]
-        kept = log.backup_folder
-    assert (kept is not None) == backup == (data / "orders-0" / journal.BACKUP_FOLDER).exists()
+        kept = log.change
+    assert (kept is not None) == backup == bool(change_files(data))
 
 
 def test_told_that_it_was_closed_in_order(tmp_path: Path, data: Path) -> None:
     shutil.copytree(data / "orders-0", tmp_path / "alone" / "orders-0")
     with opened(str(tmp_path / "alone" / "orders-0"), CONFIG, Opening(clean=True, clock=Clock())) as log:
-        assert log.backup_folder is None
+        assert log.change is None
     assert files(tmp_path / "alone") == {f"orders-0/{k}": v for k, v in files(data / "orders-0").items()}
 
 
@@ -184,9 +187,10 @@ def link(partition: Path) -> None:
 
 
 def interrupted_repair(partition: Path) -> None:
-    folder = Path(journal.new_folder(str(partition)))
-    folder.mkdir(parents=True)
-    (folder / journal.PLAN).write_text("")
+    path = str(partition)
+    files = new_change(path)
+    os.makedirs(files.directory, exist_ok=True)
+    journal.write(journal.Change(files, path, "repair", 0, (), state_of(path)))
 
 
 def no_log(partition: Path) -> None:
@@ -365,7 +369,7 @@ def test_killed_anywhere(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         how = dict(zip(("clean", "recovery_point", "log_start_offset"), state.shutdown_of(log), strict=True))
         _, plan = plan_recovery(log, startup(config=CONFIG.for_loading(), **how))
         assert plan is not None
-        apply_plan(plan, journal.new_folder(plan.path), keep_old=False)
+        apply_plan(plan, new_change(plan.path), keep_old=False)
         found = records(copy / "orders-0")
         assert found[: len(before)] == before
         assert found == after[: len(found)]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kdump.change.apply import apply_plan
-from kdump.change.journal import new_folder
+from kdump.change.place import new_change
 from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.codecs import GZIP, NONE, ZSTD
@@ -154,7 +154,7 @@ class LogMachine(RuleBasedStateMachine):
         outcome, plan = plan_recovery(log, startup(recovery_point=point, config=self.config.for_loading()))
         assert outcome.failure is None
         assert plan is not None
-        apply_plan(plan, new_folder(plan.path), keep_old=False)
+        apply_plan(plan, new_change(plan.path), keep_old=False)
         self.reopen()
 
     def reopen(self) -> None:

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, NewerError
 from kdump.formats import names
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
 
@@ -31,12 +31,14 @@ class DecodedRecord(NamedTuple):
     """What a record says: `key` and `value`, None where they are null or cannot be decoded.
 
     Each has `type` and `name` of the record, `data` with the fields as Kafka's own JSON has them, and a value its
-    `version`. `errors` say what cannot be decoded, and why.
+    `version`; `newer` is true of a version that is newer than all that are known, of which the known fields are there.
+    `errors` say what cannot be decoded, and why; `newer` what only a newer kdump could decode.
     """
 
     key: Json | None
     value: Json | None
     errors: tuple[str, ...] = ()
+    newer: tuple[str, ...] = ()
 
 
 Decoder = Callable[[bytes | None, bytes | None], DecodedRecord]
@@ -93,13 +95,18 @@ def _coordinator(
     try:
         shown = read_key(key)
     except KdumpError as error:
-        return DecodedRecord(None, None, (f"key: {error}",))
+        return _undecoded(None, "key", error)
     if value is None:
         return DecodedRecord(shown, None)
     try:
         return DecodedRecord(shown, _json(topic.decode_value(shown["type"], value)))
     except KdumpError as error:
-        return DecodedRecord(shown, None, (f"value: {error}",))
+        return _undecoded(shown, "value", error)
+
+
+def _undecoded(key: Json | None, part: str, error: KdumpError) -> DecodedRecord:
+    said = (f"{part}: {error}",)
+    return DecodedRecord(key, None, newer=said) if isinstance(error, NewerError) else DecodedRecord(key, None, said)
 
 
 def _metadata(topic: MetadataTopic, key: bytes | None, value: bytes | None) -> DecodedRecord:
@@ -108,6 +115,8 @@ def _metadata(topic: MetadataTopic, key: bytes | None, value: bytes | None) -> D
         return DecodedRecord(None, None, (*errors, "the record has no value"))
     try:
         return DecodedRecord(None, _json(topic.decode_value(value)), errors)
+    except NewerError as error:
+        return DecodedRecord(None, None, errors, (f"value: {error}",))
     except KdumpError as error:
         return DecodedRecord(None, None, (*errors, f"value: {error}"))
 
@@ -118,4 +127,5 @@ def _json(decoded: Decoded) -> Json:
         from kdump.formats.schemas.consumer_offsets import open_consumer_protocol
 
         open_consumer_protocol(data)
-    return {"type": decoded.type, "name": decoded.name, "version": decoded.version, "data": data}
+    shown = {"type": decoded.type, "name": decoded.name, "version": decoded.version, "data": data}
+    return shown | {"newer": True} if decoded.is_newer else shown

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, NewerError
 from kdump.releases import KafkaRelease
 
 RUNTIME_EXCEPTION = "java.lang.RuntimeException"
@@ -69,8 +69,8 @@ class SchemaError(KdumpError):
         return f"{self.found} ({', '.join(places)})" if places else self.found
 
 
-class NewerError(SchemaError):
-    """A record was written by a release that is newer than this kdump: nothing is wrong with it."""
+class NewerRecordError(SchemaError, NewerError):
+    """A record's type or version is not known yet: a release that is newer than this kdump wrote it."""
 
 
 class Field:
@@ -165,11 +165,11 @@ class Schema:
         self._layouts: dict[tuple[int, KafkaRelease | None], Layout] = {}
 
     def check_version(self, version: int, position: int | None = None) -> None:
-        """Raise SchemaError for a version that this schema does not describe, NewerError for one that is too high."""
+        """Raise SchemaError for a version that this schema does not describe; NewerRecordError for a higher one."""
         if not self.first <= version <= self.last:
             known = f"{self.first} to {self.last} are" if self.first != self.last else f"only {self.first} is"
             found = f"Unknown version {version} of {self.name}: {known} known"
-            kind = NewerError if version > self.last else SchemaError
+            kind = NewerRecordError if version > self.last else SchemaError
             raise kind(found, position, java_class=UNSUPPORTED_VERSION)
 
     def last_of(self, release: KafkaRelease | None) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from kdump.formats.schemas.description import PACKERS, UNKNOWN_TAGS, Field, NewerError, Schema, SchemaError
+from kdump.formats.schemas.description import PACKERS, UNKNOWN_TAGS, Field, NewerRecordError, Schema, SchemaError
 from kdump.formats.schemas.schema import (
     decode,
     decode_newer,
@@ -102,8 +102,8 @@ class CoordinatorTopic:
         self.kinds = kinds
 
     def decode_key(self, data: bytes) -> Decoded:
-        """Read a record's key. Raises SchemaError for a malformed key, and bytes after it; NewerError for a type that
-        is not known.
+        """Read a record's key. Raises SchemaError for a malformed key, and bytes after it; NewerRecordError for a type
+        that is not known.
         """
         number = _leading_int16(data, "key")
         kind = self._kind(number)
@@ -116,7 +116,8 @@ class CoordinatorTopic:
 
         Where releases gave one version several layouts, the one that fits the bytes from start to end counts: one
         without unknown tagged fields before one with them, an older before a newer. Raises SchemaError (the oldest
-        layout's, if there is a choice) when none fits; NewerError for a version above all known that cannot be read.
+        layout's, if there is a choice) when none fits; NewerRecordError for a version above all known that cannot be
+        read.
         """
         kind = self._kind(record_type)
         version = _leading_int16(data, "value")
@@ -169,8 +170,8 @@ class MetadataTopic:
         return None if since and release < since else self.schemas.get(api_key)
 
     def decode_value(self, data: bytes) -> Decoded:
-        """Read a record's value. Raises SchemaError for malformed or left-over bytes; NewerError for a type that is not
-        known, and a version above all known that cannot be read.
+        """Read a record's value. Raises SchemaError for malformed or left-over bytes; NewerRecordError for a type that
+        is not known, and a version above all known that cannot be read.
         """
         api_key, version, position = read_frame(data)
         schema = self._schema(api_key)
@@ -207,7 +208,7 @@ def _message(number: int, name: str, schema: Schema, version: int, data: bytes, 
 
 def _unknown_type(number: int, found: str) -> SchemaError:
     """Numbers are given out in ascending order: one that is not known is a newer release's, or a fork's."""
-    return SchemaError(found) if number < 0 else NewerError(found)
+    return SchemaError(found) if number < 0 else NewerRecordError(found)
 
 
 def key_schema(name: str, *fields: Field) -> Schema:

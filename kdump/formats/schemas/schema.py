@@ -64,7 +64,7 @@ def decode(schema: Schema, version: int, data: bytes, position: int = 0) -> tupl
 
     Raises SchemaError for a version that the schema does not know, for anything that runs over the end or is null
     where it must not be, for tags out of order and for a tagged field that is not as long as its size says. For a
-    version above those of the schema that is NewerError: `decode_newer` reads what is known of it.
+    version above those of the schema that is NewerRecordError: `decode_newer` reads what is known of it.
     """
     schema.check_version(version, position)
     return _decode_strictly(schema, version, data, position)

@@ -1,0 +1,26 @@
+"""Tell of changes that were interrupted: what a command says of their partitions is said of half a change."""
+
+from __future__ import annotations
+
+import os
+
+from kdump.change.interrupted import unfinished_in
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+
+from .options import note
+from .output import os_error_text, safe, safe_path
+
+
+def note_unfinished(place: LogDirectory | PartitionLog) -> None:
+    """Say on stderr which changes of a log directory's partitions, or of one partition, were interrupted."""
+    if isinstance(place, LogDirectory):
+        log_directory = place.path
+        partitions = [os.path.join(place.path, name) for name in place.partition_names]
+    else:
+        log_directory, partitions = os.path.dirname(os.path.abspath(place.path)), [place.path]
+    try:
+        for path, text in unfinished_in(log_directory, partitions):
+            note(f"{safe_path(path)}: {safe(text)}: kdump undo {safe_path(path)} shows the ways out")
+    except OSError as error:
+        note(os_error_text(error, log_directory))

@@ -1,0 +1,75 @@
+"""`kdump undo`: list what changes have kept, take one back, delete originals that are not needed any more."""
+
+from __future__ import annotations
+
+import click
+
+from ..shell.output import Output, escape_json
+from ..shell.values import read_by, time_span
+from .run import Asked, undo
+
+
+@click.command("undo")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--change", "id_", metavar="ID", help="The change to take back, as the list has it.")
+@click.option("--apply", "applies", is_flag=True, help="Do it; else it is only shown.")
+@click.option("--prune", is_flag=True, help="Delete the originals of changes; those of interrupted ones stay.")
+@click.option(
+    "--older-than", callback=read_by(time_span), metavar="AGE", help="With --prune: of changes older than 1d, 12h, 30m."
+)
+@click.option(
+    "--close", is_flag=True,
+    help="With --change: end an interrupted change as the files are now; its originals stay kept.",
+)
+@click.option(
+    "--backup-dir", type=click.Path(exists=True, file_okay=False), metavar="DIR",
+    help="Look for changes here as well: what was given to the command that made them.",
+)
+@click.option(
+    "--force", metavar="NAME",
+    help="Do not look whether a broker uses the directory. NAME must be that of the directory.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="A line for each partition.")
+@click.option(
+    "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True,
+    help="For people, or one JSON object a line.",
+)
+def command(
+    paths: tuple[str, ...],
+    id_: str | None = None,
+    applies: bool = False,
+    prune: bool = False,
+    older_than: int | None = None,
+    close: bool = False,
+    backup_dir: str | None = None,
+    force: str | None = None,
+    verbose: bool = False,
+    format_: str = "text",
+) -> int:
+    """List the changes that kdump made below PATHs and kept the originals of; with --change, take one back.
+
+    Every repair, rebuild-index, trim, compact, retain and undo with --apply is a change. Its originals are files
+    .kdump-* in the log directory, where they stay when the topic is deleted or the replica is moved.
+
+    A change is taken back only if every file of the partition is what the change left: after that no record can be
+    lost. What undo replaces is kept as a change of its own. An interrupted change is either finished by the command
+    that began it, or taken back here. Where its partition was changed since, neither is done: --close ends it.
+
+    Exits with 0 when done, 1 when a plan with work in it was only shown or a change is interrupted, 3 when something
+    could not be read, 4 when it was refused.
+
+    \b
+    Examples:
+      kdump undo /var/lib/kafka/data
+      kdump undo /var/lib/kafka/data/orders-3 --change 20260131T120000 --apply
+      kdump undo /var/lib/kafka/data --prune --older-than 7d --apply
+    """
+    if older_than is not None and not prune:
+        raise click.UsageError("--older-than goes with --prune")
+    if close and (id_ is None or prune):
+        raise click.UsageError("--close goes with --change ID")
+    if applies and not prune and id_ is None:
+        raise click.UsageError("--apply goes with --change ID or --prune")
+    asked = Asked(id_, applies, prune, older_than or 0, close, backup_dir, force, verbose)
+    with Output(escape_json if format_ == "jsonl" else None) as out:
+        return undo(paths, asked, out, format_)

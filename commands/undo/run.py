@@ -1,0 +1,190 @@
+"""What `kdump undo` does with each PATH: list, take back, end or prune changes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from kdump.change.journal import Change
+from kdump.change.old_backups import OldBackup
+from kdump.change.place import new_id, place_of
+from kdump.change.undo import Verdict
+from kdump.errors import KdumpError, RefusedError
+from kdump.operations.rails import Rails
+from kdump.operations.undo import (
+    Listed,
+    Undone,
+    close_change,
+    delete_originals,
+    list_changes,
+    prunable,
+    undo_change,
+)
+
+from ..shell import exit_codes
+from ..shell.output import Output, complain, os_error_text, safe, safe_path
+from ..shell.paths import matches
+from ..shell.session import tell_refused
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for; `older_than` is in ms."""
+
+    id: str | None = None
+    applies: bool = False
+    prune: bool = False
+    older_than: int = 0
+    close: bool = False
+    backup_dir: str | None = None
+    force: str | None = None
+    verbose: bool = False
+
+    @property
+    def rails(self) -> Rails:
+        """How carefully it is done."""
+        return Rails(self.applies, "undo", backup_dir=self.backup_dir, ignore_lock=self.force)
+
+
+class Printer(Protocol):
+    """What prints changes and what becomes of them."""
+
+    def listed(self, path: str, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
+        """The changes below one PATH."""
+
+    def undone(self, done: Undone) -> None:
+        """A change that was, or would be, taken back."""
+
+    def closed(self, change: Change) -> None:
+        """An interrupted change that was, or would be, ended."""
+
+    def pruned(self, kept: Change | OldBackup, size: int) -> None:
+        """A change whose originals were, or would be, deleted."""
+
+    def end(self, reason: str) -> None:
+        """The last lines; `reason` is why something was refused or could not be done, "" for nothing."""
+
+
+def undo(paths: tuple[str, ...], asked: Asked, out: Output, format_: str) -> int:
+    """Do what is asked for; the exit code."""
+    run = _Run(asked, out, _printer(out.write, asked, paths, format_))
+    for path in run.found(paths):
+        with run.told(path):
+            run.path(path)
+    run.end()
+    return run.code
+
+
+def _printer(write: Callable[[str], None], asked: Asked, paths: tuple[str, ...], format_: str) -> Printer:
+    if format_ == "jsonl":
+        from .jsonl import JsonLines
+
+        return JsonLines(write, asked)
+    from .text import Text
+
+    return Text(write, asked, paths)
+
+
+class _Run:
+    def __init__(self, asked: Asked, out: Output, printer: Printer) -> None:
+        self.code = exit_codes.OK
+        self._asked = asked
+        self._out = out
+        self._printer = printer
+        self._now = time.time_ns() // 1_000_000
+        self._reason = ""
+        self._has_found = False
+
+    def found(self, paths: Iterable[str]) -> Iterator[str]:
+        """The paths; a pattern is what it matches, and a partition that is gone is looked for among its changes."""
+        for path in paths:
+            try:
+                yield from matches(path)
+            except FileNotFoundError:
+                if os.path.isdir(os.path.dirname(os.path.abspath(path))):
+                    yield path
+                else:
+                    self._complain(f"{safe_path(path)}: no such file or directory", exit_codes.INCOMPLETE)
+
+    def path(self, path: str) -> None:
+        """One PATH. Raises OSError, KdumpError."""
+        asked = self._asked
+        listing = list_changes(path, asked.backup_dir)
+        if not os.path.lexists(path) and not listing.changes:
+            raise FileNotFoundError(2, "no such file or directory", path)
+        for error in listing.unreadable:
+            self._complain(safe(str(error)), exit_codes.INCOMPLETE)
+        if asked.prune:
+            for kept in list(prunable(listing, self._now - asked.older_than, asked.id)):
+                with self.told(path):
+                    size = kept.kept_bytes if isinstance(kept, Change) else kept.size
+                    if asked.applies:
+                        delete_originals(kept, asked.rails)
+                    self._did()
+                    self._printer.pruned(kept, size)
+        elif asked.id is None:
+            self._printer.listed(path, listing.changes, listing.old)
+            is_bad = any(each.judged.verdict == Verdict.INTERRUPTED for each in listing.changes)
+            if is_bad or any(backup.is_interrupted for backup in listing.old):
+                self._worsen(exit_codes.FINDINGS)
+        else:
+            self._chosen(path, [each.change for each in listing.changes if each.change.id == asked.id], listing.old)
+
+    def _chosen(self, path: str, chosen: list[Change], old: Iterable[OldBackup]) -> None:
+        for backup in old:
+            if backup.id == self._asked.id:
+                raise RefusedError(
+                    f"{backup.partition}: this change was made by kdump 0.1, which did not note what it left, so undo"
+                    f" could drop records. Its originals are in {backup.path}/old: copy them back by hand"
+                )
+        id_ = new_id(*{place_of(change.path, self._asked.backup_dir) for change in chosen})
+        for change in chosen:
+            with self.told(change.path):
+                if self._asked.close:
+                    close_change(change, self._asked.rails)
+                    self._printer.closed(change)
+                else:
+                    self._printer.undone(undo_change(change, self._asked.rails, id_))
+                self._did()
+        self._has_found |= bool(chosen)
+
+    def _did(self) -> None:
+        self._has_found = True
+        if not self._asked.applies:
+            self._worsen(exit_codes.FINDINGS)
+
+    @contextmanager
+    def told(self, path: str) -> Iterator[None]:
+        """Tell what fails in here, and go on behind it."""
+        try:
+            yield
+        except RefusedError as error:
+            self._out.flush()
+            tell_refused(error)
+            self._reason = safe(str(error))
+            self._worsen(exit_codes.REFUSED)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self._complain(os_error_text(error, path), exit_codes.INCOMPLETE)
+        except KdumpError as error:
+            self._complain(safe(str(error)), exit_codes.INCOMPLETE)
+
+    def end(self) -> None:
+        """Say what came of it."""
+        if self._asked.id is not None and not self._asked.prune and not self._has_found and not self._reason:
+            self._complain(f"there is no change {safe(self._asked.id)} here", exit_codes.INCOMPLETE)
+        self._printer.end(self._reason)
+
+    def _complain(self, text: str, code: int) -> None:
+        self._out.flush()
+        complain(text)
+        self._reason = text
+        self._worsen(code)
+
+    def _worsen(self, code: int) -> None:
+        self.code = max(self.code, code)

@@ -1,0 +1,158 @@
+"""Changes for people: a list, what undoing one does, what is deleted."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+
+from kdump.change.journal import Change
+from kdump.change.old_backups import OldBackup
+from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation
+from kdump.change.undo import Verdict
+from kdump.operations.undo import Listed, Undone
+
+from ..shell.options import duration
+from ..shell.output import counted, safe, safe_path, size_text
+from ..shell.tables import aligned
+from .run import Asked
+
+_HEADER = ("CHANGE", "PARTITION", "COMMAND", "AGE", "KEEPS", "STATE")
+
+
+class Text:
+    """Prints changes for people."""
+
+    def __init__(self, write: Callable[[str], None], asked: Asked, paths: tuple[str, ...]) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+        self._asked = asked
+        self._paths = " ".join(map(safe_path, paths))
+        self._now = time.time_ns() // 1_000_000
+        self._changes: list[Listed] = []
+        self._old: list[OldBackup] = []
+        self._count = self._size = self._total = 0
+        self._by: list[Change] = []
+
+    def listed(self, path: str, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
+        """Collect the changes below one PATH."""
+        known = {each.change.files for each in self._changes}
+        self._changes += [each for each in changes if each.change.files not in known]
+        self._old += [each for each in old if each not in self._old]
+
+    def undone(self, done: Undone) -> None:
+        """One change."""
+        self._count += 1
+        if done.by is not None:
+            self._by.append(done.by)
+        path = safe_path(done.change.path)
+        if done.is_finished:
+            how = "finished" if done.is_done else "would be finished"
+            self._write(f"{path}  an interrupted undo of change {done.change.id} {how}\n")
+            return
+        self._write(f"{path}  {_summary(done.operations)}\n")
+        if self._asked.verbose:
+            for operation in done.operations:
+                self._write(f"  {operation.action:<10}  {safe(operation.name)}\n")
+
+    def closed(self, change: Change) -> None:
+        """One change."""
+        self._count += 1
+        self._write(f"{safe_path(change.path)}  stays as it is now; change {change.id} ends, its originals stay kept\n")
+
+    def pruned(self, kept: Change | OldBackup, size: int) -> None:
+        """One change."""
+        self._count += 1
+        self._size += size
+        path = kept.path if isinstance(kept, Change) else kept.partition
+        self._write(f"{safe(os.path.basename(path))}  deletes the originals of {kept.id} ({size_text(size)})\n")
+
+    def end(self, reason: str) -> None:
+        """The last lines."""
+        asked = self._asked
+        if asked.id is None and not asked.prune:
+            self._list()
+        elif self._count and not asked.applies:
+            done = "deleted" if asked.prune else "changed"
+            self._write(f"Dry run: nothing was {done}. Next: the same command with --apply\n")
+        elif self._count and asked.prune:
+            self._write(f"Done. {counted(self._count, 'change')} pruned, {size_text(self._size)} freed.\n")
+        elif self._count:
+            self._write(f"Done. {counted(self._count, 'partition')} {'left as is' if asked.close else 'restored'}.\n")
+            self._write(f"Check: kdump verify {self._paths}\n")
+            for id_ in sorted({change.id for change in self._by}):
+                self._write(f"Undo:  kdump undo {self._paths} --change {id_}\n")
+        elif reason:
+            self._write(f"Nothing was changed: {reason}\n")
+        else:
+            self._write("Nothing to do.\n")
+
+    def _list(self) -> None:
+        rows = list(self._rows())
+        if not rows:
+            self._write("No changes are kept here.\n")
+            return
+        for line in aligned(_HEADER, rows, right=("AGE", "KEEPS")):
+            self._write(line)
+        partitions = {each.change.path for each in self._changes} | {each.partition for each in self._old}
+        number = len(self._changes) + len(self._old)
+        size = size_text(self._total)
+        verb = "keeps" if number == 1 else "keep"
+        self._write(f"{counted(number, 'change')} in {counted(len(partitions), 'partition')} {verb} {size}.\n")
+        interrupted = [each for each in self._changes if each.judged.verdict == Verdict.INTERRUPTED]
+        for change, judged in interrupted[:1]:
+            self._write(f"Next: {_next(change, judged.why)}\n")
+
+    def _rows(self) -> Iterable[tuple[str, ...]]:
+        """A row for each change; partitions that one run changed alike share it unless there is to be one for each."""
+        groups: dict[tuple[str, ...], list[Listed]] = {}
+        for each in self._changes:
+            change = each.change
+            key = (change.id, change.command, each.judged.verdict)
+            groups.setdefault((*key, change.path) if self._asked.verbose else key, []).append(each)
+        for found in groups.values():
+            first = found[0].change
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            size = sum(each.change.kept_bytes for each in found)
+            self._total += size
+            name = safe(os.path.basename(first.path)) + more
+            age = _age(self._now - first.begun)
+            yield first.id, name, safe(first.command), age, size_text(size), found[0].judged.verdict
+        for backup in self._old:
+            self._total += backup.size
+            state = "INTERRUPTED" if backup.is_interrupted else "undone" if backup.is_undone else "made by kdump 0.1"
+            age = _age(self._now - os.stat(backup.path).st_mtime_ns // 1_000_000)
+            name = safe(os.path.basename(backup.partition))
+            yield safe(backup.id), name, "kdump 0.1", age, size_text(backup.size), state
+
+
+def _age(ms: int) -> str:
+    return duration(max(0, ms) // 1000 * 1000) if ms >= 1000 else "now"
+
+
+def _next(change: Change, why: str) -> str:
+    path = safe_path(change.path)
+    if why:
+        return f"kdump undo {path} --change {change.id} --close (keeps the partition as it is now)"
+    command = safe(change.command)
+    if change.undoes:
+        return f"kdump undo {path} --change {change.undoes} --apply (finishes the interrupted undo)"
+    if command.startswith("repair "):
+        command = f"repair {path} --strategy {command.removeprefix('repair ')}"
+    else:
+        command = f"{'repair' if command in ('', 'append') else command} {path}"
+    return f"kdump {command} --apply (finishes the interrupted change)"
+
+
+def _summary(operations: Iterable[Operation]) -> str:
+    """What operations come to, in words."""
+    found = list(operations)
+    restored = {each.name for each in found if each.action in (REPLACE, RENAME)}
+    removed = [each.name for each in found if each.action == REMOVE and each.name not in restored]
+    offsets = [each.name for each in found if each.action == CHECKPOINT]
+    parts = [f"restores {counted(len(restored), 'file')}"] if restored else []
+    if removed:
+        parts.append(f"removes {safe(removed[0])}" if len(removed) == 1 else f"removes {counted(len(removed), 'file')}")
+    if offsets:
+        parts.append(f"sets {counted(len(offsets), 'checkpoint')} back")
+    return ", ".join(parts) or "changes no file"

@@ -1,0 +1,137 @@
+"""Where the files of changes lie, and their names.
+
+Plain files in the log directory: a broker takes every directory there for a partition, but looks at no file that it
+does not know; what lies there stays when the topic is deleted or the replica is moved to another disk, and is in the
+file system of the partitions. docs/decisions/kept-originals.md says what was tried.
+
+    .kdump-ID+PARTITION+journal      the plan, what the files were and are, and how far the change is
+    .kdump-ID+PARTITION+staging      the same before anything is changed
+    .kdump-ID+PARTITION+new+NAME     a new file that waits for its place
+    .kdump-ID+PARTITION+old+NAME     the file that was removed or replaced
+    .kdump-ID+PARTITION+tail+NAME    the bytes that were cut off the end of NAME
+    .kdump-ID+PARTITION+cut+NAME     bytes that salvage took out of NAME
+
+A partition directory that is in no log directory, or in another file system than that, has them in a folder of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+from zlib import crc32
+
+from kdump.disk.locks import is_log_directory
+
+PREFIX = ".kdump-"
+IN_PARTITION = ".kdump"
+"""The folder of a partition directory that is in no log directory."""
+
+JOURNAL = "journal"
+STAGING = "staging"
+NEW = "new"
+OLD = "old"
+TAIL = "tail"
+CUT = "cut"
+
+_SEPARATOR = "+"
+_MAX_NAME = 100
+"""Characters of a name that is part of another; names of files have at most 255 bytes."""
+_PLAIN = re.compile(r"[A-Za-z0-9._-]+")
+_FILE = re.compile(rf"{re.escape(PREFIX)}(\d{{8}}T\d{{6}}(?:-\d+)?)\+([^+]+)\+(\w+)(?:\+.*)?", re.DOTALL)
+
+
+class ChangeFiles(NamedTuple):
+    """The files of one change of one partition: where they lie, the change's id, the partition directory's name."""
+
+    directory: str
+    id: str
+    partition: str
+
+    def path(self, role: str, name: str = "") -> str:
+        """The path of the file with this role for the file `name` of the partition."""
+        end = f"{_SEPARATOR}{label_of(name)}" if name else ""
+        return os.path.join(self.directory, f"{self.prefix}{role}{end}")
+
+    @property
+    def prefix(self) -> str:
+        """How the names of all of them begin."""
+        return f"{PREFIX}{self.id}{_SEPARATOR}{label_of(self.partition)}{_SEPARATOR}"
+
+    def all(self) -> list[str]:
+        """The paths of those that are there; the journal last. Raises OSError."""
+        found = [name for name in _names(self.directory) if name.startswith(self.prefix)]
+        last = {os.path.basename(self.path(role)): rank for rank, role in enumerate((STAGING, JOURNAL), 1)}
+        return [os.path.join(self.directory, name) for name in sorted(found, key=lambda name: last.get(name, 0))]
+
+
+def label_of(name: str) -> str:
+    """A name, or what stands for one that is long or has characters that no name of Kafka's has."""
+    if len(name) <= _MAX_NAME and _PLAIN.fullmatch(name):
+        return name
+    plain = "".join(character if _PLAIN.fullmatch(character) else "_" for character in name[: _MAX_NAME - 10])
+    return f"{plain}-{crc32(os.fsencode(name)):08x}"
+
+
+def place_of(partition_directory: str, backup_dir: str | None = None) -> str:
+    """The directory, which need not exist, that takes the files of a new change of a partition. Raises OSError."""
+    path = os.path.abspath(partition_directory)
+    if backup_dir is not None:
+        return os.path.join(os.path.abspath(backup_dir), os.path.basename(path))
+    parent = os.path.dirname(path)
+    if is_log_directory(parent) and os.stat(parent).st_dev == os.stat(path).st_dev:
+        return parent
+    return os.path.join(path, IN_PARTITION)
+
+
+def places_of(partition_directory: str, backup_dir: str | None = None) -> list[str]:
+    """The directories in which files of changes of a partition may lie."""
+    path = os.path.abspath(partition_directory)
+    places = [os.path.dirname(path), os.path.join(path, IN_PARTITION)]
+    if backup_dir is not None:
+        places.append(place_of(path, backup_dir))
+    return places
+
+
+def new_change(partition_directory: str, backup_dir: str | None = None, id_: str | None = None) -> ChangeFiles:
+    """The files of the next change of a partition directory; nothing is made yet. Raises OSError."""
+    place = place_of(partition_directory, backup_dir)
+    return ChangeFiles(place, id_ or new_id(place), os.path.basename(os.path.abspath(partition_directory)))
+
+
+def new_id(*places: str) -> str:
+    """The id of a change that begins now: the time (UTC), and a number where there is one of that time already.
+
+    Raises OSError.
+    """
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    taken = {files.id for place in places for files, _ in change_files(place)}
+    number, id_ = 1, stamp
+    while id_ in taken:
+        number += 1
+        id_ = f"{stamp}-{number}"
+    return id_
+
+
+def change_files(place: str) -> Iterator[tuple[ChangeFiles, str]]:
+    """The files of changes in a directory, sorted, each with its role. Raises OSError.
+
+    The name of the partition may be a shortened one.
+    """
+    for name in sorted(_names(place)):
+        if found := _FILE.fullmatch(name):
+            yield ChangeFiles(place, found[1], found[2]), found[3]
+
+
+def is_change_file(name: str) -> bool:
+    """Whether a file of a log directory belongs to a change."""
+    return _FILE.fullmatch(name) is not None
+
+
+def _names(place: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(place) if name.startswith(PREFIX)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -1,0 +1,79 @@
+"""Plans in a file: what was shown can be applied later, if nothing has changed until then."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from kdump.change.plan import REPLACE, Plan
+from kdump.change.states import files_of, offsets_of
+from kdump.disk import durable
+from kdump.disk.reading import read_small
+from kdump.errors import KdumpError, RefusedError
+from kdump.storage.planned import content_of
+
+VERSION = 1
+MAX_BYTES = 1 << 30
+
+
+class SavedPlans(NamedTuple):
+    """What a plan file says: the command, and each partition's plan by its path."""
+
+    path: str
+    command: str
+    partitions: Mapping[str, Mapping[str, Any]]
+
+
+def plan_row(plan: Plan) -> dict[str, Any]:
+    """A plan with the files and offsets that it was made for, and a digest of all new content. Raises OSError."""
+    path = os.path.abspath(plan.path)
+    digest = blake2b(digest_size=16)
+    for operation in plan.operations:
+        if operation.action == REPLACE:
+            for piece in content_of(path, plan.recipes[operation.name]):
+                digest.update(piece)
+    return {
+        "path": path,
+        "operations": [operation._asdict() for operation in plan.operations],
+        "files": {name: list(state) for name, state in sorted(files_of(path).items())},
+        "offsets": offsets_of(path),
+        "newContent": digest.hexdigest(),
+    }
+
+
+def save(path: str, command: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a plan file. Raises OSError."""
+    document = {"type": "kdump.plan", "version": VERSION, "command": command, "partitions": list(rows)}
+    durable.replace_file(os.path.abspath(path), json.dumps(document, indent=1).encode() + b"\n", durable=True)
+
+
+def load(path: str) -> SavedPlans:
+    """Read a plan file. Raises OSError, KdumpError where it is none that this release can read."""
+    try:
+        document = json.loads(read_small(path, MAX_BYTES))
+        if (document["type"], document["version"]) == ("kdump.plan", VERSION):
+            rows = {row["path"]: row for row in document["partitions"]}
+            return SavedPlans(path, str(document["command"]), rows)
+    except (ValueError, TypeError, KeyError):
+        pass
+    raise KdumpError(f"{path}: not a plan file that this release of kdump can read")
+
+
+def check_same(saved: SavedPlans, plan: Plan) -> None:
+    """Raise RefusedError where the plan made now is not the one that was saved. Raises OSError."""
+    now = plan_row(plan)
+    was = saved.partitions.get(now["path"])
+    if was is None:
+        raise RefusedError(f"{now['path']}: this partition is not in {saved.path}")
+    names = sorted({*was["files"], *now["files"]})
+    changed = [name for name in names if was["files"].get(name) != now["files"].get(name)]
+    if changed:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        raise RefusedError(f"{now['path']}: {changed[0]}{more} changed since the plan {saved.path} was made")
+    if was["offsets"] != now["offsets"]:
+        raise RefusedError(f"{now['path']}: its checkpoints changed since the plan {saved.path} was made")
+    if any(was[key] != now[key] for key in ("operations", "newContent")):
+        raise RefusedError(f"{now['path']}: the plan is not that of {saved.path} any more; are the options the same?")

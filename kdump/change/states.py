@@ -1,0 +1,105 @@
+"""What the files of a partition are at one moment, and how they differ from what they should be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from hashlib import blake2b
+from typing import NamedTuple
+
+from kdump.change.checkpoint_lines import offset_in
+from kdump.disk.reading import ReadOnlyFile
+from kdump.errors import NameFormatError
+from kdump.formats import names
+from kdump.formats.names import OFFSET_CHECKPOINTS, parse_partition_dir
+
+ANY_TIME = -1
+_PIECE = 1 << 20
+
+
+class FileState(NamedTuple):
+    """Size in bytes and modification time (ns, ANY_TIME: not known beforehand) of a file."""
+
+    size: int
+    modified: int
+
+    def is_as(self, wanted: FileState) -> bool:
+        """Whether a file with this state can be the wanted one."""
+        return self.size == wanted.size and wanted.modified in (ANY_TIME, self.modified)
+
+
+class PartitionState(NamedTuple):
+    """A partition at one moment: its files, its offsets (absolute) in the checkpoints of its log directory.
+
+    `was_clean`: the mark of a clean shutdown was there.
+    """
+
+    files: Mapping[str, FileState]
+    offsets: Mapping[str, int]
+    was_clean: bool
+
+
+def state_of(partition_directory: str) -> PartitionState:
+    """What a partition is now. Raises OSError."""
+    path = os.path.abspath(partition_directory)
+    log_directory = os.path.dirname(path)
+    return PartitionState(
+        files_of(path), offsets_of(path), os.path.lexists(os.path.join(log_directory, names.CLEAN_SHUTDOWN))
+    )
+
+
+def files_of(path: str) -> dict[str, FileState]:
+    """The files of a directory. Raises OSError."""
+    found = {}
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                info = entry.stat(follow_symlinks=False)
+                found[entry.name] = FileState(info.st_size, info.st_mtime_ns)
+    return found
+
+
+def offsets_of(path: str) -> dict[str, int]:
+    """What the checkpoints of the log directory say of a partition; those that say nothing are left out.
+
+    Raises OSError.
+    """
+    log_directory, name = os.path.split(path)
+    try:
+        partition = parse_partition_dir(name, path)
+    except NameFormatError:
+        return {}
+    if partition.state != names.LIVE:
+        return {}
+    found = {
+        each: offset_in(os.path.join(log_directory, each), partition.topic, partition.partition)
+        for each in OFFSET_CHECKPOINTS
+    }
+    return {each: offset for each, offset in found.items() if offset >= 0}
+
+
+def digest_of(path: str) -> str:
+    """A digest of a file's content. Raises OSError."""
+    digest = blake2b(digest_size=16)
+    with ReadOnlyFile(path) as file:
+        for position in range(0, file.size, _PIECE):
+            digest.update(file.read(position, _PIECE))
+    return digest.hexdigest()
+
+
+def file_differences(now: Mapping[str, FileState], wanted: Mapping[str, Collection[FileState | None]]) -> Iterator[str]:
+    """How files differ from what they may be (None: there is no such file), in words."""
+    for name in sorted({*now, *wanted}):
+        there, allowed = now.get(name), wanted.get(name, (None,))
+        if any(there is None if each is None else there is not None and there.is_as(each) for each in allowed):
+            continue
+        known = [each for each in allowed if each is not None]
+        if there is None:
+            yield f"{name} is gone"
+        elif not known:
+            yield f"{name} is new ({there.size} bytes)"
+        elif all(each.size != there.size for each in known):
+            sizes = " or ".join(str(size) for size in sorted({each.size for each in known}))
+            yield f"{name} had {sizes} bytes, it has {there.size} now"
+        else:
+            yield f"{name} was written since"

@@ -1,0 +1,52 @@
+"""Which findings are wanted, and how severe they are to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from kdump.findings.catalogue import CATALOGUE, SEVERITIES, Finding
+
+
+@dataclass(frozen=True, slots=True)
+class FindingFilter:
+    """Code patterns (KD-LOG-*): what to select and what to ignore, and (pattern, severity), of which the last that fits
+    counts. What could not be read (KD-READ) is always selected.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    severities: tuple[tuple[str, str], ...] = ()
+
+    def check(self) -> None:
+        """Raise ValueError for a severity or a pattern that nothing can have."""
+        for pattern, severity in self.severities:
+            if severity not in SEVERITIES:
+                raise ValueError(f"{severity!r} is no severity: expected {', '.join(SEVERITIES)}")
+            _check_pattern(pattern)
+        for pattern in (*self.select, *self.ignore):
+            _check_pattern(pattern)
+
+    def apply(self, finding: Finding) -> Finding | None:
+        """Return the finding with the severity asked for; None where it is not wanted."""
+        code = finding.code
+        is_selected = not self.select or code == "KD-READ" or any(fnmatchcase(code, each) for each in self.select)
+        if not is_selected or any(fnmatchcase(code, pattern) for pattern in self.ignore):
+            return None
+        for pattern, severity in reversed(self.severities):
+            if fnmatchcase(code, pattern):
+                return finding._replace(severity=severity)
+        return finding
+
+    @property
+    def can_change(self) -> bool:
+        """Whether `apply` can change anything."""
+        return bool(self.select or self.ignore or self.severities)
+
+
+def _check_pattern(pattern: str) -> None:
+    if not any(fnmatchcase(code, pattern) for code in CATALOGUE):
+        close = get_close_matches(pattern, CATALOGUE, 1, 0.5)
+        hint = f": did you mean {close[0]}?" if close else ""
+        raise ValueError(f"no code matches {pattern!r}{hint}")

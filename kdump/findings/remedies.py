@@ -1,0 +1,89 @@
+"""The ways out of findings, in the order in which they are to be tried: what loses nothing comes first.
+
+The fixed order is: another in-sync replica, a single flipped bit, salvage, truncation.
+"""
+
+from __future__ import annotations
+
+from kdump.findings.finding import Remedy
+
+NO_VALID_BATCH = "no valid batch"
+
+REPLICA = Remedy(
+    None, (), "if another in-sync replica runs, move the partition directory away: the broker copies it from the leader"
+)
+FETCH = Remedy(None, (), "if another in-sync replica runs, start this broker: it fetches the missing records again")
+FIX_BIT = Remedy("repair", ("--fix-bit",), "if one flipped bit explains the damage")
+SALVAGE = Remedy(
+    "repair", ("--strategy", "salvage"), "if this is the only copy: keeps every valid batch", "the damaged batch"
+)
+TRUNCATE = Remedy(
+    "repair", ("--strategy", "truncate"), "as the broker's recovery does", "this batch and all that follow"
+)
+REPAIR = Remedy("repair", (), "")
+CUT = Remedy("repair", (), "cuts what is no complete batch", NO_VALID_BATCH)
+REBUILD_INDEX = Remedy("rebuild-index", (), "")
+TRIM = Remedy("trim", (), "")
+RESTORE_LINE = Remedy(None, (), "correct the line of the partition while the broker is stopped")
+DELETED_AT_START = Remedy(None, (), "leave it: the broker deletes it at its next start")
+COMPARE = Remedy(None, (), "compare the partition with its other replicas before anything else")
+
+COPIED = (REPLICA,)
+COMPARED = (COMPARE,)
+CORRECTED = (RESTORE_LINE,)
+LEFT_ALONE = (DELETED_AT_START,)
+DAMAGED_BATCH = (REPLICA, FIX_BIT, SALVAGE, TRUNCATE)
+WRONG_BATCH = (REPLICA, SALVAGE)
+INCOMPLETE_BATCH = (FETCH, CUT)
+INDEX = (REBUILD_INDEX,)
+TRIMMED = (TRIM,)
+REPAIRED = (REPAIR,)
+MISSING_RECORDS = (
+    FETCH,
+    Remedy("repair", ("--only", "checkpoints"), "if there is no other copy: sets the line to the log end offset"),
+)
+TIMESTAMPS = (Remedy(None, (), "set message.timestamp.after.max.ms for the topic and bound it with retention.bytes"),)
+
+SPLIT = (Remedy("repair", ("--unclean",), "splits the segment as the broker's recovery does"),)
+SET_FILE_ASIDE = (Remedy(None, (), "move the file out of the partition directory and keep it"),)
+SET_DIRECTORY_ASIDE = (Remedy(None, (), "move the directory out of the log directory and keep it"),)
+HANGING = (
+    Remedy("txns", (), "start the broker and look again: the coordinator may end it"),
+    Remedy(None, (), "still open: kafka-transactions.sh abort", "its records for read_committed consumers"),
+)
+CHECKPOINT_FILE = (
+    RESTORE_LINE,
+    Remedy(None, (), "leave it: the broker treats all its offsets as 0 and writes it again"),
+)
+LOG_START = (
+    Remedy(
+        None, (), "delete the line of the partition before the broker starts: the log then starts at its first segment"
+    ),
+)
+CLEANER = (Remedy("repair", ("--only", "checkpoints"), "the cleaner begins again"),)
+DUPLICATE = (Remedy("ls", (), "shows what both hold: move the one with less out of the log directory and keep it"),)
+STRAY = (Remedy(None, (), "keep it until you know that nobody needs its records"),)
+UNASSIGNED = (
+    Remedy(
+        "metadata", (), "if it was not moved or deleted on purpose, correct what the message names before the start"
+    ),
+)
+SWAP = (Remedy("startup", (), "shows what the broker does: it finishes the replacement"),)
+PARTITION_METADATA = (
+    Remedy(None, (), "copy the file from another partition of the topic while the broker is stopped"),
+)
+TOPIC_ID = (Remedy("metadata", (), "shows the topics and their ids: find out which topic the records belong to"),)
+CLUSTER_METADATA = (
+    Remedy("metadata", (), "shows what is wrong"),
+    Remedy(None, (), "if other controllers run, move __cluster_metadata-0 away: the node fetches it again"),
+)
+META_PROPERTIES = (
+    Remedy(None, (), "write it again: cluster.id and node.id as in another log directory, directory.id its own"),
+)
+QUORUM_STATE = (Remedy(None, (), "if the other voters run, move it away: the node may forget that it has voted"),)
+KRAFT_SNAPSHOT = (Remedy(None, (), "if other controllers run, move it away: the node fetches a snapshot again"),)
+UNREAD = (Remedy("verify", (), "restore permissions or the device first"),)
+UNFINISHED = (
+    Remedy(None, (), "run the command that was interrupted again: it finishes the change"),
+    Remedy("undo", (), "shows how to take it back"),
+)

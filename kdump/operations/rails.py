@@ -1,0 +1,181 @@
+"""What keeps every change safe: the lock, the watch for growing logs, interrupted changes, originals, refusals."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from threading import Lock
+
+from kdump.change.apply import clear_leftovers
+from kdump.change.interrupted import check_finishable, finish_interrupted
+from kdump.change.journal import Change, Changes, ChangeState
+from kdump.change.old_backups import old_backups
+from kdump.change.place import ChangeFiles, new_change, new_id, place_of
+from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, holding
+from kdump.errors import KdumpError, RefusedError
+from kdump.recovery.outcome import Loss
+from kdump.storage.partition import PartitionLog
+
+ALL_LOSSES = -1
+"""Accept the loss of however many records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rails:
+    """Whether to apply, and how carefully.
+
+    `command` is what changes are listed as. `ignore_lock` names the directory that may be changed whatever lock is
+    held there. `accept_loss` is how many valid records may be dropped (ALL_LOSSES: any number; None: none was named),
+    `only_copy`: other replicas are gone, whatever cluster metadata says of them.
+    """
+
+    applies: bool = False
+    command: str = "repair"
+    keep_old: bool = True
+    backup_dir: str | None = None
+    output: str | None = None
+    ignore_lock: str | None = None
+    jobs: int = 1
+    accept_loss: int | None = None
+    only_copy: bool = False
+
+
+@dataclass(slots=True)
+class Guard:
+    """What is known of the partitions of a log directory while nobody else may change them.
+
+    `interrupted` are the changes that were (or, unless it is applied, would be) finished first, `errors` say why a
+    partition must be left alone.
+    """
+
+    log_directory: str
+    rails: Rails
+    id: str = ""
+    interrupted: dict[str, tuple[Change, ...]] = field(default_factory=dict)
+    errors: dict[str, Exception] = field(default_factory=dict)
+    _watch: GrowthWatch | None = None
+    _lock: Lock = field(default_factory=Lock)
+    _is_checked: bool = False
+
+    def files(self, path: str, *, number: int = 1) -> ChangeFiles:
+        """The files of the change of a partition; one with another `number` for each change by this run."""
+        return new_change(path, self.rails.backup_dir, self.id if number == 1 else f"{self.id}-{number}")
+
+    def check_still(self, path: str) -> None:
+        """Raise InUseError where a log grows: of all partitions the first time, then of this one. Raises OSError."""
+        with self._lock:  # nothing is changed anywhere before all logs have been looked at
+            if self._watch is not None:
+                self._watch.check(list(_logs([path])) if self._is_checked else None)
+            self._is_checked = True
+
+
+@contextmanager
+def guarded(log_directory: str, partitions: Iterable[str], rails: Rails) -> Iterator[Guard]:
+    """Look after partitions of a log directory: finish what was interrupted, and hold the lock, if changes are applied.
+
+    Raises RefusedError where a broker runs, OSError.
+    """
+    partitions = list(partitions)
+    with locked(log_directory, partitions, rails):
+        guard = Guard(log_directory, rails)
+        changes = Changes(log_directory)
+        for path in partitions:
+            try:
+                guard.interrupted[path] = _finished(path, changes, guard)
+            except (OSError, KdumpError) as error:
+                guard.errors[path] = error
+        if rails.applies:
+            guard.id = new_id(*{place_of(path, rails.backup_dir) for path in partitions if os.path.isdir(path)})
+            if rails.ignore_lock is None:
+                guard._watch = GrowthWatch(_logs(path for path in partitions if path not in guard.errors))
+        yield guard
+
+
+def locked(log_directory: str, partitions: Iterable[str], rails: Rails) -> AbstractContextManager[None]:
+    """Hold the lock of a log directory if changes are applied to it; a plan beside a broker is worth nothing.
+
+    Raises RefusedError, OSError.
+    """
+    if not rails.applies:
+        if rails.ignore_lock is None:
+            check_not_locked(log_directory)
+        return nullcontext()
+    if rails.ignore_lock is None:
+        return holding(log_directory, os.stat(log_directory))
+    allowed = {os.path.basename(path) for path in (log_directory, *partitions)}
+    if rails.ignore_lock not in allowed:
+        name = os.path.basename(log_directory)
+        raise RefusedError(f"--force {rails.ignore_lock}: the directory is called {name}")
+    return nullcontext()
+
+
+def _finished(path: str, changes: Changes, guard: Guard) -> tuple[Change, ...]:
+    """Finish what was interrupted in a partition, or say what would be finished. Raises OSError, KdumpError."""
+    rails = guard.rails
+    if os.path.dirname(os.path.realpath(path)) != os.path.realpath(guard.log_directory):
+        raise RefusedError(f"{path}: a symbolic link that leads out of {guard.log_directory}: repair it there")
+    check_no_old_work(path)
+    known = changes.of(path, rails.backup_dir)
+    found = [change for change in known if change.state == ChangeState.INTERRUPTED]
+    for change in found:
+        check_finishable(change)
+    if rails.applies:
+        if found and rails.ignore_lock is None:
+            check_not_growing(_logs([path]))
+        if found:
+            finish_interrupted(path, rails.backup_dir)
+        else:
+            clear_leftovers(path, rails.backup_dir, changes)
+    return tuple(found)
+
+
+def check_no_old_work(path: str) -> None:
+    """Raise RefusedError where a change of kdump 0.1 was interrupted in a partition directory. Raises OSError."""
+    for backup in old_backups(path):
+        if backup.is_interrupted:
+            raise RefusedError(
+                f"{path}: a change by kdump 0.1 was interrupted ({backup.path}). Finish it with that release; or, to"
+                f" keep the files as they are now, rename its {os.path.basename(backup.path)}/plan.jsonl"
+            )
+
+
+def check_backup_dir(rails: Rails, path: str) -> None:
+    """Raise RefusedError where what is replaced cannot be kept in the directory that was given. Raises OSError."""
+    backups = rails.backup_dir
+    if backups is None:
+        return
+    if os.path.dirname(os.path.realpath(backups)) == os.path.dirname(path):
+        raise RefusedError(f"{backups} is in the log directory, where a broker takes every directory for a partition")
+    if os.stat(backups).st_dev != os.stat(path).st_dev:
+        raise RefusedError(
+            f"{backups} is in another file system than {path}: files could not be put in place from there in one step"
+        )
+
+
+def check_loss(path: str, dropped: Loss, rails: Rails, advice: str) -> None:
+    """Raise RefusedError where a plan drops valid records, unless as many as it drops were named.
+
+    `advice` is the option with which it drops none.
+    """
+    if not dropped.records or rails.accept_loss in (ALL_LOSSES, dropped.records):
+        return
+    name = os.path.basename(path)
+    number = f"{dropped.records:,} valid record" + ("s" if dropped.records != 1 else "")
+    offsets = f"{dropped.first_offset} to {dropped.last_offset}"
+    raise RefusedError(
+        f"this plan drops {number} of {name} (offsets {offsets}). Keep them: {advice}. To drop them all the same:"
+        f" --accept-loss {dropped.records}"
+    )
+
+
+def check_unlocked(log_directory: str) -> None:
+    """Raise RefusedError where a broker runs on a log directory. Raises OSError."""
+    check_not_locked(log_directory)
+
+
+def _logs(partitions: Iterable[str]) -> Iterator[str]:
+    """The .log files of partition directories. Raises OSError."""
+    for path in partitions:
+        yield from (segment.log_path for segment in PartitionLog(path).segments)

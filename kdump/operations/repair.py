@@ -1,0 +1,143 @@
+"""Repair partitions, log directory by log directory: plan, and carry out under the rails that every change has."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from kdump.change.apply import apply_plan
+from kdump.change.copy_out import complete, copy_log_directory
+from kdump.change.journal import Change
+from kdump.change.plan import TRUNCATE
+from kdump.change.saved_plan import SavedPlans, check_same
+from kdump.disk.locks import GrowthWatch
+from kdump.errors import InUseError, KdumpError
+from kdump.operations.rails import Guard, Rails, check_backup_dir, check_loss, check_unlocked, guarded
+from kdump.operations.targets import Bases, Target
+from kdump.recovery.broker_start import DirectoryState, directory_state
+from kdump.recovery.startup import Startup
+from kdump.repair.proposal import Task
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+
+Examine = Callable[[PartitionLog, Startup, Bases], Task]
+
+
+class Repair(NamedTuple):
+    """What a repair is made of.
+
+    `examine` plans for a partition, `startup` tells how a broker starts on it. `advice` is what to do where a plan
+    would drop valid records. `plans` are those of a plan file, with which the plans made now are compared.
+    """
+
+    examine: Examine
+    startup: Callable[[PartitionLog, DirectoryState], Startup]
+    advice: str = "--strategy salvage"
+    plans: SavedPlans | None = None
+
+
+class Repaired(NamedTuple):
+    """One partition: the task, the interrupted changes that were (or would be) finished first, and what came of it.
+
+    `change` is the change that was applied, None where none was. `error` says why the partition was left alone.
+    """
+
+    path: str
+    task: Task | None
+    interrupted: tuple[Change, ...] = ()
+    change: Change | None = None
+    error: Exception | None = None
+    kept: bool = False
+
+
+def repair(target: Target, wanted: Repair, rails: Rails) -> Iterator[Repaired]:
+    """Repair the partitions of a log directory; each as it is done, in order.
+
+    Nothing is changed unless `rails` says so; with an output directory it is a copy that is repaired. Raises
+    RefusedError and OSError where all partitions of the log directory are left alone.
+    """
+    if rails.output is not None:
+        check_unlocked(target.log_directory)
+        if rails.applies:
+            yield from _repair_copy(target, wanted, rails, rails.output)
+            return
+        rails = replace(rails, output=None)
+    with guarded(target.log_directory, target.partitions, rails) as guard:
+        yield from _repair(target, wanted, guard)
+
+
+def _repair(target: Target, wanted: Repair, guard: Guard) -> Iterator[Repaired]:
+    state = directory_state(LogDirectory(target.log_directory))
+
+    def one(path: str) -> Repaired:
+        try:
+            return _one(path, target, wanted, state, guard)
+        except InUseError:
+            raise  # the whole log directory is left alone
+        except (OSError, KdumpError) as error:
+            return Repaired(path, None, error=error)
+
+    jobs = guard.rails.jobs
+    if jobs == 1 or len(target.partitions) == 1:
+        for path in target.partitions:
+            yield one(path)._replace(path=target.name(path))
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            for found in pool.map(one, target.partitions):
+                yield found._replace(path=target.name(found.path))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)  # what is being changed is finished, nothing more is begun
+            raise
+
+
+def _one(path: str, target: Target, wanted: Repair, state: DirectoryState, guard: Guard) -> Repaired:
+    """Plan for a partition and, if that was asked for, apply once nothing speaks against it."""
+    rails = guard.rails
+    if path in guard.errors:
+        raise guard.errors[path]
+    log = PartitionLog(path)
+    task = wanted.examine(log, wanted.startup(log, state), target.partitions[path])
+    done = Repaired(path, task, guard.interrupted[path])
+    if wanted.plans is not None and task.plan is not None:
+        check_same(wanted.plans, task.plan)
+    if not rails.applies or not task.plan:
+        return done
+    check_loss(path, task.dropped, rails, wanted.advice)
+    check_backup_dir(rails, path)
+    guard.check_still(path)
+    change = apply_plan(task.plan, guard.files(path), command=rails.command, keep_old=rails.keep_old, cuts=task.cuts)
+    return done._replace(change=change, kept=rails.keep_old or bool(change.cuts))
+
+
+def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> Iterator[Repaired]:
+    """Copy the log directory and repair the copy, of which nobody else knows before it is complete."""
+    planning = Guard(target.log_directory, replace(rails, applies=False, output=None))
+    planning.interrupted = dict.fromkeys(target.partitions, ())
+    watch = GrowthWatch(segment.log_path for path in target.partitions for segment in PartitionLog(path).segments)
+    changing = []
+    for done in _repair(replace(target, names={}), wanted, planning):
+        operations = done.task.plan.operations if done.task and done.task.plan else ()
+        cut = {name for each in operations if each.action == TRUNCATE for name in (each.name, each.source)}
+        changing.append((os.path.basename(done.path), frozenset(cut)))
+        if done.task is not None:
+            check_loss(done.path, done.task.dropped, rails, wanted.advice)
+    part = copy_log_directory(target.log_directory, changing, output)
+    try:
+        watch.check()
+    except InUseError:
+        shutil.rmtree(part)
+        raise
+    copied = Target(os.path.realpath(part), shown=os.path.abspath(output))
+    for path, bases in target.partitions.items():
+        copied.add(os.path.join(copied.log_directory, os.path.basename(path)), path, bases)
+    name = os.path.basename(copied.log_directory)
+    on_copy = replace(rails, output=None, keep_old=False, backup_dir=None, ignore_lock=name)
+    with guarded(copied.log_directory, copied.partitions, on_copy) as guard:
+        yield from _repair(copied, wanted._replace(plans=None), guard)
+    complete(part, output)

@@ -1,0 +1,144 @@
+"""List changes, take them back, end interrupted ones, and delete the originals of those that are known to be good."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kdump.change.interrupted import finish_interrupted
+from kdump.change.journal import Change, Changes, ChangeState
+from kdump.change.old_backups import OldBackup, old_backups, prune_old
+from kdump.change.place import IN_PARTITION, change_files, new_change
+from kdump.change.plan import Operation
+from kdump.change.undo import Judged, close, judge, prune, undo, undo_drafts
+from kdump.disk.locks import check_not_growing, is_log_directory
+from kdump.errors import KdumpError, RefusedError
+from kdump.operations.rails import Rails, locked
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+
+
+class Listed(NamedTuple):
+    """A change and what can be done about it."""
+
+    change: Change
+    judged: Judged
+
+
+class Listing(NamedTuple):
+    """What is kept below one path: changes, folders of kdump 0.1, and errors of journals that cannot be read."""
+
+    changes: tuple[Listed, ...]
+    old: tuple[OldBackup, ...]
+    unreadable: tuple[KdumpError, ...]
+
+
+def list_changes(path: str, backup_dir: str | None = None) -> Listing:
+    """The changes below a log directory, or of a partition directory, which may be gone. Raises OSError."""
+    path = os.path.realpath(path)
+    if _is_log_directory(path):
+        changes = Changes(path)
+        found = changes.all()
+        partitions = [os.path.join(path, name) for name in LogDirectory(path).partition_names]
+        for each in partitions:
+            if backup_dir is not None or os.path.isdir(os.path.join(each, IN_PARTITION)):
+                found += [change for change in changes.of(each, backup_dir) if change not in found]
+    else:
+        changes, partitions = Changes(os.path.dirname(path)), [path]
+        found = changes.of(path, backup_dir)
+    old = [backup for each in partitions for backup in old_backups(each)]
+    listed = tuple(Listed(change, judge(change)) for change in found)
+    return Listing(listed, tuple(old), tuple(changes.unreadable))
+
+
+def _is_log_directory(path: str) -> bool:
+    if not os.path.isdir(path) or PartitionLog(path).segments:
+        return False
+    return is_log_directory(path) or bool(LogDirectory(path).partition_names) or any(change_files(path))
+
+
+class Undone(NamedTuple):
+    """What undoing a change does: its operations, and the change that did it.
+
+    `by` is None where nothing was applied, or an interrupted change was rolled back. `is_finished`: an undo of it had
+    been interrupted, and was finished.
+    """
+
+    change: Change
+    operations: tuple[Operation, ...]
+    by: Change | None = None
+    is_done: bool = False
+    is_finished: bool = False
+
+
+def undo_change(change: Change, rails: Rails, id_: str | None = None) -> Undone:
+    """Take a change of one partition back, or say what that does; `id_` is for the change that does it.
+
+    Raises OSError, RefusedError, KdumpError.
+    """
+    with locked(os.path.dirname(change.path), [change.path], rails):
+        others = Changes(os.path.dirname(change.path)).of(change.path, rails.backup_dir)
+        for other in others:
+            if other.state == ChangeState.INTERRUPTED and other.id != change.id:
+                return _after_interrupted(change, other, rails)
+        judged = judge(change, thorough=True)
+        if judged.why:
+            raise RefusedError(judged.why)
+        if change.state == ChangeState.INTERRUPTED:
+            operations = tuple(step.operation for step in reversed(change.steps))
+        else:
+            operations = tuple(draft.operation for draft in undo_drafts(change))
+        if not rails.applies:
+            return Undone(change, operations)
+        if rails.ignore_lock is None:
+            check_not_growing(segment.log_path for segment in PartitionLog(change.path).segments)
+        by = undo(change, new_change(change.path, rails.backup_dir, id_))
+        return Undone(change, operations, by, True)
+
+
+def _after_interrupted(change: Change, other: Change, rails: Rails) -> Undone:
+    """Finish the interrupted undo of a change; anything else that was interrupted has to be dealt with first."""
+    if other.undoes != change.id:
+        raise RefusedError(
+            f"{os.path.basename(change.path)}: change {other.id} ({other.command}) was interrupted: undo that first, or"
+            " finish it with the command that began it"
+        )
+    operations = tuple(step.operation for step in other.steps)
+    if not rails.applies:
+        return Undone(change, operations, is_finished=True)
+    (finished,) = finish_interrupted(change.path, rails.backup_dir)
+    return Undone(change, operations, finished, True, True)
+
+
+def close_change(change: Change, rails: Rails) -> None:
+    """End an interrupted change as things are. Raises OSError, RefusedError."""
+    if change.state != ChangeState.INTERRUPTED:
+        raise RefusedError(f"{os.path.basename(change.path)}: change {change.id} was not interrupted")
+    with locked(os.path.dirname(change.path), [change.path], rails):
+        if rails.applies:
+            close(change)
+
+
+def prunable(found: Listing, before_ms: int, id_: str | None = None) -> Iterator[Change | OldBackup]:
+    """The changes that were begun before a time (ms) and are not interrupted; of those with an id, if one is named."""
+    for change, _ in found.changes:
+        if change.state != ChangeState.INTERRUPTED and change.begun <= before_ms and id_ in (None, change.id):
+            yield change
+    for backup in found.old:
+        if not backup.is_interrupted and id_ in (None, backup.id) and _modified_ms(backup.path) <= before_ms:
+            yield backup
+
+
+def _modified_ms(path: str) -> int:
+    return os.stat(path).st_mtime_ns // 1_000_000
+
+
+def delete_originals(kept: Change | OldBackup, rails: Rails) -> None:
+    """Delete what a change kept. Raises OSError, RefusedError."""
+    path = kept.path if isinstance(kept, Change) else kept.partition
+    with locked(os.path.dirname(path), [path], rails):
+        if isinstance(kept, OldBackup):
+            prune_old(kept)
+        else:
+            prune(kept)

@@ -1,0 +1,80 @@
+"""The catalogue of findings: what it advises exists, loses nothing before what loses something, and is said in full."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from kdump.commands.cli import COMMANDS, SHARED_PACKAGES
+from kdump.findings.catalogue import CATALOGUE
+from kdump.findings.filter import FindingFilter
+from kdump.findings.finding import NOTHING, BrokerEffect, FindingKind, Remedy, Severity
+
+KINDS = [pytest.param(kind, id=code) for code, kind in CATALOGUE.items()]
+REMEDIES = sorted({remedy for kind in CATALOGUE.values() for remedy in kind.remedies}, key=str)
+
+
+@pytest.mark.parametrize("remedy", REMEDIES, ids=lambda remedy: remedy.text[:40])
+def test_every_command_that_is_advised_exists(remedy: Remedy, tmp_path: Path) -> None:
+    if remedy.command is None:
+        assert remedy.note
+        return
+    name = remedy.command
+    assert name in COMMANDS
+    package = SHARED_PACKAGES.get(name, f"{name}.command")
+    command: click.Command = importlib.import_module(f"kdump.commands.{package}").command
+    context = command.make_context(name, [str(tmp_path), *remedy.arguments])  # raises UsageError for what it has not
+    assert not context.args
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_loses_nothing_comes_first(kind: FindingKind) -> None:
+    losing = [remedy.loses != NOTHING for remedy in kind.remedies]
+    assert losing == sorted(losing)
+    for remedy in kind.remedies[:1]:
+        assert remedy.loses == NOTHING
+        assert "--strategy" not in remedy.arguments
+        assert not re.search(r"\b(rm|delete) (the|a) (file|directory|partition)\b", remedy.note)
+
+
+def test_salvage_comes_after_the_other_replicas() -> None:
+    salvaged = 0
+    for kind in CATALOGUE.values():
+        for number, remedy in enumerate(kind.remedies):
+            if "salvage" in remedy.arguments:
+                salvaged += 1
+                assert "another in-sync replica" in kind.remedies[0].note
+                assert number
+                assert "only copy" in remedy.note
+    assert salvaged > 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_entry_is_whole(kind: FindingKind) -> None:
+    assert kind.severity in Severity
+    assert kind.effect in BrokerEffect
+    assert kind.meaning.endswith(".")
+    assert kind.code in inspect.getsource(importlib.import_module(f"kdump.verify.{kind.checked_by}"))
+    assert all(remedy.text.endswith(f"(loses {remedy.loses})") for remedy in kind.remedies)
+    assert kind.repair == ("; else ".join(remedy.text for remedy in kind.remedies) or "do nothing")
+
+
+def test_the_words_of_a_remedy() -> None:
+    remedy = Remedy("repair", ("--strategy", "salvage"), "if so", "the damaged batch")
+    assert remedy.words("/data/orders-0") == ("kdump", "repair", "/data/orders-0", "--strategy", "salvage")
+    assert remedy.text == "kdump repair PATH --strategy salvage: if so (loses the damaged batch)"
+    assert Remedy("trim", (), "").text == "kdump trim PATH (loses nothing)"
+    assert Remedy(None, (), "wait").text == "wait (loses nothing)"
+
+
+def test_a_filter_that_nothing_fits_is_refused() -> None:
+    FindingFilter(select=("KD-LOG-*",), ignore=("KD-TIME-*",), severities=(("KD-*", "info"),)).check()
+    with pytest.raises(ValueError, match="did you mean KD-LOG-CRC"):
+        FindingFilter(select=("KD-LOG-CRX",)).check()
+    with pytest.raises(ValueError, match="is no severity"):
+        FindingFilter(severities=(("KD-LOG-CRC", "grave"),)).check()
