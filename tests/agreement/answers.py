@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from functools import cached_property
@@ -28,7 +27,7 @@ WORST = ("--unclean", "--recovery-point", "0")
 """A start in which every batch of every segment is checked."""
 LOG_DAMAGE = {"KD-LOG-CRC", "KD-LOG-SIZE", "KD-LOG-TORN", "KD-LOG-GARBAGE"}
 LOG_ZEROS = {"KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"}
-REFUSES = "refuses to start / takes the directory offline"
+REFUSES = {"does not start", "takes the log directory offline"}
 TRUNCATES = "truncates here and drops all later segments at unclean start"
 OFFSET_REQUESTS = 12
 
@@ -230,12 +229,7 @@ def operations(said: Said, partition: str) -> list[tuple[str, str]]:
 
 
 def advised(finding: Row) -> Iterator[str]:
-    """The commands of REPAIRS that a finding's advice names."""
-    text = finding["repair"]
-    for strategy in re.findall(r"--strategy (\w+)", text):
-        yield f"repair --strategy {strategy}"
-    for repair in (SAFE, "rebuild-index", "trim"):
-        if re.search(rf"kdump {repair}\b(?! --strategy)", text):
-            yield repair
-    if text.startswith("start the broker"):
-        yield TRUNCATE
+    """The commands of REPAIRS that a finding's advice names, without their paths."""
+    commands = [action["command"] for action in finding["actions"] if action["command"]]
+    words = [" ".join(each for each in command if not is_in(finding["path"], each)) for command in commands]
+    yield from (repair for repair in REPAIRS if f"kdump {repair}" in words)

@@ -30,14 +30,6 @@ KNOWN = (
         "startup: after a clean shutdown the broker does not start (record size 0); verify: it truncates",
     ),
     Known(
-        "startup_foretells_what_verify_says_a_broker_refuses", both("offset-below-base"),
-        "verify: KD-LOG-BASE keeps a broker from starting; startup: the log loads",
-    ),
-    Known(
-        "startup_foretells_what_verify_says_a_broker_refuses", both("wrong-topic-id"),
-        "verify: KD-META-TOPIC-ID keeps a broker from starting; startup: the log loads",
-    ),
-    Known(
         "startup_foretells_what_verify_says_a_broker_refuses",
         (*both("quorum-state-garbage", "broken-metadata-snapshot", "metadata-misfit"), "corpus/f-cluster-metadata"),
         "verify: KD-KRAFT-… and KD-META-CLUSTER keep a broker from starting; startup looks at the log alone",

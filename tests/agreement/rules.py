@@ -31,7 +31,6 @@ Rule = Callable[[Answers], Iterator[str]]
 METADATA = "__cluster_metadata-0"
 OFFSETS = ("logStartOffset", "logEndOffset")
 LOST = ("bytes", "batches", "records", "firstOffset", "lastOffset")
-NOTHING = "none needed"
 CUTS = {"truncate", "drop", "empty", "split"}
 REMOVES = {"delete", "rename"}
 CHECKPOINT_CODES = ("KD-CKPT-HIGH-WATERMARK", "KD-CKPT-RECOVERY", "KD-CKPT-LOG-START", "KD-CKPT-BEHIND")
@@ -234,7 +233,7 @@ def verify_says_that_a_broker_refuses(answers: Answers) -> Iterator[str]:
     """Where startup says that something does not load, verify says that a broker refuses it."""
     for place, exception in _failures(answers.startup).items():
         errors = [row for row in answers.findings_of(place) if row["severity"] == "error"]
-        if errors and not any(row["broker"] == REFUSES for row in errors):
+        if errors and not any(row["broker"] in REFUSES for row in errors):
             said = {row["code"]: row["broker"] for row in errors}
             yield f"startup: {place} fails with {exception}; verify: {said}"
 
@@ -245,15 +244,15 @@ def startup_foretells_what_verify_says_a_broker_refuses(answers: Answers) -> Ite
     failures |= {row["path"]: "warning" for row in answers.startup.of_type("logDirectory") if row["warnings"]}
     for finding in answers.findings:
         path = finding["path"]
-        if finding["broker"] == REFUSES and not any(is_in(path, each) or is_in(each, path) for each in failures):
-            yield f"verify: {finding['code']} at {path}: a broker {REFUSES}; startup loads it"
+        if finding["broker"] in REFUSES and not any(is_in(path, each) or is_in(each, path) for each in failures):
+            yield f"verify: {finding['code']} at {path}: a broker {finding['broker']}; startup loads it"
 
 
 def what_a_start_loses_is_an_error_of_verify(answers: Answers) -> Iterator[str]:
     """Where startup loses data, verify has an error in that partition and says that a broker truncates."""
     for path, row in answers.outcomes.items():
         if row["losesData"] and not any(
-            finding["severity"] == "error" and finding["broker"] in (TRUNCATES, REFUSES)
+            finding["severity"] == "error" and finding["broker"] in {TRUNCATES, *REFUSES}
             for finding in answers.findings_of(path)
         ):
             yield f"startup: {path} loses {row['lost']['bytes']} bytes; verify: {sorted(answers.codes_of(path))}"
@@ -411,7 +410,7 @@ def a_sound_partition_needs_no_repair(answers: Answers) -> Iterator[str]:
     if not answers.directory.was_closed:
         return
     for path in answers.served:
-        if any(row["severity"] != "info" or row["repair"] != NOTHING for row in answers.findings_of(path)):
+        if any(row["severity"] != "info" or row["actions"] for row in answers.findings_of(path)):
             continue
         for repair in (SAFE, SALVAGE, "trim"):
             work = operations(answers.plan(repair), path)
