@@ -11,6 +11,7 @@ import click
 from kdump.errors import KdumpError
 
 from .shell import exit_codes
+from .shell.signals import Terminated, end_on_sigterm
 
 SECTIONS = {
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata"),
@@ -86,6 +87,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line and exit; no traceback reaches the user."""
     try:
+        end_on_sigterm()
         code: int = cli.main(prog_name="kdump", standalone_mode=False)
         _tell_circumstances(code)
         sys.stdout.flush()
@@ -98,8 +100,9 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        code = exit_codes.INTERRUPTED
+    except (KeyboardInterrupt, click.Abort) as end:  # click makes an Abort of what it is interrupted by
+        is_terminated = isinstance(end, Terminated) or isinstance(end.__cause__, Terminated)
+        code = exit_codes.TERMINATED if is_terminated else exit_codes.INTERRUPTED
     except KdumpError as error:
         code = _fail(str(error))
     except MemoryError:

@@ -60,10 +60,14 @@ Job = PartitionLog | KafkaFile
 """A partition directory stands for its live segments; a file is a log or a table."""
 
 
-def jobs_of(place: Place, options: Options) -> list[Job]:
-    """What is to be dumped of a place. Raises FileNotFoundError where a directory has nothing of it."""
-    jobs = list(_jobs(place, options))
-    if not jobs and not (options.follow and isinstance(place, LogDirectory)):
+def jobs_of(place: Place, options: Options, unreadable: list[tuple[str, OSError]]) -> list[Job]:
+    """What is to be dumped of a place; partitions that cannot be listed go into `unreadable`.
+
+    Raises FileNotFoundError where a directory has nothing of it.
+    """
+    before = len(unreadable)
+    jobs = list(_jobs(place, options, unreadable))
+    if not jobs and len(unreadable) == before and not (options.follow and isinstance(place, LogDirectory)):
         words = " or ".join(word for word, kinds in INCLUDED.items() if options.kinds.intersection(kinds))
         text = f"there is nothing to dump in it ({words})"
         if isinstance(place, PartitionLog) and any(says.state for says in place.files.values()):
@@ -72,7 +76,7 @@ def jobs_of(place: Place, options: Options) -> list[Job]:
     return jobs
 
 
-def _jobs(place: Place, options: Options) -> Iterator[Job]:
+def _jobs(place: Place, options: Options, unreadable: list[tuple[str, OSError]]) -> Iterator[Job]:
     if isinstance(place, KafkaFile):
         yield place
         return
@@ -83,9 +87,14 @@ def _jobs(place: Place, options: Options) -> Iterator[Job]:
         return
     yield from _files(place.path, {name: names.parse_file_name(name) for name in place.files}, None, options)
     for name in place.partition_names:
-        partition = opened(os.path.join(place.path, name))
+        path = os.path.join(place.path, name)
+        try:
+            partition = opened(path)
+        except OSError as error:
+            unreadable.append((path, error))
+            continue
         if partition is not None:
-            yield from _jobs(partition, options)
+            yield from _jobs(partition, options, unreadable)
 
 
 def _files(

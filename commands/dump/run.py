@@ -33,7 +33,8 @@ POLL_SECONDS = 0.2
 
 def dump(places: list[Place], options: Options) -> int:
     """Dump what `places` are, and return the exit code. Raises click.UsageError, FileNotFoundError, OutputError."""
-    jobs = [job for place in places for job in jobs_of(place, options)]
+    unreadable: list[tuple[str, OSError]] = []
+    jobs = [job for place in places for job in jobs_of(place, options, unreadable)]
     types = {row_type(job, options) for job in jobs}
     if options.format == "csv" and len(types) > 1:
         raise click.UsageError(
@@ -44,6 +45,8 @@ def dump(places: list[Place], options: Options) -> int:
         if options.format == "csv":
             out.write(f"{','.join(columns(jobs, options))}\n")
         run = _Run(out, _format(out, options), options)
+        for path, error in unreadable:
+            run.failed(path, error)
         try:
             if options.follow:
                 run.follow(jobs, places)
@@ -90,7 +93,7 @@ class _Run:
                     for segment in self._options.selection.segments(log, use_indexes=self._options.use_indexes):
                         self._segment(segment)
         except OSError as error:
-            self._failed(job.path, error)
+            self.failed(job.path, error)
 
     def _file(self, file: KafkaFile) -> None:
         if file.name.kind in names.SEGMENT_KINDS and file.name.offset is None:
@@ -122,7 +125,7 @@ class _Run:
                     else:
                         self._damage(segment.log_path, event, log.size)
         except OSError as error:
-            self._failed(segment.log_path, error)
+            self.failed(segment.log_path, error)
 
     def _table(self, file: KafkaFile) -> None:
         from .tables import TABLES, rows_of
@@ -145,7 +148,7 @@ class _Run:
         except KdumpError as error:
             self._report(f"{safe_path(file.path)}: {safe(str(error))}")
         except OSError as error:
-            self._failed(file.path, error)
+            self.failed(file.path, error)
 
     def _counted(self, rows: Iterator[Sequence[Value]]) -> Iterator[Sequence[Value]]:
         for row in rows:
@@ -204,7 +207,7 @@ class _Run:
                 else:
                     self._damage(segment.log_path, event, size)
         except OSError as error:
-            self._failed(follower.path, error)
+            self.failed(follower.path, error)
             follower.is_done = True
 
     def _partitions_now(self, path: str) -> Iterator[str]:
@@ -286,7 +289,7 @@ class _Run:
         complain(text)
         self.code = max(self.code, exit_codes.FINDINGS)
 
-    def _failed(self, path: str, error: OSError) -> None:
+    def failed(self, path: str, error: OSError) -> None:
         """Say that a file cannot be read, unless a running broker has deleted it."""
         if was_deleted(path, error):
             return

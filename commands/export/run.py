@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ from kdump.export.journal import Result
 from kdump.export.options import ExportOptionError, ExportOptions
 from kdump.export.plan import Unit, plan
 from kdump.export.run import Engine, Failure, LocalEngine, Summary, export
+from kdump.storage.live import held
 
 from ..shell import exit_codes
 from ..shell.options import chooses, newest, replicas_at
@@ -41,10 +43,19 @@ def run_export(
     if not found:
         complain(f"no partition has a topic that matches {' or '.join(map(safe, topics))}")
         return exit_codes.INCOMPLETE
-    try:
-        units = plan([each.log for each in newest(found, troubles)], options)
-    except ExportOptionError as error:
-        raise click.UsageError(f"{safe(str(error))}.") from None
+    with ExitStack() as holds:
+        # all of them until the end: parts of one are read by several threads, after parts of others
+        logs = [holds.enter_context(held(each.log.path)) for each in newest(found, troubles)]
+        try:
+            units = plan([log for log in logs if log is not None], options)
+        except ExportOptionError as error:
+            raise click.UsageError(f"{safe(str(error))}.") from None
+        return _export(units, folder, options, cluster, troubles)
+
+
+def _export(
+    units: list[Unit], folder: str, options: ExportOptions, cluster: Cluster | None, troubles: Troubles
+) -> int:
     with ProgressBar(list(dict.fromkeys(unit.path for unit in units))) as bar:
         report = _Report(troubles, bar)
         try:

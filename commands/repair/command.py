@@ -12,7 +12,7 @@ from kdump.change.old_backups import BACKUP_FOLDER
 from kdump.recovery.startup import Startup
 from kdump.repair.lost_markers import CHOICES, OPEN
 from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, STRATEGIES, Request, Task, examine
-from kdump.repair.replicas import replicas_of
+from kdump.repair.replicas import check_only_copy, replicas_of
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
@@ -53,6 +53,10 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> s
     " though that is rare: the plan says how rare.",
 )
 @click.option(
+    "--only-copy", is_flag=True,
+    help="Salvage although the cluster metadata names other in-sync replicas: their copies are gone.",
+)
+@click.option(
     "--lost-markers", type=click.Choice(CHOICES),
     help="With salvage: what a transaction becomes whose end may be among what is left out. open (the default): it"
     " stays open, and read_committed consumers stop before it. abort: it is aborted. Where a .txnindex tells that it"
@@ -76,6 +80,7 @@ def command(
     paths: tuple[str, ...],
     strategy: str | None,
     fix_bit: bool,
+    only_copy: bool,
     lost_markers: str | None,
     only: frozenset[str] | None,
     clean: bool | None,
@@ -123,8 +128,13 @@ def command(
     startup = chosen_startup(clean, recovery_point, log_start_offset, now, config_file)
     clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
 
+    applies = options["applies"] or options["apply_plan"] is not None
+    checks_copies = applies and strategy == SALVAGE and not only_copy and options["output"] is None
+
     def planned(log: PartitionLog, start: Startup, _: object) -> Task:
         task = examine(log, start, request)
+        if checks_copies and task.rescue is not None and task.rescue.given_up:
+            check_only_copy(log, replicas_of(log, clusters))
         if task.decision is None:
             return task
         return task._replace(decision=replace(task.decision, replicas=replicas_of(log, clusters)))

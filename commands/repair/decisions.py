@@ -93,5 +93,8 @@ def _what(offer: Offer, decision: Decision) -> str:
             return "one flipped bit explains it"
         return f"explains {explained} of {number_words(len(decision.damaged), 'damaged range')}"
     if offer.way == Way.SALVAGE:
-        return "changes batches in their place" if offer.loses == 0 else "keeps all else"
-    return "as the broker does"
+        kept = "changes batches in their place" if offer.loses == 0 else "keeps all else"
+        others = decision.replicas.others_in_sync if decision.replicas else ()
+        return f"{kept}; needs --only-copy" if others else kept
+    valid = decision.after.records if decision.after else 0
+    return "as the broker does" + (f"; needs --accept-loss {valid}" if valid else "")

@@ -19,3 +19,6 @@ REFUSED: int = 4
 
 INTERRUPTED: int = 130
 """Ended by Ctrl-C, at a safe boundary."""
+
+TERMINATED: int = 143
+"""Ended by SIGTERM, at a safe boundary."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,21 +11,27 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kdump.disk.pace import lower_priority
 from kdump.errors import KdumpError
 from kdump.findings.catalogue import ERROR, SEVERITIES, WARNING
 from kdump.findings.limit import MOST_ALIKE
+from kdump.storage.live import broker_on, is_live, tally
 from kdump.verify.options import Options
-from kdump.verify.resume import Mark, read_mark, remove_mark, write_mark
+from kdump.verify.resume import Mark, check_writable, read_mark, remove_mark, write_mark
 from kdump.verify.run import Verification
+from kdump.verify.state import State, read_state, write_state
 from kdump.verify.tasks import look
 from kdump.verify.timestamps import RETENTION_MS
 
 from ..shell import exit_codes
 from ..shell.engine import cluster_of, engine_options
+from ..shell.options import note
 from ..shell.output import Output, complain, escape_json, safe, safe_path, wants_color
-from ..shell.paths import matches
+from ..shell.paths import check_not_kafkas, matches
 from ..shell.progress import ProgressBar
-from .text import JsonLinesReport, JsonReport, Report, Summary, TextReport
+from ..shell.values import read_by, size
+from .reports import FileReport, Together, report_to, reports_in
+from .text import Report, Summary
 
 if TYPE_CHECKING:
     from kdump.spark.jobs import Cluster
@@ -35,18 +42,17 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 class Duration(click.ParamType[float]):
-    """A length of time: 90, 90s, 15m or 2h; in seconds."""
+    """A length of time: 90, 90s, 15m, 2h or 1h30m; in seconds."""
 
     name = "TIME"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The seconds."""
         text = str(value)
-        unit = _SECONDS.get(text[-1:], 0)
-        number = text[:-1] if unit else text
-        if not number.isascii() or not number.isdigit() or len(number) > 9:
-            self.fail(f"{text!r} is no length of time: expected 90, 90s, 15m or 2h", param, ctx)
-        return float(int(number) * (unit or 1))
+        parts = re.findall(r"([0-9]{1,9})([smh]?)", text, re.ASCII)
+        if not parts or "".join(map("".join, parts)) != text or (len(parts) > 1 and not all(unit for _, unit in parts)):
+            self.fail(f"{text!r} is no length of time: expected 90, 90s, 15m or 1h30m", param, ctx)
+        return float(sum(int(number) * _SECONDS.get(unit, 1) for number, unit in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,8 @@ class Asked:
     color: str
     max_duration: float | None
     resume: str | None
+    state: str | None = None
+    reports: tuple[tuple[str, str], ...] = ()
 
 
 def severity_of(text: str) -> tuple[str, str]:
@@ -78,42 +86,100 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--deep", is_flag=True, help="Decompress and decode every record too.")
 @click.option(
-    "--jobs", type=click.IntRange(1), metavar="N", help="Threads that read, of partitions and of one large segment."
-    " [default: one a core]",
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Threads that read, of partitions and of one large segment. [default: one a core]",
 )
 @click.option("--select", "select", multiple=True, metavar="CODE", help="Report only these codes (KD-LOG-* will do).")
 @click.option("--ignore", "ignore", multiple=True, metavar="CODE", help="Do not report these codes.")
 @click.option(
-    "--severity", "severities", multiple=True, metavar="CODE=LEVEL",
+    "--severity",
+    "severities",
+    multiple=True,
+    metavar="CODE=LEVEL",
     help="Take findings of a code for error, warning or info.",
 )
 @click.option(
-    "--most-alike", type=click.IntRange(0), default=MOST_ALIKE, show_default=True, metavar="N",
+    "--most-alike",
+    type=click.IntRange(0),
+    default=MOST_ALIKE,
+    show_default=True,
+    metavar="N",
     help="Give up to N findings of one code in one file one by one, then how many more there are; 0: all.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
 @click.option(
-    "--since-checkpoint", is_flag=True,
+    "--since-checkpoint",
+    is_flag=True,
     help="Only the segments that reach past the recovery point, as a broker does after an unclean shutdown.",
 )
-@click.option("--max-duration", type=Duration(), help="Begin no further segment after this time (90s, 15m, 2h).")
+@click.option("--max-duration", type=Duration(), help="Begin no further segment after this time (90s, 15m, 1h30m).")
 @click.option(
-    "--resume", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Go on where the run before ended; FILE keeps the place when --max-duration ends this one.",
+    "--max-rate",
+    metavar="SIZE",
+    callback=read_by(size),
+    help="Read no more than this in a second (64M, 12MiB).",
 )
-@click.option("--no-cache-pollution", is_flag=True, help="Give the pages read back to the system (posix_fadvise).")
+@click.option(
+    "--resume",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Go on where the run before ended; FILE keeps the place when --max-duration, Ctrl-C or SIGTERM end this one.",
+)
+@click.option(
+    "--state",
+    "state_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Leave out closed segments that were verified before and have not changed; FILE keeps which they are.",
+)
+@click.option(
+    "--drop-cache/--keep-cache",
+    default=None,
+    help="Give the pages read back to the system (posix_fadvise). By default beside a running broker.",
+)
+@click.option("--no-cache-pollution", is_flag=True, hidden=True)
+@click.option(
+    "--priority",
+    type=click.Choice(("auto", "low", "normal")),
+    default="auto",
+    show_default=True,
+    help="low: after others for processor and disk (nice, I/O class idle); auto: so beside a running broker.",
+)
 @click.option("--now", type=int, metavar="MS", help="The clock for checks of timestamps. [default: this machine's]")
 @click.option(
-    "--retention-ms", type=int, default=RETENTION_MS, show_default=True, metavar="MS",
+    "--retention-ms",
+    type=int,
+    default=RETENTION_MS,
+    show_default=True,
+    metavar="MS",
     help="Reckon with this retention.ms.",
 )
 @click.option(
-    "--format", "format_", type=click.Choice(("text", "json", "jsonl", "junit", "sarif")), default="text",
-    show_default=True, help="Text for people, one JSON document, one object a line, JUnit's XML, or SARIF 2.1.",
+    "--format",
+    "format_",
+    type=click.Choice(("text", "json", "jsonl", "junit", "sarif")),
+    default="text",
+    show_default=True,
+    help="Text for people, one JSON document, one object a line, JUnit's XML, or SARIF 2.1.",
+)
+@click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    metavar="FORMAT:FILE",
+    callback=read_by(report_to),
+    help="Write the result to FILE as well, in a --format or as prom (for Prometheus). May be repeated.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show findings of severity info in text too.")
-@click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
-    help="Colour in text; auto: on a terminal, unless NO_COLOR is set.")
+@click.option(
+    "--color",
+    type=click.Choice(("auto", "always", "never")),
+    default="auto",
+    show_default=True,
+    help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
+)
 @engine_options
 def command(
     paths: tuple[str, ...],
@@ -126,11 +192,16 @@ def command(
     strict: bool,
     since_checkpoint: bool,
     max_duration: float | None,
+    max_rate: int | None,
     resume: str | None,
+    state_file: str | None,
+    drop_cache: bool | None,
     no_cache_pollution: bool,
+    priority: str,
     now: int | None,
     retention_ms: int,
     format_: str,
+    reports: tuple[tuple[str, str], ...],
     verbose: bool,
     color: str,
     engine: str,
@@ -153,16 +224,21 @@ def command(
       kdump verify /var/lib/kafka/data
       kdump verify --deep /var/lib/kafka/data/orders-0
       kdump verify --format jsonl /disk1/kafka /disk2/kafka | jq 'select(.severity == "error")'
-      kdump verify --max-duration 2h --resume /var/tmp/scrub --no-cache-pollution /var/lib/kafka/data
+      kdump verify --state /var/tmp/verified --max-rate 64M --report prom:/var/lib/node/kdump.prom /var/lib/kafka/data
       kdump verify /shared/kafka --engine spark --master spark://head:7077
     """
+    if no_cache_pollution:
+        complain("--no-cache-pollution is called --drop-cache now")
+        drop_cache = True
+    is_beside = any(broker_on(path) is not None or is_live(path) for path in paths)
     options = Options(
         deep=deep,
         jobs=jobs or 0,
         now=now,
         retention_ms=retention_ms,
         since_checkpoint=since_checkpoint,
-        drops_pages=no_cache_pollution,
+        drops_pages=is_beside if drop_cache is None else drop_cache,
+        max_rate=max_rate,
         select=patterns_of(select),
         ignore=patterns_of(ignore),
         severities=tuple(severity_of(text) for text in severities),
@@ -173,9 +249,28 @@ def command(
     except ValueError as error:
         raise click.UsageError(f"{error}.") from None
     cluster = cluster_of(engine, master, conf)
-    if cluster is not None and (max_duration is not None or resume is not None):
-        raise click.UsageError("--max-duration and --resume are for the local engine.")
-    return run(paths, options, Asked(format_, strict, verbose, color, max_duration, resume), cluster)
+    if cluster is not None and (max_duration is not None or resume is not None or state_file is not None):
+        raise click.UsageError("--max-duration, --resume and --state are for the local engine.")
+    for path in (resume, state_file, *(path for _, path in reports)):
+        if path is not None:
+            _check_target(path)
+    if priority == "low" or (priority == "auto" and is_beside):
+        gained = lower_priority()
+        if verbose:
+            note(f"low priority: {', '.join(gained) or 'cannot be had here'}")
+    if verbose and options.drops_pages:
+        note("pages that were read are given back to the system (--keep-cache keeps them)")
+    asked = Asked(format_, strict, verbose, color, max_duration, resume, state_file, reports)
+    return run(paths, options, asked, cluster)
+
+
+def _check_target(path: str) -> None:
+    """Raises KdumpError where a file cannot be written, click.UsageError where it would lie among Kafka's own."""
+    check_not_kafkas(path)
+    try:
+        check_writable(path)
+    except OSError as error:
+        raise KdumpError(f"{path} cannot be written: {error.strerror}. Nothing was checked.") from None
 
 
 def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster | None = None) -> int:
@@ -188,28 +283,43 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
     before = read_mark(asked.resume, absolute) if asked.resume else None
     if before is not None and chosen != absolute:
         before = before._replace(partition=_as_given(before.partition, chosen, absolute))
+    state = read_state(asked.state) if asked.state else None
     escape = escape_json if asked.format in ("json", "jsonl", "sarif") else None
+    ended: KeyboardInterrupt | None = None
     with ProgressBar(chosen) as bar, Output(escape) as out:
         showing = Showing(out, bar)
-        verification = _verification(replace(options, progress=showing.progress), before, cluster)
-        report = _report(out, asked)
+        verification = _verification(replace(options, progress=showing.progress), before, cluster, state)
+        report = _reports(out, asked)
         verification.on_partition = report.partition
         report.start()
-        for finding in verification.run(chosen) if chosen else ():
-            summary.add(finding, is_unread=finding.code == UNREAD)
-            bar.hide()
-            report.finding(finding)
-        summary.finish(verification)
+        try:
+            for finding in verification.run(chosen) if chosen else ():
+                summary.add(finding, is_unread=finding.code == UNREAD)
+                if finding.code == UNREAD:
+                    tally.cannot_read(finding.path)
+                bar.hide()
+                report.finding(finding)
+        except KeyboardInterrupt as interrupt:
+            ended = interrupt
+        summary.finish(verification, was_interrupted=ended is not None)
+        if summary.is_complete and not summary.unread and before is None and state is not None:
+            state.last_pass = time.time()
         bar.hide()
         report.finish(summary)
-    if asked.resume:
+    if asked.resume and (summary.is_complete or verification.mark is not None):
         _keep(asked.resume, absolute, verification.mark)
+    if asked.state and state is not None:
+        write_state(asked.state, state)
+    if ended is not None:
+        raise ended
     return _exit_code(summary, asked)
 
 
-def _verification(options: Options, before: Mark | None, cluster: Cluster | None) -> Verification | SparkVerification:
+def _verification(
+    options: Options, before: Mark | None, cluster: Cluster | None, state: State | None
+) -> Verification | SparkVerification:
     if cluster is None:
-        return Verification(options, before)
+        return Verification(options, before, state=state)
     from kdump.spark.verification import SparkVerification
 
     return SparkVerification(options, cluster)
@@ -275,17 +385,9 @@ def _exit_code(summary: Summary, asked: Asked) -> int:
     return exit_codes.FINDINGS if found else exit_codes.OK
 
 
-def _report(out: Output, asked: Asked) -> Report:
-    if asked.format == "text":
-        return TextReport(out, verbose=asked.verbose, color=wants_color(asked.color))
-    if asked.format == "jsonl":
-        return JsonLinesReport(out)
-    if asked.format == "json":
-        return JsonReport(out)
-    if asked.format == "junit":
-        from .junit import JUnitReport
-
-        return JUnitReport(out, strict=asked.strict)
-    from .sarif import SarifReport
-
-    return SarifReport(out)
+def _reports(out: Output, asked: Asked) -> Report:
+    """What prints: to stdout, and to the files asked for."""
+    first = reports_in(asked.format, out, strict=asked.strict, verbose=asked.verbose, color=wants_color(asked.color))
+    if not asked.reports:
+        return first
+    return Together([first, *(FileReport(format_, path, strict=asked.strict) for format_, path in asked.reports)])

@@ -6,14 +6,14 @@ from xml.sax.saxutils import escape, quoteattr
 
 from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
 
-from ..shell.output import Output, safe, safe_path
-from .text import Summary, group_of
+from ..shell.output import safe, safe_path
+from .text import Sink, Summary, group_of
 
 
 class JUnitReport:
     """Suites are written when the next one begins, for their counts come first."""
 
-    def __init__(self, out: Output, *, strict: bool) -> None:
+    def __init__(self, out: Sink, *, strict: bool) -> None:
         self._out = out
         self._failing = (ERROR, WARNING) if strict else (ERROR,)
         self._group: str | None = None

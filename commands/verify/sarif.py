@@ -11,8 +11,7 @@ from kdump import __version__
 from kdump.findings.catalogue import CATALOGUE, INFO, Finding
 from kdump.findings.finding import FindingKind
 
-from ..shell.output import Output
-from .text import Summary
+from .text import Sink, Summary
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -52,7 +51,7 @@ def result(finding: Finding) -> dict[str, Any]:
 class SarifReport:
     """One document, its results written as they come."""
 
-    def __init__(self, out: Output) -> None:
+    def __init__(self, out: Sink) -> None:
         self._out = out
         self._before = "\n"
 
@@ -77,4 +76,3 @@ class SarifReport:
         whole = summary.is_complete and not summary.unread
         invocation = {"executionSuccessful": whole, "properties": summary.row()}
         self._out.write(f'\n], "invocations": [{json.dumps(invocation)}]}}]}}\n')
-

@@ -14,7 +14,14 @@ from kdump.findings.finding import Remedy
 from kdump.formats.names import is_partition_dir
 from kdump.verify.resume import Mark
 
-from ..shell.output import Output, Style, counted, safe, safe_path, size_text
+from ..shell.output import Style, counted, safe, safe_path, size_text
+
+
+class Sink(Protocol):
+    """Takes text."""
+
+    def write(self, text: str) -> None:
+        """Take more of it."""
 
 
 class Verified(Protocol):
@@ -23,6 +30,7 @@ class Verified(Protocol):
     mark: Mark | None
     partitions: int
     segments: int
+    skipped: int
     bytes: int
 
 
@@ -34,9 +42,11 @@ class Summary:
     unread: int = 0
     partitions: int = 0
     segments: int = 0
+    skipped: int = 0
     bytes: int = 0
     seconds: float = 0.0
     is_complete: bool = True
+    was_interrupted: bool = False
     _start: float = field(default_factory=time.monotonic)
 
     def add(self, finding: Finding, *, is_unread: bool) -> None:
@@ -44,11 +54,12 @@ class Summary:
         self.counts[finding.severity] += 1
         self.unread += is_unread
 
-    def finish(self, verification: Verified) -> None:
+    def finish(self, verification: Verified, *, was_interrupted: bool = False) -> None:
         """The run is over."""
         self.partitions, self.segments = verification.partitions, verification.segments
-        self.bytes = verification.bytes
-        self.is_complete = verification.mark is None
+        self.skipped, self.bytes = verification.skipped, verification.bytes
+        self.was_interrupted = was_interrupted
+        self.is_complete = verification.mark is None and not was_interrupted
         self.seconds = time.monotonic() - self._start
 
     @property
@@ -68,6 +79,7 @@ class Summary:
             "unread": self.unread,
             "partitions": self.partitions,
             "segments": self.segments,
+            "segmentsSkipped": self.skipped,
             "bytes": self.bytes,
             "seconds": round(self.seconds, 3),
         }
@@ -131,7 +143,7 @@ def group_of(path: str) -> str:
 class JsonLinesReport:
     """One object a line, the summary last."""
 
-    def __init__(self, out: Output) -> None:
+    def __init__(self, out: Sink) -> None:
         self._out = out
 
     def start(self) -> None:
@@ -152,7 +164,7 @@ class JsonLinesReport:
 class JsonReport:
     """One document: the findings, and the summary."""
 
-    def __init__(self, out: Output) -> None:
+    def __init__(self, out: Sink) -> None:
         self._out = out
         self._before = "\n    "
 
@@ -176,7 +188,7 @@ class JsonReport:
 class TextReport:
     """For people: what is wrong, partition by partition, and a verdict in the last line."""
 
-    def __init__(self, out: Output, *, verbose: bool, color: bool) -> None:
+    def __init__(self, out: Sink, *, verbose: bool, color: bool) -> None:
         self._out = out
         self._verbose = verbose
         self._group: str | None = None
@@ -237,6 +249,8 @@ class TextReport:
         if summary.unread:
             said.append(f"{summary.unread} not readable")
         where = f"{counted(summary.partitions, 'partition')}, {counted(summary.segments, 'segment')}"
+        if summary.skipped:
+            where += f" ({summary.skipped} more were verified before)"
         where += f", {size_text(summary.bytes)} in {summary.seconds:.1f} s"
         if summary.is_sound:
             verdict = self._good("sound")
@@ -245,7 +259,7 @@ class TextReport:
         else:
             verdict = self._styles[WARNING]("not all checked")
         if not summary.is_complete:
-            said.append("ended by --max-duration")
+            said.append("interrupted" if summary.was_interrupted else "ended by --max-duration")
         gap = "" if self._group is None else "\n"
         self._out.write(f"{gap}{verdict}: {', '.join(said)}; {where}\n")
 

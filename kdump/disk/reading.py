@@ -105,11 +105,12 @@ def list_directory(path: str) -> tuple[list[str], list[str]]:
 
 
 class FileStatus(NamedTuple):
-    """Size (bytes) and time of change (ns) of a file, and how many bytes the disk keeps for it."""
+    """Size (bytes) and time of change (ns) of a file, how many bytes the disk keeps for it, and its inode."""
 
     size: int
     modified_ns: int
     on_disk: int
+    inode: int
 
 
 def status_of(path: str) -> FileStatus:
@@ -117,7 +118,7 @@ def status_of(path: str) -> FileStatus:
     held = held_file(path)
     status = os.stat(path) if held is None else os.fstat(held.descriptor)
     size = status.st_size if held is None else held.size
-    return FileStatus(size, status.st_mtime_ns, getattr(status, "st_blocks", 0) * 512)
+    return FileStatus(size, status.st_mtime_ns, getattr(status, "st_blocks", 0) * 512, status.st_ino)
 
 
 def is_file(path: str) -> bool:

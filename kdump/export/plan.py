@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import quote
 
+from kdump.disk.reading import status_of
 from kdump.export.options import ExportOptionError, ExportOptions
 from kdump.formats import names
 from kdump.query import split_points
@@ -66,13 +67,13 @@ def units_of(log: PartitionLog, options: ExportOptions) -> Iterator[Unit]:
     topic, partition = (log.name.topic, log.name.partition) if log.name else (_folder(log), -1)
     for segment in options.selection.segments(log, use_indexes=options.use_indexes):
         path = segment.log_path
-        info = os.stat(path)
+        info = status_of(path)
         name = f"part-{_stem(log)}-{names.segment_file_name(segment.base_offset, '')}"
-        parts = list(split_points.parts(path, info.st_size, PART_BYTES))
+        parts = list(split_points.parts(path, info.size, PART_BYTES))
         for number, (start, stop) in enumerate(parts):
             part_name = f"{name}-{number:04d}" if len(parts) > 1 else name
-            is_last = segment is log.segments[-1] and stop == info.st_size
-            yield Unit(part_name, path, topic, partition, is_last, start, stop, info.st_size, info.st_mtime_ns)
+            is_last = segment is log.segments[-1] and stop == info.size
+            yield Unit(part_name, path, topic, partition, is_last, start, stop, info.size, info.modified_ns)
 
 
 def segment_name(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, RefusedError
 from kdump.query.inventory import owner_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -37,3 +37,20 @@ def replicas_of(log: PartitionLog, clusters: Clusters) -> Replicas | None:
     if placement is None or placement.replicas is None or placement.isr is None:
         return None
     return Replicas(placement.replicas, placement.isr, owner[1] if owner else None)
+
+
+def check_only_copy(log: PartitionLog, replicas: Replicas | None) -> None:
+    """Raise RefusedError where other brokers have what a salvage of this partition gives up.
+
+    A leader never sends offsets again that are missing inside a follower's log, so the replicas would differ for good.
+    """
+    others = replicas.others_in_sync if replicas else ()
+    if not others:
+        return
+    name = os.path.basename(os.path.abspath(log.path))
+    who = f"broker {others[0]} is" if len(others) == 1 else f"brokers {' and '.join(map(str, others))} are"
+    whose = "its copy is" if len(others) == 1 else "their copies are"
+    raise RefusedError(
+        f"{who} in sync for {name}; the leader would never send what is given up here again after a salvage. Nothing"
+        f" was changed. If {whose} gone: --only-copy"
+    )

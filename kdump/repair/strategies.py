@@ -172,10 +172,9 @@ def _damaged(log: PartitionLog, ranges: Iterable[GivenUp]) -> list[Damaged]:
 
 
 def _with_indexes(log: PartitionLog, startup: Startup, plan: Plan, found: Survey) -> Plan:
-    """The plan, with the unsound indexes built again that it leaves as they are."""
-    touched = {name for operation in plan.operations for name in (operation.name, operation.source)}
-    left = {name for name in found.unsound - touched if parse_file_name(name).kind in names.INDEX_KINDS}
-    if not left or any(_is_log(name) for name in touched):
+    """The plan, with the unsound indexes built again that a broker leaves as they are, or makes empty."""
+    left = {name for name in found.unsound if parse_file_name(name).kind in names.INDEX_KINDS}
+    if not left or any(_is_log(name) for operation in plan.operations for name in (operation.name, operation.source)):
         return plan
     task = examine_indexes(log, startup, frozenset(INDEX_KINDS), None)
     if task.plan is None:
@@ -184,7 +183,8 @@ def _with_indexes(log: PartitionLog, startup: Startup, plan: Plan, found: Survey
     recipes = {
         operation.name: task.plan.recipes[operation.name] for operation in more if operation.name in task.plan.recipes
     }
-    return plan._replace(operations=(*plan.operations, *more), recipes={**plan.recipes, **recipes})
+    others = tuple(operation for operation in plan.operations if operation.name not in left)
+    return plan._replace(operations=(*others, *more), recipes={**plan.recipes, **recipes})
 
 
 PLANNERS: dict[str, Callable[[PartitionLog, Startup, Request], Task]] = {

@@ -42,7 +42,7 @@ class SparkVerification:
         """`options` without a deadline."""
         now = int(time.time() * 1000) if options.now is None else options.now
         self.mark: Mark | None = None
-        self.partitions = self.segments = self.bytes = 0
+        self.partitions = self.segments = self.skipped = self.bytes = 0
         self.on_partition: Callable[[str], object] | None = None
         self._options = replace(options, jobs=1, now=now, progress=None)
         self._cluster = cluster

@@ -48,15 +48,18 @@ class PartitionPlaces:
         self._places: dict[tuple[BrokerIdentity | None, str, int, str], dict[str, str]] = {}
 
     def add(self, broker: BrokerIdentity | None, name: PartitionDirName, path: str) -> str | None:
-        """Take in a partition directory; return the path of an earlier one that it duplicates, None without one."""
+        """Take in a partition directory; return the path of an earlier one that it duplicates, None without one.
+
+        One that is taken in again, for a second look, gets the same answer.
+        """
         if name.state in (names.DELETE, names.STRAY):
             return None
         paths = self._places.setdefault((broker, name.topic, name.partition, name.state), {})
         real = os.path.realpath(path)
-        if real in paths:
+        if paths.setdefault(real, path) != path:
             return None
-        paths[real] = path
-        return None if len(paths) == 1 else next(iter(paths.values()))
+        first = next(iter(paths.values()))
+        return None if first == path else first
 
     def duplicates(self) -> Iterator[Duplicate]:
         """Yield the partitions that are there more than once, by topic and number."""

@@ -18,12 +18,14 @@ from dataclasses import dataclass, field
 from kdump.disk.held import Hold, is_held, room_for_files
 from kdump.disk.locks import LockHolder, lock_holder
 from kdump.disk.reading import list_directory, open_for_reading, status_of
+from kdump.errors import CorruptIndexError
 from kdump.formats import names
+from kdump.formats.batch import HEADER_SIZE
 from kdump.formats.faults import END, PARTIAL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kdump.formats.names import parse_file_name
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import MAX_OFFSET, Damage, is_zero_tail, scan
+from kdump.storage.scan import MAX_OFFSET, Damage, begins_batch, is_zero_tail, scan
 from kdump.storage.segment import Segment
 
 ATTEMPTS = 4
@@ -147,9 +149,9 @@ def hold_partition(path: str, pause: Callable[[float], object] = time.sleep) -> 
             if _is_swapping(files) and not is_last:
                 pause(SWAP_PAUSE)
                 continue
-            _take_all(hold, files, skips_missing=is_last)
+            missing = _take_all(hold, files, skips_missing=is_last)
             if is_last or _is_one_picture(hold):
-                hold.publish(directories, [name for name in files if name in hold.files or not _is_taken(name)])
+                hold.publish(directories, [name for name in files if name not in missing])
                 _leave_out_growing_end(hold)
                 return hold
         except FileNotFoundError:
@@ -177,12 +179,13 @@ def _base_offsets(files: Iterable[str]) -> list[int]:
     return sorted(says.offset or 0 for says in found if says.kind == names.LOG and not says.state)
 
 
-def _take_all(hold: Hold, files: list[str], *, skips_missing: bool) -> None:
+def _take_all(hold: Hold, files: list[str], *, skips_missing: bool) -> set[str]:
     """Open the files, logs last, those of older segments before those of newer ones.
 
-    Where they are too many, those of the oldest and of the newest segment, which are the next to change. Raises
-    FileNotFoundError where one is gone.
+    Where they are too many, those of the oldest and of the newest segment, which are the next to change. Returns what
+    is gone, or raises FileNotFoundError.
     """
+    missing = set()
     last = max(_base_offsets(files), default=0)
     wanted = sorted(filter(_is_taken, files), key=lambda name: _rank(name, last))
     wanted = sorted(wanted[: room_for_files()], key=_opening_order)
@@ -192,8 +195,10 @@ def _take_all(hold: Hold, files: list[str], *, skips_missing: bool) -> None:
         except FileNotFoundError:
             if not skips_missing:
                 raise
+            missing.add(name)
         except OSError:
             continue  # who needs it will be told why it cannot be read
+    return missing
 
 
 def _rank(name: str, last: int) -> tuple[bool, int]:
@@ -225,8 +230,18 @@ def _leave_out_growing_end(hold: Hold) -> None:
     for kind in names.INDEX_KINDS:
         name = os.path.basename(segment.path(kind))
         if name in hold.files:
-            hold.limit(name, _used_size(segment, kind))
+            hold.limit(name, _settled_size(hold, name, segment, kind))
     hold.limit(os.path.basename(segment.log_path), _end_of_data(segment))
+
+
+def _settled_size(hold: Hold, name: str, segment: Segment, kind: str) -> int:
+    """The used size of an index, which may lose the room that it keeps while we look: its segment is being rolled."""
+    for _ in range(ATTEMPTS):
+        try:
+            return _used_size(segment, kind)
+        except CorruptIndexError:
+            hold.limit(name, os.fstat(hold.files[name].descriptor).st_size)
+    return 0
 
 
 def _used_size(segment: Segment, kind: str) -> int:
@@ -243,12 +258,16 @@ def _end_of_data(segment: Segment) -> int:
     """The byte behind the last batch, a batch of which a part is still to be written left out."""
     with segment.open_log() as log:
         tail: Damage | None = None
+        expected = segment.base_offset
         for part in scan(log, segment.base_offset, segment.position_of(log, MAX_OFFSET), whole=False):
             tail = part if isinstance(part, Damage) else None
+            if not isinstance(part, Damage):
+                expected = part.block.last_offset[part.stop - 1] + 1
         if tail is None or tail.resumed < log.size:
             return log.size
         entry = log.entry_at(tail.position, log.size)
-        is_growing = entry.status in (END, PARTIAL) or is_zero_tail(tail, log)
+        is_begun = entry.status in (END, PARTIAL) and begins_batch(log.read(tail.position, HEADER_SIZE), expected)
+        is_growing = is_begun or is_zero_tail(tail, log)
         return tail.position if is_growing else log.size
 
 

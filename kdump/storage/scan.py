@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
-from kdump.formats.batch import HEADER_SIZE
+from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
 MAX_OFFSET = (1 << 63) - 1
+_OFFSET_SIZE = 8
 FIRST_WINDOW = 1 << 12  # bytes searched at first: mostly the next batch is near
 
 
@@ -151,6 +152,20 @@ def only_zeros(log: LogFile, position: int, end: int) -> bool:
     """Whether all bytes from `position` up to `end` are zero."""
     pieces = (log.read(at, min(BUFFER_SIZE, end - at)) for at in range(position, end, BUFFER_SIZE))
     return all(piece.count(0) == len(piece) for piece in pieces)
+
+
+def begins_batch(data: bytes, expected: int) -> bool:
+    """Whether bytes at the end of a log, too few for a batch, can be the beginning of one from offset `expected` on."""
+    offset = data[:_OFFSET_SIZE]
+    unknown = _OFFSET_SIZE - len(offset)
+    lowest = int.from_bytes(offset, "big") << 8 * unknown
+    highest = lowest + (1 << 8 * unknown) - 1
+    if highest < expected or lowest > expected + MAX_RELATIVE_OFFSET:
+        return False
+    size = data[_OFFSET_SIZE:LOG_OVERHEAD]
+    if size and size[0] & 0x80:
+        return False
+    return len(data) < FRAME_SIZE or data[MAGIC_AT] <= 2
 
 
 def is_zero_tail(damage: Damage, log: LogFile) -> bool:

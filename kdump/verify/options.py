@@ -26,6 +26,7 @@ class Options:
     severities          (code pattern, severity), the last one that fits counts
     most_alike          findings of one code in one file that are given one by one; 0: all
     deadline            moment of time.monotonic() after which no further segment is begun
+    max_rate            bytes that are read in a second, at most; None: as many as can be
     progress            told of every path and how many bytes of it have been read since it was last told
     """
 
@@ -41,6 +42,7 @@ class Options:
     severities: tuple[tuple[str, str], ...] = ()
     most_alike: int = MOST_ALIKE
     deadline: float | None = None
+    max_rate: int | None = None
     progress: Callable[[str, int], object] | None = None
 
     @property

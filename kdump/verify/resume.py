@@ -61,6 +61,13 @@ def write_mark(path: str, paths: list[str], mark: Mark) -> None:
     os.replace(temporary, path)
 
 
+def check_writable(path: str) -> None:
+    """Whether a file can be written at a path, before hours of work are lost for want of that. Raises OSError."""
+    temporary = f"{path}.tmp"
+    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT, 0o666))
+    os.remove(temporary)
+
+
 def remove_mark(path: str) -> None:
     """Remove the file of a run that came to its end. Raises OSError."""
     with suppress(FileNotFoundError):

@@ -9,16 +9,22 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import chain
 
 from kdump.findings.catalogue import Finding
 from kdump.findings.limit import MOST_ALIKE, FindingLimit
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.storage.parallel import ordered
 from kdump.verify.directory import Place
+from kdump.verify.live import confirmed, is_doubtful, judged, segments_in_doubt
+from kdump.verify.notes import Notes
 from kdump.verify.options import Options
 from kdump.verify.partition import PartitionCheck
 from kdump.verify.resume import Mark
 from kdump.verify.sheets import BadBytes, Part, Piece, Sheet, walk
+from kdump.verify.state import State
 from kdump.verify.tasks import EVERYTHING, Around, Opening, PartitionTask, Said, Share, Task, Tasks, look
 from kdump.verify.timestamps import RETENTION_MS
 
@@ -64,7 +70,7 @@ def verify(
 
 
 class Verification:
-    """One run. `mark` tells, once the deadline has ended it, where the next run is to go on."""
+    """One run. `mark` tells, when it was ended by its deadline or otherwise, where the next run is to go on."""
 
     def __init__(
         self,
@@ -72,22 +78,27 @@ class Verification:
         mark: Mark | None = None,
         share: Share = EVERYTHING,
         around: Around | None = None,
+        state: State | None = None,
     ) -> None:
         """`mark` is where an earlier run over the same paths was ended; `share` what of the whole is to be done.
 
-        `around` is what is around partition directories, where that is known and need not be read again.
+        `around` is what is around partition directories, where that is known and need not be read again. What `state`
+        knows is not read again, and what is verified is put into it. `skipped` counts those segments.
         """
         self.mark: Mark | None = None
-        self.partitions = self.segments = self.bytes = 0
+        self._first_mark: Mark | None = None  # that of the partition at hand
+        self.partitions = self.segments = self.skipped = self.bytes = 0
         self.on_partition: Callable[[str], object] | None = None
         self._options = options
         self._now = int(time.time() * 1000) if options.now is None else options.now
         self._jobs = options.jobs or os.cpu_count() or 1
         self._place = Place()
         self._alike = FindingLimit(options.most_alike)
-        self._tasks = Tasks(options, self._place, mark, share, around)
+        self._tasks = Tasks(options, self._place, mark, share, around, state)
+        self._notes = Notes(state, deep=options.deep)
         self._check: PartitionCheck | None = None
         self._only = ""
+        self._doubtful: list[Finding] = []  # what was found in the partition at hand, of which a broker is at work
         self._is_open = False  # whether a segment is, and its log could be read so far
         self._serial = False  # whether the rest of the segment is not walked in pieces
 
@@ -107,32 +118,78 @@ class Verification:
                 yield passed
 
     def _findings(self, paths: list[str]) -> Iterator[Finding]:
-        for task, result in ordered(self._tasks.of(paths), _walked, _is_ahead, self._jobs):
+        try:
+            for found, task, is_over in self._of(self._tasks.of(paths)):
+                if task is None:
+                    yield from found
+                elif not task.is_live:
+                    yield from self._notes.seen(found)
+                else:
+                    self._doubtful += judged(found, task.log)
+                    if is_over:
+                        first, self._doubtful = self._doubtful, []
+                        task.hold.close()
+                        settled = confirmed(first, partial(self._look_again, task), time.monotonic())
+                        yield from self._notes.seen(settled)
+                if is_over and task is not None:
+                    self._notes.keep(task)
+        except BaseException:
+            if any(map(is_doubtful, self._doubtful)):
+                self.mark = self._first_mark  # for what was found there has not been said
+            raise
+        finally:
+            self._tasks.close()
+
+    def _look_again(self, task: PartitionTask, doubtful: list[Finding]) -> Iterator[Finding]:
+        """What a second look at a partition finds, which goes as far as what is in doubt does."""
+        second = Verification(replace(self._options, jobs=1, deadline=None, progress=None))
+        second._place, second._tasks.clusters = self._place, self._tasks.clusters
+        tasks = second._tasks.again(task, segments_in_doubt(doubtful, task.log))
+        try:
+            for found, again, _ in second._of(tasks):
+                yield from found if again is None else judged(found, again.log)
+        finally:
+            second._tasks.close()
+
+    def _of(self, tasks: Iterable[Task]) -> Iterator[tuple[Iterator[Finding], PartitionTask | None, bool]]:
+        """What each task finds, with the partition that it is part of, and whether that is over."""
+        partition: PartitionTask | None = None
+        for task, result in ordered(tasks, _walked, _is_ahead, self._jobs):
             if isinstance(task, Said):
-                yield from self._alike.first(task.findings)
+                yield self._alike.first(task.findings), partition, False
                 continue
             if isinstance(task, PartitionTask):
-                yield from self._start(task)
+                partition = task
+                yield self._start(task), partition, False
                 continue
             assert self._check is not None
             if isinstance(task, Opening):
+                self.mark = self._mark_at(task.segment.base_offset)
                 if self._is_late():
-                    last = self._check.before_next
-                    self.mark = Mark(
-                        self._check.log.path, task.segment.base_offset, last.last_offset, last.leader_epoch
-                    )
-                    break
+                    yield self._alike.rest(), partition, True
+                    return
                 self._is_open, self._serial = True, False
                 self.segments += 1
-                yield from self._chosen(self._check.open_segment(task.segment))
+                yield self._chosen(self._check.open_segment(task.segment)), partition, False
             elif isinstance(task, Piece):
-                yield from self._chosen(self._piece(self._check, task, result))
+                yield self._chosen(self._piece(self._check, task, result)), partition, False
             elif task.segment is not None:
-                yield from self._chosen(self._check.close_segment(was_read=self._is_open))
+                yield self._chosen(self._check.close_segment(was_read=self._is_open)), partition, False
+                if self._is_open:
+                    self._notes.closed(task.segment, self._check.before_next)
             else:
-                yield from self._chosen(self._check.finish())
-                yield from self._alike.rest()
-        yield from self._alike.rest()
+                yield chain(self._chosen(self._check.finish()), self._alike.rest()), partition, True
+                if partition is not None:
+                    partition.hold.close()
+                partition = None
+        yield self._alike.rest(), None, True
+        self.mark = None
+
+    def _mark_at(self, base_offset: int) -> Mark:
+        """Where a run that is ended here is to be gone on with."""
+        assert self._check is not None
+        before = self._check.before_next
+        return Mark(self._check.log.path, base_offset, before.last_offset, before.leader_epoch)
 
     def _is_late(self) -> bool:
         """Whether the time is up; one segment at least is checked in every run."""
@@ -141,6 +198,8 @@ class Verification:
 
     def _start(self, task: PartitionTask) -> Iterator[Finding]:
         self.partitions += 1
+        self.skipped += len(task.known)
+        self._notes.begin(task)
         around = task.around
         if self.on_partition is not None:
             self.on_partition(task.log.path)
@@ -157,6 +216,7 @@ class Verification:
             before=task.before,
             placing=self._tasks.clusters.of(around.directory).placing if around.directory else None,
         )
+        self.mark = self._first_mark = self._mark_at(task.segments[0].base_offset if task.segments else 0)
         yield from self._chosen(self._check.start())
 
     def _chosen(self, findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -184,6 +244,7 @@ class Verification:
             for part in parts:
                 before = check.position
                 yield from check.part(part)
+                self._notes.part(part)
                 self._tell(piece.segment.log_path, check.position - before)
         except OSError as error:
             self._is_open = False

@@ -14,13 +14,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kdump.blocks import BatchBlock
+from kdump.disk.pace import Pace
 from kdump.disk.page_cache import PageDropper
 from kdump.errors import CorruptIndexError
 from kdump.findings.catalogue import Finding
-from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
+from kdump.formats.batch import HEADER_SIZE
 from kdump.formats.faults import BLOCK_FULL, END, PARTIAL, UNDERSIZED
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
-from kdump.storage.scan import MAX_RELATIVE_OFFSET, Damage, Run, only_zeros, scan
+from kdump.storage.scan import Damage, Run, begins_batch, only_zeros, scan
 from kdump.storage.segment import Segment
 from kdump.verify.markers import Marker, markers_of
 from kdump.verify.records import DeepCheck
@@ -35,7 +36,6 @@ SHEET_ROWS = 1024
 SHEET_BYTES = 16 << 20
 """A sheet ends with the run of batches that reaches one of the two: the checks of a sheet cost more than its rows."""
 AHEAD = 2
-OFFSET_SIZE = 8
 
 CRC, SIZE, TORN, GARBAGE, ZEROS = "crc", "size", "torn", "garbage", "zeros"
 
@@ -64,6 +64,7 @@ class Sheet(NamedTuple):
     leader_epoch: array[int]
     markers: dict[int, Marker]
     deep: list[Finding]
+    crc: array[int]
 
     @property
     def end(self) -> int:
@@ -83,6 +84,7 @@ class Sheet(NamedTuple):
         for row, marker in other.markers.items():
             self.markers[rows + row] = marker
         self.deep.extend(other.deep)
+        self.crc.extend(other.crc)
 
 
 class BadBytes(NamedTuple):
@@ -99,13 +101,14 @@ Part = Sheet | BadBytes
 
 class Reading(NamedTuple):
     """How logs are read: whether records are decoded (`decoder` names the internal topic), what a batch may
-    decompress to, whether pages are dropped behind.
+    decompress to, whether pages are dropped behind, how fast.
     """
 
     deep: bool
     limit: int
     drops_pages: bool
     topic: str = ""
+    pace: Pace | None = None
 
 
 class Piece(NamedTuple):
@@ -167,6 +170,9 @@ def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
                 yield classified(log, part, expected, stop)
                 continue
             first = part.first
+            if reading.pace is not None:
+                rows, last = part.block, part.stop - 1
+                reading.pace.take(rows.position[last] + rows.size[last] - rows.position[first])
             expected = part.block.last_offset[part.stop - 1] + 1
             while first < part.stop and part.block.position[first] < resume_after:
                 first += 1
@@ -205,6 +211,7 @@ def sheet_of(log: LogFile, run: Run, deep: DeepCheck | None) -> Sheet:
         block.leader_epoch[first:stop],
         markers_of(log, block, first, stop),
         findings,
+        block.crc[first:stop],
     )
     if deep:
         for row, base in deep.base_offsets.items():
@@ -228,20 +235,6 @@ def classified(log: LogFile, damage: Damage, expected: int, stop: int | None = N
     if entry.status == UNDERSIZED and entry.size == 0 and resumed >= end and only_zeros(log, position, end):
         return BadBytes(position, resumed, ZEROS, text)
     return BadBytes(position, resumed, SIZE, text)
-
-
-def begins_batch(data: bytes, expected: int) -> bool:
-    """Whether bytes at the end of a log, too few for a batch, can be the beginning of one from offset `expected` on."""
-    offset = data[:OFFSET_SIZE]
-    unknown = OFFSET_SIZE - len(offset)
-    lowest = int.from_bytes(offset, "big") << 8 * unknown
-    highest = lowest + (1 << 8 * unknown) - 1
-    if highest < expected or lowest > expected + MAX_RELATIVE_OFFSET:
-        return False
-    size = data[OFFSET_SIZE:LOG_OVERHEAD]
-    if size and size[0] & 0x80:
-        return False
-    return len(data) < FRAME_SIZE or data[MAGIC_AT] <= 2
 
 
 def pieces_of(segment: Segment, reading: Reading, size: int) -> list[Piece]:

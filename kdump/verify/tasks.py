@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from itertools import chain
 from typing import NamedTuple
 
+from kdump.disk.pace import Pace
 from kdump.disk.reading import status_of
 from kdump.errors import NameFormatError
 from kdump.findings.catalogue import Finding
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import broker_on, held, is_live
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
+from kdump.storage.scan import MAX_OFFSET
 from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
 from kdump.verify.changes import check_changes
@@ -24,10 +28,12 @@ from kdump.verify.checkpoints import Checkpoints, read_checkpoints, stale_lines
 from kdump.verify.cluster import check_metadata
 from kdump.verify.directory import NO_FILE, Owner, Place, clean_shutdown, directory_names, no_files, owner_of
 from kdump.verify.kraft import check_kraft_snapshot
+from kdump.verify.live import confirmed, judged
 from kdump.verify.options import Options
 from kdump.verify.partition import Before, unreadable
 from kdump.verify.resume import Mark
 from kdump.verify.sheets import Piece, Reading, pieces_of
+from kdump.verify.state import State, Verified
 
 
 class Around(NamedTuple):
@@ -60,13 +66,20 @@ EVERYTHING = Share()
 
 
 class PartitionTask(NamedTuple):
-    """A partition to check; `only` what concerns the files whose names begin so."""
+    """A partition to check; `only` what concerns the files whose names begin so.
+
+    It is held for as long as `hold` is open. `is_live`: a broker is running on its log directory. `known` are the first
+    segments, which were verified before and are left out.
+    """
 
     log: PartitionLog
     segments: list[Segment]
     around: Around
+    hold: ExitStack
     before: Before | None = None
     only: str = ""
+    is_live: bool = False
+    known: Sequence[Verified] = ()
 
 
 class Opening(NamedTuple):
@@ -101,10 +114,12 @@ class Tasks:
         resume: Mark | None = None,
         share: Share = EVERYTHING,
         around: Around | None = None,
+        state: State | None = None,
     ) -> None:
         """`resume` is where an earlier run over the same paths was ended; what it has checked is left out.
 
-        `around` is what is around partition directories that are named, where that is known.
+        So are the segments that `state` knows, up to the first one that has changed. `around` is what is around
+        partition directories that are named, where that is known.
 
         `clusters` is what the metadata in the log directories at hand tells of partitions.
         """
@@ -114,6 +129,33 @@ class Tasks:
         self._share = share
         self._around = around
         self.clusters = Clusters(())
+        self._state = state
+        self._pace = Pace(options.max_rate) if options.max_rate else None
+        self._holds: list[ExitStack] = []
+
+    def close(self) -> None:
+        """Let go of what was laid out and not done."""
+        for hold in self._holds:
+            hold.close()
+
+    def again(self, task: PartitionTask, bases: tuple[int, int | None] | None) -> Iterator[Task]:
+        """A second look at a partition, at its segments from one base offset on up to another (None: to the end)."""
+        around = _around(task.log.path)
+        first, stop = bases or (task.segments[0].base_offset if task.segments else 0, None)
+        is_whole = not task.segments or first == task.segments[0].base_offset
+        before = task.before if is_whole else Before()
+        yield from self._held_tasks(
+            task.log.path,
+            lambda log, hold: PartitionTask(
+                log,
+                [each for each in log.segments if first <= each.base_offset < (stop or MAX_OFFSET)],
+                around,
+                hold,
+                before,
+                task.only,
+                task.is_live,
+            ),
+        )
 
     def of(self, paths: list[str]) -> Iterator[Task]:
         """The tasks for log directories, partition directories and files."""
@@ -142,8 +184,7 @@ class Tasks:
                 logs = [os.path.join(path, name) for name in place.partition_names]
                 around, findings = self._directory(place)
                 if resume is None and share.has(number):
-                    yield Said(findings)
-                    yield Said(check_metadata(self.clusters, place))
+                    yield Said(self._said(place.path, [*findings, *check_metadata(self.clusters, place)]))
             for at, folder in enumerate(logs, number):
                 if share.stop is not None and at >= share.stop:
                     return
@@ -153,6 +194,18 @@ class Tasks:
                 yield from self._partition_tasks(folder, around, resume)
                 resume = None
             number += len(logs)
+
+    def _said(self, path: str, findings: list[Finding]) -> Iterator[Finding]:
+        """What was found around the partitions of a log directory; beside a broker, what a second look finds too."""
+        if broker_on(path) is None:
+            yield from findings
+            return
+
+        def look_again(_: list[Finding]) -> Iterable[Finding]:
+            directory = LogDirectory(path)
+            return [*self._directory(directory)[1], *check_metadata(Clusters([path]), directory)]
+
+        yield from confirmed(judged(findings), look_again, time.monotonic())
 
     def _directory(self, directory: LogDirectory) -> tuple[Around, list[Finding]]:
         checkpoints = Checkpoints(directory.path)
@@ -184,11 +237,28 @@ class Tasks:
                     pass
 
     def _partition_tasks(self, folder: str, around: Around, resume: Mark | None) -> Iterator[Task]:
+        yield from self._held_tasks(folder, lambda log, hold: self._partition_task(log, around, hold, resume))
+
+    def _held_tasks(self, folder: str, task_of: Callable[[PartitionLog, ExitStack], PartitionTask]) -> Iterator[Task]:
+        """The tasks of a partition that is held until they are done; none where a running broker has deleted it."""
+        hold = ExitStack()
         try:
-            log = PartitionLog(folder)
+            log = hold.enter_context(held(folder))
         except OSError as error:
             yield Said([unreadable(folder, error)])
             return
+        if log is None:
+            return
+        self._holds.append(hold)
+        task = task_of(log, hold)
+        yield task
+        reading = self._reading(log)
+        yield from self._segment_tasks(task, reading)
+        if not task.only:
+            yield from self._snapshot_tasks(log, reading)
+        yield Closing(None)
+
+    def _partition_task(self, log: PartitionLog, around: Around, hold: ExitStack, resume: Mark | None) -> PartitionTask:
         segments, before = log.segments, None
         if resume is not None:
             segments = [segment for segment in segments if segment.base_offset >= resume.base_offset]
@@ -198,14 +268,21 @@ class Tasks:
             segments = log.segments_from(recovery or 0) if log.segments else []
         if log.name is not None and log.name.state == names.DELETE:
             segments = []
-        yield PartitionTask(log, segments, around, before)
-        reading = self._reading(log)
-        yield from self._segment_tasks(segments, reading)
-        yield from self._snapshot_tasks(log, reading)
-        yield Closing(None)
+        known = self._known(log) if segments and segments[0] is log.segments[0] else []
+        if known:
+            segments, before = segments[len(known) :], Before(known[-1].last_offset, known[-1].leader_epoch)
+        return PartitionTask(log, segments, around, hold, before, is_live=is_live(log.path), known=known)
 
-    def _segment_tasks(self, segments: list[Segment], reading: Reading) -> Iterator[Task]:
-        for segment in segments:
+    def _known(self, log: PartitionLog) -> list[Verified]:
+        try:
+            return self._state.known(log, deep=self._options.deep) if self._state is not None else []
+        except OSError:
+            return []  # which is for the check of the segment to say
+
+    def _segment_tasks(self, task: PartitionTask, reading: Reading) -> Iterator[Task]:
+        for segment in task.segments:
+            if task.is_live and segment is task.log.segments[-1]:
+                reading = reading._replace(drops_pages=False)  # what the broker has just written it is about to give
             size = _size(segment.log_path)
             yield Opening(segment, size)
             yield from pieces_of(segment, reading, size)
@@ -219,40 +296,41 @@ class Tasks:
     def _file_tasks(self, path: str) -> Iterator[Task]:
         """A single file: the segment that it belongs to is walked, and what concerns the file is said."""
         folder, name = os.path.split(path)
+        folder = folder or "."
         says = parse_file_name(name)
-        try:
-            log = PartitionLog(folder or ".")
-        except OSError as error:
-            yield Said([unreadable(path, error)])
-            return
-        reading = self._reading(log)
         if says.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT):
+            reading = Reading(self._options.deep, self._options.limit, self._options.drops_pages)
             yield Said(check_kraft_snapshot(path, reading._replace(topic=names.CLUSTER_METADATA_TOPIC)))
             return
         if says.kind in names.OFFSET_CHECKPOINTS or says.kind in (names.META_PROPERTIES, names.CLEAN_SHUTDOWN):
-            _, findings = self._directory(LogDirectory(folder or "."))
-            yield Said([finding for finding in findings if os.path.basename(finding.path) == name])
+            _, findings = self._directory(LogDirectory(folder))
+            of_file = [finding for finding in findings if os.path.basename(finding.path) == name]
+            yield Said(self._said(folder, of_file))
             return
-        around = _around(folder or ".")
-        at = [n for n, segment in enumerate(log.segments) if segment.base_offset == says.offset]
-        if says.state and says.kind == names.LOG:
-            segments = [Segment(path)]
-        else:
-            segments = log.segments[at[0] : at[0] + 1] if at else []
-        is_segment = says.kind in names.SEGMENT_KINDS
-        only = name.partition(".")[0] if says.kind == names.LOG else name
-        before = Before() if is_segment and at and at[0] else None
-        is_rolled = bool(at) and at[0] + 1 < len(log.segments)
-        directory = around.directory if name == names.PARTITION_METADATA else None  # else the cluster has no say
-        around = around._replace(was_closed=around.was_closed or is_rolled, directory=directory)
-        yield PartitionTask(log, segments, around, before, only)
-        yield from self._segment_tasks(segments, reading)
-        yield Closing(None)
+        yield from self._held_tasks(folder, lambda log, hold: _file_task(path, log, hold))
 
     def _reading(self, log: PartitionLog) -> Reading:
         options = self._options
         topic = log.name.topic if log.name is not None else ""
-        return Reading(options.deep, options.limit, options.drops_pages, topic)
+        return Reading(options.deep, options.limit, options.drops_pages, topic, self._pace)
+
+
+def _file_task(path: str, log: PartitionLog, hold: ExitStack) -> PartitionTask:
+    """The segment that a file belongs to, of which what concerns the file is to be said."""
+    folder, name = os.path.split(path)
+    says = parse_file_name(name)
+    around = _around(folder or ".")
+    at = [n for n, segment in enumerate(log.segments) if segment.base_offset == says.offset]
+    segments = log.segments[at[0] : at[0] + 1] if at else []
+    if says.state and says.kind == names.LOG:
+        segments = [Segment(path)]
+    is_segment = says.kind in names.SEGMENT_KINDS
+    only = name.partition(".")[0] if says.kind == names.LOG else name
+    before = Before() if is_segment and at and at[0] else None
+    is_rolled = bool(at) and at[0] + 1 < len(log.segments)
+    directory = around.directory if name == names.PARTITION_METADATA else None  # else the cluster has no say
+    around = around._replace(was_closed=around.was_closed or is_rolled, directory=directory)
+    return PartitionTask(log, segments, around, hold, before, only, is_live(log.path))
 
 
 def look(path: str) -> None:

@@ -9,9 +9,11 @@ import pytest
 
 from kdump.disk import locks
 from kdump.formats import names
+from kdump.formats.uuids import format_uuid
 from tests.commands.running import Run
 from tests.repair.damaged import BASES, STARTUP, edit, flip, name, segment_bytes
 from tests.repair.salvaging import content, errors
+from tests.topics.building import ORDERS_ID, cluster_directory
 
 
 @pytest.fixture
@@ -94,6 +96,36 @@ class TestDecide:
         assert "Done. 1 partition changed, no valid batch dropped, 1 partition needs a decision." in run.out
         assert content(partition) == before
         assert errors(other) == []
+
+
+class TestReplicas:
+    @pytest.fixture
+    def damaged(self, partition: Path, tmp_path: Path) -> Path:
+        """The damaged partition of broker 1, beside metadata by which broker 2 alone is in sync."""
+        data = cluster_directory(tmp_path / "broker")
+        shutil.rmtree(data / "orders-0")
+        shutil.copytree(partition, data / "orders-0")
+        zeroed(data / "orders-0")
+        topic_id = format_uuid(ORDERS_ID)
+        (data / "orders-0" / names.PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {topic_id}")
+        return data / "orders-0"
+
+    def test_they_are_listed(self, run: Run, damaged: Path, config: list[str]) -> None:
+        assert run("repair", damaged, *config) == 1
+        assert "replicas: 1, 2; in sync: 2\n" in run.out
+        assert "no repair: start while broker 2 runs" in run.out
+        assert "needs --only-copy" in run.out
+        assert "needs --accept-loss 36" in run.out
+
+    def test_salvage_is_refused_while_others_are_in_sync(self, run: Run, damaged: Path, config: list[str]) -> None:
+        before = content(damaged)
+        salvage = ["repair", damaged, "--strategy", "salvage", *config]
+        assert run(*salvage) == 1
+        assert run(*salvage, "--apply") == 4
+        assert "Refused: broker 2 is in sync for orders-0; the leader would never send" in run.err
+        assert content(damaged) == before
+        assert run(*salvage, "--apply", "--only-copy") == 0
+        assert content(damaged) != before
 
 
 class TestFixBit:

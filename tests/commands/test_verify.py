@@ -23,7 +23,7 @@ FIELDS = {
 }  # fmt: skip
 SUMMARY = {
     "type": str, "sound": bool, "complete": bool, "errors": int, "warnings": int, "infos": int, "unread": int,
-    "partitions": int, "segments": int, "bytes": int, "seconds": float,
+    "partitions": int, "segments": int, "segmentsSkipped": int, "bytes": int, "seconds": float,
 }  # fmt: skip
 
 
@@ -232,7 +232,7 @@ def test_strict(run: VerifyRun, damaged: Log) -> None:
         (("--severity", "KD-LOG-CRC=fatal"), "expected CODE=level, level one of error, warning, info"),
         (("--severity", "KD-LOG-CRC"), "expected CODE=level"),
         (("--severity", "KD-X=error"), "no code matches 'KD-X'"),
-        (("--max-duration", "soon"), "'soon' is no length of time: expected 90, 90s, 15m or 2h"),
+        (("--max-duration", "soon"), "'soon' is no length of time: expected 90, 90s, 15m or 1h30m"),
         (("--jobs", "0"), "0 is not in the range x>=1"),
         (("--format", "xml"), "'xml' is not one of"),
     ],

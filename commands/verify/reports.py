@@ -1,0 +1,93 @@
+"""The forms in which `kdump verify` reports, and reports to files beside that to stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kdump.disk.durable import replace_file
+from kdump.findings.catalogue import Finding
+
+from ..shell.output import escape_json
+from .text import JsonLinesReport, JsonReport, Report, Sink, Summary, TextReport
+
+FORMATS = ("text", "json", "jsonl", "junit", "sarif")
+PROM = "prom"
+
+
+def report_to(text: str) -> tuple[str, str]:
+    """The format and the file of a `FORMAT:FILE`. Raises ValueError."""
+    format_, colon, path = text.partition(":")
+    if not colon or not path or format_ not in (*FORMATS, PROM):
+        raise ValueError(f"{text!r}: expected FORMAT:FILE, FORMAT one of {', '.join((*FORMATS, PROM))}")
+    return format_, path
+
+
+def reports_in(format_: str, out: Sink, *, strict: bool, verbose: bool = False, color: bool = False) -> Report:
+    """What prints in one of the formats."""
+    if format_ == "text":
+        return TextReport(out, verbose=verbose, color=color)
+    if format_ == "jsonl":
+        return JsonLinesReport(out)
+    if format_ == "json":
+        return JsonReport(out)
+    if format_ == "junit":
+        from .junit import JUnitReport
+
+        return JUnitReport(out, strict=strict)
+    from .sarif import SarifReport
+
+    return SarifReport(out)
+
+
+class Together:
+    """Several reports of one run."""
+
+    def __init__(self, reports: Sequence[Report]) -> None:
+        self._reports = reports
+
+    def start(self) -> None:
+        """The run begins."""
+        for each in self._reports:
+            each.start()
+
+    def partition(self, path: str) -> None:
+        """The check of a partition directory begins."""
+        for each in self._reports:
+            each.partition(path)
+
+    def finding(self, finding: Finding) -> None:
+        """A finding."""
+        for each in self._reports:
+            each.finding(finding)
+
+    def finish(self, summary: Summary) -> None:
+        """The run is over."""
+        for each in self._reports:
+            each.finish(summary)
+
+
+class FileReport:
+    """A report to a file, which is there as a whole when the run is over and not before."""
+
+    def __init__(self, format_: str, path: str, *, strict: bool) -> None:
+        self._path = path
+        self._pieces: list[str] = []
+        self._escapes = format_ in ("json", "jsonl", "sarif")
+        if format_ == PROM:
+            from .prometheus import PrometheusReport
+
+            self._report: Report = PrometheusReport(self, path)
+        else:
+            self._report = reports_in(format_, self, strict=strict, verbose=True)
+        self.start, self.partition, self.finding = self._report.start, self._report.partition, self._report.finding
+
+    def write(self, text: str) -> None:
+        """Hold it for the end."""
+        self._pieces.append(text)
+
+    def finish(self, summary: Summary) -> None:
+        """Write the file. Raises OSError."""
+        self._report.finish(summary)
+        text = "".join(self._pieces)
+        data = (escape_json(text) if self._escapes else text).encode("utf-8", "backslashreplace")
+        replace_file(self._path, data, durable=False)

@@ -1,0 +1,107 @@
+"""Which findings beside a running broker count: what it is in the middle of is none, and all else must come twice."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from kdump.findings.catalogue import INFO, Finding
+from kdump.formats import names
+from kdump.formats.names import parse_file_name
+from kdump.storage.partition import PartitionLog
+
+PAUSE = 0.3
+"""Seconds between the two looks."""
+
+_OF_GROWING_LOGS = frozenset({"KD-LOG-TORN", "KD-LOG-ZEROS", "KD-LOG-PREALLOCATED", "KD-LOG-EMPTY"})
+"""What the log that is written to may be like at any moment."""
+
+_OF_GROWING_INDEXES = ("KD-IDX-", "KD-TIDX-")
+"""Its indexes come with their first entry, keep room, and keep what a truncation has left behind in that."""
+
+_OF_CHECKPOINTS = frozenset({"KD-CKPT-STALE", "KD-CKPT-BEHIND", "KD-CKPT-ORDER"})
+"""A running broker writes its checkpoints down every few seconds or minutes: they lag behind."""
+
+_STATES = ("KD-FILE-", "KD-DIR-DELETE", "KD-DIR-FUTURE")
+"""Files and directories that the broker is at work with, or has put aside for itself to delete."""
+
+_LOCAL = ("KD-LOG-", "KD-BATCH-", "KD-IDX-", "KD-TIDX-", "KD-TIME-")
+"""Codes whose findings follow from a segment and the one before it."""
+
+Key = tuple[str, str, int | None, int | None]
+
+
+def key_of(finding: Finding) -> Key:
+    """What two findings of the same thing have in common."""
+    return finding.code, finding.path, finding.position, finding.offset
+
+
+def judged(findings: Iterable[Finding], log: PartitionLog | None = None) -> Iterator[Finding]:
+    """The findings without what a running broker's files may be like at any moment; its leftovers become notes."""
+    newest = _newest_snapshot(log) if log is not None else None
+    active = log.segments[-1].base_offset if log is not None and log.segments else None
+    for finding in findings:
+        if finding.code in _OF_CHECKPOINTS:
+            continue
+        says = parse_file_name(os.path.basename(finding.path))
+        is_growing = active is not None and says.kind in names.SEGMENT_KINDS and says.offset == active
+        if is_growing and finding.code in _OF_GROWING_LOGS:
+            continue
+        if is_growing and finding.code.startswith(_OF_GROWING_INDEXES):
+            finding = finding._replace(severity=INFO)
+        if finding.code == "KD-SNAP-CORRUPT" and os.path.basename(finding.path) == newest:
+            continue
+        if finding.code.startswith(_STATES):
+            finding = finding._replace(severity=INFO)
+        yield finding
+
+
+def is_doubtful(finding: Finding) -> bool:
+    """Whether a finding has to come twice."""
+    return finding.severity != INFO
+
+
+def confirmed(
+    first: Iterable[Finding], look_again: Callable[[list[Finding]], Iterable[Finding]], since: float
+) -> Iterator[Finding]:
+    """Those of the findings of a first look that a second one finds as well, and the notes among them.
+
+    `since` is when the first look ended (time.monotonic()); `look_again` is given what is in doubt.
+    """
+    found = list(first)
+    doubtful = list(filter(is_doubtful, found))
+    again: set[Key] = set()
+    if doubtful:
+        time.sleep(max(0.0, since + PAUSE - time.monotonic()))
+        again = set(map(key_of, look_again(doubtful)))
+    for finding in found:
+        if key_of(finding) in again or (not is_doubtful(finding) and os.path.lexists(finding.path)):
+            yield finding
+
+
+def segments_in_doubt(doubtful: Iterable[Finding], log: PartitionLog) -> tuple[int, int | None] | None:
+    """From which base offset on, and before which one (None: to the end), a second look is to go.
+
+    None where it has to go over the whole partition, because something follows from more than a segment.
+    """
+    bases = [segment.base_offset for segment in log.segments]
+    offsets = []
+    for finding in doubtful:
+        offset = parse_file_name(os.path.basename(finding.path)).offset
+        if not finding.code.startswith(_LOCAL) or offset not in bases:
+            return None
+        offsets.append(offset)
+    first, last = bases.index(min(offsets)), bases.index(max(offsets))
+    beyond = bases[last + 2 : last + 3]
+    return bases[max(0, first - 1)], beyond[0] if beyond else None
+
+
+def _newest_snapshot(log: PartitionLog) -> str | None:
+    """The name of the producer snapshot that may be in the middle of being written."""
+    found = [
+        (says.offset, name)
+        for name, says in log.files.items()
+        if says.kind == names.PRODUCER_SNAPSHOT and not says.state and says.offset is not None
+    ]
+    return max(found)[1] if found else None

@@ -1,0 +1,77 @@
+"""Which segments of the partition at hand need not be read again: closed, read to the end, and with nothing wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from kdump.findings.catalogue import INFO, Finding
+from kdump.formats import names
+from kdump.formats.names import parse_file_name
+from kdump.storage.segment import Segment
+from kdump.verify.partition import Before
+from kdump.verify.sheets import Part, Sheet
+from kdump.verify.state import Checksum, State, Verified, files_of
+
+if TYPE_CHECKING:
+    from kdump.verify.tasks import PartitionTask
+
+
+class Notes:
+    """Takes down what becomes of each segment; nothing without a state to put it into."""
+
+    def __init__(self, state: State | None, *, deep: bool) -> None:
+        self._state = state
+        self._deep = deep
+        self._verified: list[Verified] = []
+        self._checksum = Checksum()
+        self._is_wrong = False
+        self._open_from: int | None = None  # base offset of the first segment with a transaction that is open still
+
+    def begin(self, task: PartitionTask) -> None:
+        """A partition begins."""
+        self._verified = list(task.known)
+        self._checksum = Checksum()
+        self._is_wrong = False
+        self._open_from = None
+
+    def part(self, part: Part) -> None:
+        """The next part of the log of a segment."""
+        if self._state is not None and isinstance(part, Sheet):
+            self._checksum.add(part.crc)
+
+    def closed(self, segment: Segment, before_next: Before) -> None:
+        """A segment was read to its end."""
+        if self._state is None:
+            return
+        checksum, self._checksum = self._checksum.value, Checksum()
+        try:
+            files = files_of(segment)
+        except OSError:
+            self._is_wrong = True
+            return
+        last, epoch = before_next.last_offset, before_next.leader_epoch
+        self._verified.append(Verified(segment.base_offset, files, checksum, last, epoch, self._deep))
+
+    def seen(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """The findings of the partition, as they come."""
+        for finding in findings:
+            says = parse_file_name(os.path.basename(finding.path))
+            if finding.severity != INFO and says.kind in names.SEGMENT_KINDS:
+                self._is_wrong = True
+            elif finding.code == "KD-TXN-OPEN" and says.offset is not None:
+                self._open_from = says.offset if self._open_from is None else min(self._open_from, says.offset)
+            yield finding
+
+    def keep(self, task: PartitionTask) -> None:
+        """The partition is over, or as much of it as there was time for."""
+        if self._state is None or task.only:
+            return
+        known = [] if self._is_wrong else self._verified
+        last = task.log.segments[-1].base_offset if task.log.segments else 0
+        limit = last if self._open_from is None else min(last, self._open_from)
+        bases = [segment.base_offset for segment in task.log.segments]
+        kept = [verified for verified in known if verified.base_offset < limit]
+        if [verified.base_offset for verified in kept] == bases[: len(kept)]:
+            self._state.put(task.log.path, kept)

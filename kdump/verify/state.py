@@ -1,0 +1,125 @@
+"""What earlier runs have verified, kept in a file: closed segments that have not changed need no second reading."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kdump.disk.durable import replace_file
+from kdump.disk.reading import FileStatus, is_file, read_small, status_of
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.storage.partition import PartitionLog
+from kdump.storage.segment import Segment
+
+VERSION = 1
+MOST_BYTES = 1 << 30
+
+Files = dict[str, tuple[int, int, int]]
+"""Of a segment's files, by kind: inode, size (bytes), time of change (ns)."""
+
+
+class Verified(NamedTuple):
+    """A closed segment in which nothing was wrong.
+
+    `checksum` is the CRC-32 of its batches' CRCs, in order. `last_offset` (absolute; None unknown) and `leader_epoch`
+    are those of its last batch. `deep`: its records were decoded too.
+    """
+
+    base_offset: int
+    files: Files
+    checksum: int
+    last_offset: int | None
+    leader_epoch: int
+    deep: bool
+
+
+class State:
+    """The segments verified so far, by the absolute path of their partition; `last_pass` in seconds since 1970."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[str, list[Verified]] = {}
+        self.last_pass: float | None = None
+
+    def known(self, log: PartitionLog, *, deep: bool) -> list[Verified]:
+        """The first segments of a log, as far as they were verified before and are the same still."""
+        found: list[Verified] = []
+        before = self.partitions.get(os.path.abspath(log.path), ())
+        for segment, verified in zip(log.segments[:-1], before, strict=False):
+            is_same = verified.base_offset == segment.base_offset and verified.files == files_of(segment)
+            if not is_same or (deep and not verified.deep):
+                break
+            found.append(verified)
+        return found
+
+    def put(self, path: str, verified: Sequence[Verified]) -> None:
+        """Remember the first segments of the partition at a path."""
+        self.partitions[os.path.abspath(path)] = list(verified)
+
+
+def files_of(segment: Segment) -> Files:
+    """What tells whether a segment is still the same. Raises OSError."""
+    kinds = (kind for kind in (names.LOG, *names.INDEX_KINDS) if is_file(segment.path(kind)))
+    return {kind: _identity(status_of(segment.path(kind))) for kind in kinds}
+
+
+def _identity(status: FileStatus) -> tuple[int, int, int]:
+    return status.inode, status.size, status.modified_ns
+
+
+class Checksum:
+    """The CRC-32 of the CRCs of batches, as they come."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self, crcs: array[int]) -> None:
+        """The CRCs of the batches that follow."""
+        self.value = zlib.crc32(b"".join(crc.to_bytes(4, "big") for crc in crcs), self.value)
+
+
+def read_state(path: str) -> State:
+    """The state in a file; an empty one without it. Raises OSError, and KdumpError where it is something else."""
+    state = State()
+    try:
+        content = json.loads(read_small(path, MOST_BYTES))
+    except FileNotFoundError:
+        return state
+    except (ValueError, RecursionError) as error:
+        raise KdumpError(f"{path} is not a state file of kdump verify: {error}") from None
+    try:
+        if content["kdump_verify_state"] != VERSION:
+            raise ValueError(f"version {content['kdump_verify_state']}")
+        state.last_pass = content["last_pass"]
+        for partition, segments in content["partitions"].items():
+            state.partitions[partition] = [_verified(*fields) for fields in segments]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise KdumpError(f"{path} is not a state file of kdump verify: {error}") from None
+    return state
+
+
+def _verified(
+    base_offset: int,
+    files: dict[str, list[int]],
+    checksum: int,
+    last_offset: int | None,
+    leader_epoch: int,
+    deep: bool,
+) -> Verified:
+    identities = {kind: (inode, size, modified) for kind, (inode, size, modified) in files.items()}
+    return Verified(base_offset, identities, checksum, last_offset, leader_epoch, deep)
+
+
+def write_state(path: str, state: State, present: Iterable[str] | None = None) -> None:
+    """Write the state, if `present` are given of these partitions alone; all of it or nothing. Raises OSError."""
+    wanted = state.partitions if present is None else {each: state.partitions.get(each, []) for each in present}
+    content = {
+        "kdump_verify_state": VERSION,
+        "last_pass": state.last_pass,
+        "partitions": {partition: segments for partition, segments in wanted.items() if segments},
+    }
+    replace_file(path, json.dumps(content, separators=(",", ":")).encode() + b"\n", durable=True)

@@ -1,0 +1,127 @@
+"""verify beside a running broker: what it is in the middle of is none of the findings, and all damage still is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kdump.disk.locks import LockHolder
+from kdump.findings.catalogue import Finding
+from kdump.formats import names
+from kdump.formats.names import parse_file_name
+from kdump.storage import live as reading
+from kdump.storage.live import tally
+from kdump.verify import live
+from kdump.verify.live import key_of
+from tests.verify.building import Log, batch, build, codes, file, flip, found
+from tests.verify.cases import CASES, Case
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(live, "PAUSE", 0.0)
+    yield
+    tally.clear()
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "lock_holder", lambda path: LockHolder(4711))
+
+
+def doubtful(findings: list[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.severity != "info"]
+
+
+def is_the_brokers_work(finding: Finding) -> bool:
+    """Whether a finding is one of those that the files of a running broker may have at any moment."""
+    if finding.code in live._OF_CHECKPOINTS or finding.code.startswith(live._STATES):
+        return True
+    folder = os.path.dirname(finding.path)
+    says = parse_file_name(os.path.basename(finding.path))
+    of_kind = [
+        each.offset
+        for each in map(parse_file_name, os.listdir(folder))
+        if each.kind == (says.kind if says.kind == names.PRODUCER_SNAPSHOT else names.LOG)
+    ]
+    is_newest = says.offset == max((offset for offset in of_kind if offset is not None), default=None)
+    growing = (*live._OF_GROWING_LOGS, "KD-SNAP-CORRUPT", "KD-TXN-LENGTH")
+    return is_newest and (finding.code in growing or finding.code.startswith(live._OF_GROWING_INDEXES))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.code)
+def test_every_kind_of_damage_survives_every_rule(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for attribute, value in case.changes.items():
+        monkeypatch.setattr(attribute, value)
+    paths = case.prepare(tmp_path)
+    before = doubtful(found(*paths, **case.options))
+    monkeypatch.setattr(reading, "lock_holder", lambda path: LockHolder(4711))
+    after = set(map(key_of, doubtful(found(*paths, **case.options))))
+    lost = [finding for finding in before if key_of(finding) not in after and not is_the_brokers_work(finding)]
+    assert lost == []
+    assert after <= set(map(key_of, before))
+
+
+def test_what_comes_once_is_not_said(log: Log, broker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The damage goes away between the two looks."""
+    whole = log.path(0, "log").read_bytes()
+    log.edit(file(0, "log"), flip(70))
+    monkeypatch.setattr(live.time, "sleep", lambda _: log.path(0, "log").write_bytes(whole))
+    assert codes(found(log.directory)) == set()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return build(tmp_path / "data", closed=False)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_what_comes_twice_is(log: Log, broker: None, jobs: int) -> None:
+    log.edit(file(0, "log"), flip(70))
+    assert codes(found(log.directory, jobs=jobs)) == {"KD-LOG-CRC", "KD-LOG-BEYOND"}
+
+
+def test_damage_that_moves_is_another_one(log: Log, broker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = log.path(0, "log").read_bytes()
+    log.edit(file(0, "log"), flip(70))
+    monkeypatch.setattr(live.time, "sleep", lambda _: log.path(0, "log").write_bytes(flip(-1)(whole)))
+    assert "KD-LOG-CRC" not in codes(found(log.directory))
+
+
+@pytest.mark.parametrize("tail", [batch(12)[:-1], batch(12)[:30], bytes(100)], ids=["a batch", "a header", "zeros"])
+def test_a_growing_end_is_no_damage(log: Log, broker: None, tail: bytes) -> None:
+    log.edit(file(6, "log"), lambda data: data + tail)
+    assert codes(found(log.directory)) == set()
+    log.path(6, "index").unlink()
+    log.path(6, "timeindex").unlink()
+    assert codes(found(log.directory)) == set()
+
+
+def test_the_same_in_a_closed_segment_is(log: Log, broker: None) -> None:
+    log.edit(file(0, "log"), lambda data: data + batch(6)[:-1])
+    assert "KD-LOG-TORN" in codes(found(log.directory))
+    log.path(0, "index").unlink()
+    assert "KD-IDX-MISSING" in codes(found(log.directory))
+
+
+def test_a_partition_that_is_deleted_meanwhile(log: Log, broker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    really = reading.list_directory
+
+    def listed(path: str) -> tuple[list[str], list[str]]:
+        found = really(path)
+        if log.partition.exists():
+            log.partition.rename(f"{log.partition}.0123456789abcdef0123456789abcdef-delete")
+        return found
+
+    monkeypatch.setattr(reading, "list_directory", listed)
+    assert codes(found(log.directory)) == set()
+    assert tally.deleted == {str(log.partition)}
+
+
+def test_one_file_of_a_segment(log: Log, broker: None) -> None:
+    log.edit(file(0, "log"), flip(70))
+    assert codes(found(log.path(0, "log"))) == {"KD-LOG-CRC", "KD-LOG-BEYOND"}
+    assert codes(found(log.path(6, "log"))) == set()
