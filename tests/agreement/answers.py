@@ -23,6 +23,8 @@ REPAIRS: dict[str, tuple[str, ...]] = {
     "trim": ("trim", *ONE_JOB),
 }
 """The commands that change files, by what advice calls them."""
+ALL_THE_SAME = {TRUNCATE: ("--accept-loss", "all"), SALVAGE: ("--only-copy",)}
+"""What --apply wants of those that may lose something."""
 WORST = ("--unclean", "--recovery-point", "0")
 """A start in which every batch of every segment is checked."""
 LOG_DAMAGE = {"KD-LOG-CRC", "KD-LOG-SIZE", "KD-LOG-TORN", "KD-LOG-GARBAGE"}
@@ -191,7 +193,7 @@ class Mended:
         for log_dir in directory.log_dirs:
             shutil.copytree(directory.root / log_dir, copy / log_dir, symlinks=True)
         after = Answers(Directory(directory.name, copy, directory.log_dirs))
-        self.applied = after.ask(*REPAIRS[repair], "--apply", "--no-backup")
+        self.applied = after.ask(*REPAIRS[repair], *ALL_THE_SAME.get(repair, ()), "--apply", "--no-backup")
         self.again = after.ask(*REPAIRS[repair])
         self.findings = after.findings
         self.outcomes = after.outcomes if repair in (TRUNCATE, SALVAGE) else {}
