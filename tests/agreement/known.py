@@ -30,11 +30,6 @@ KNOWN = (
         "startup: after a clean shutdown the broker does not start (record size 0); verify: it truncates",
     ),
     Known(
-        "startup_foretells_what_verify_says_a_broker_refuses",
-        (*both("quorum-state-garbage", "broken-metadata-snapshot", "metadata-misfit"), "corpus/f-cluster-metadata"),
-        "verify: KD-KRAFT-… and KD-META-CLUSTER keep a broker from starting; startup looks at the log alone",
-    ),
-    Known(
         "startup_foretells_what_verify_says_a_broker_refuses", both("dangling-link"),
         "verify: a link that leads nowhere keeps a broker from starting; startup does not mention it",
     ),
@@ -78,5 +73,21 @@ KNOWN = (
     Known(
         "a_second_repair_has_nothing_to_do", ("offset-overflow",),
         "repair: a second run removes a snapshot that the first one left",
+    ),
+    Known(
+        "a_second_repair_has_nothing_to_do", killed("deleted-directory"),
+        "repair: after an unclean shutdown a directory that waits for its deletion gets its indexes again and again",
+    ),
+    Known(
+        "a_sound_partition_needs_no_repair", ("corpus/z-3-29",),
+        "verify: nothing; repair, salvage: a partition directory without segments gets an empty one",
+    ),
+    Known(
+        "verify_says_that_a_broker_refuses", ("checkpoint-garbage",),
+        "startup: the broker takes the log directory offline; verify: KD-CKPT-FORMAT, the broker ignores it",
+    ),
+    Known(
+        "advice_helps", both("epoch-backwards"),
+        "verify: kdump repair writes leader-epoch-checkpoint from the log; repair: the log itself needs a decision",
     ),
 )  # fmt: skip

@@ -266,8 +266,10 @@ def startup_cuts_where_verify_says_so(answers: Answers) -> Iterator[str]:
             continue
         outcome = by_path(answers.worst_startup, "outcome").get(parent(path))
         steps = answers.steps(answers.worst_startup, parent(path))
-        if outcome and outcome["ok"] and not any(
-            step["action"] in CUTS | REMOVES and step["file"] == file_name(path) for step in steps
+        if (
+            outcome
+            and outcome["ok"]
+            and not any(step["action"] in CUTS | REMOVES and step["file"] == file_name(path) for step in steps)
         ):
             yield f"verify: {finding['code']} at {path}: a broker truncates; startup leaves the file"
 
