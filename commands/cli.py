@@ -11,7 +11,7 @@ import click
 from kdump.errors import KdumpError
 
 from .shell import exit_codes
-from .shell.signals import Terminated, end_on_sigterm
+from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
 
 SECTIONS = {
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata"),
@@ -88,6 +88,7 @@ def main() -> None:
     """Run the command line and exit; no traceback reaches the user."""
     try:
         end_on_sigterm()
+        tell_on_sigusr1()
         code: int = cli.main(prog_name="kdump", standalone_mode=False)
         _tell_circumstances(code)
         sys.stdout.flush()

@@ -97,3 +97,11 @@ def test_who_asks_does_ask() -> None:
     text = "".join(path.read_text() for path in files if path.name != "releases.py")
     asked = {found.name for found in BEHAVIOURS if re.search(rf"\b{found.name}\b", text)}
     assert asked == {found.name for found in BEHAVIOURS if found.asked_by}
+
+
+def test_the_table_in_the_docs() -> None:
+    text = (ROOT / "docs" / "releases.md").read_text()
+    for found in BEHAVIOURS:
+        asked_by = ", ".join(found.asked_by) or "none"
+        assert f"| {found.since.value} | `{found.name}` | {found.what} | {found.source} | {asked_by} |\n" in text
+    assert len(re.findall(r"^\| \d\.\d \| `", text, re.MULTILINE)) == len(BEHAVIOURS)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from kdump.clean.cleaning import Cleaning
 from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit, PartitionState
 
-from ..shell.options import duration
-from ..shell.output import iso_time, number_words, safe, safe_path, size_text
+from ..shell.output import duration, iso_time, number_words, safe, safe_path, size_text
 from ..shell.tables import aligned
 from .run import Found
 

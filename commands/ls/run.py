@@ -160,6 +160,8 @@ class _Run:
         checkpoints = DirectoryCheckpoints(directory)
         placing, trouble = self._placing(directory)
         info = log_directory_info(directory, checkpoints)
+        if self._clusters is not None:
+            info = replace(info, release=self._clusters.of(directory).release)
         if trouble:
             info = replace(info, problems=(*info.problems, trouble))
         wanted = [name for name in directory.partition_names if self._wants(name)]

@@ -191,6 +191,8 @@ def _directory_lines(info: LogDirectoryInfo, partitions: list[PartitionInfo]) ->
         whose.append(f"cluster {safe(info.cluster_id)}")
     if info.directory_id is not None:
         whose.append(f"directory id {info.directory_id}")
+    if info.release is not None:
+        whose.append(f"Kafka {info.release}")
     if whose:
         yield ", ".join(whose)
     epoch = f" (broker epoch {info.broker_epoch})" if (info.broker_epoch or -1) >= 0 else ""

@@ -110,10 +110,10 @@ class TextPrinter:
         """What was changed, how to check it, and how to take it back."""
         dropped = number_words(self._dropped, "valid record") if self._dropped else "no valid batch"
         self._write(f"Done. {number_words(totals.changed, 'partition')} changed, {dropped} dropped{more}.\n")
-        path = safe_path(_common(self._changed))
-        self._write(f"Check: kdump verify {path}\n")
+        self._write(f"Check: kdump verify {_common(self._changed)}\n")
         for id_ in sorted(set(totals.changes.values())) if totals.output is None else ():
-            self._write(f"Undo:  kdump undo {path} --change {id_}\n")
+            paths = [path for path, change in totals.changes.items() if change == id_]
+            self._write(f"Undo:  kdump undo {_common(paths)} --change {id_}\n")
 
     def _verdict(self, task: Task) -> Iterator[str]:
         if task.failure:
@@ -159,8 +159,9 @@ class TextPrinter:
 
 
 def _common(paths: Sequence[str]) -> str:
-    """The partition directory, or the directory around several."""
-    return paths[0] if len(paths) == 1 else os.path.commonpath(list(map(os.path.dirname, paths)))
+    """The partition directory, or the log directories around several, as words of a command."""
+    found = paths if len(paths) == 1 else sorted({os.path.dirname(path) for path in paths})
+    return " ".join(map(safe_path, found))
 
 
 def _open_txn(producer: ProducerEntry) -> str:

@@ -15,8 +15,7 @@ from kdump.retention.segments import BATCHES, MTIME, TIME_INDEX, SegmentState
 from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
 
-from ..shell.options import duration
-from ..shell.output import counted, iso_time, safe, safe_path, size_text
+from ..shell.output import counted, duration, iso_time, safe, safe_path, size_text
 from ..shell.tables import aligned
 
 WIDTH = 110

@@ -107,16 +107,3 @@ def output_for(format_: str) -> Output:
 def json_line(kind: str, fields: dict[str, Any]) -> str:
     """An object of a type as a line."""
     return dumps({"type": kind} | fields, separators=(",", ":")) + "\n"
-
-
-def duration(ms: int) -> str:
-    """A time span for people, in its two largest units: 3 d 4 h, 5 min 12 s, 830 ms."""
-    sign, left = ("-" if ms < 0 else ""), abs(ms)
-    parts: list[str] = []
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)):
-        count, left = divmod(left, size)
-        if count or parts:
-            parts.append(f"{count} {unit}")
-        if len(parts) == 2:
-            break
-    return sign + (" ".join(part for part in parts if not part.startswith("0 ")) or "0 ms")

@@ -140,6 +140,19 @@ def size_text(size: int) -> str:
     return f"{value:.1f} {unit}"
 
 
+def duration(ms: int) -> str:
+    """A time span for people, in its two largest units: 3 d 4 h, 5 min 12 s, 830 ms."""
+    sign, left = ("-" if ms < 0 else ""), abs(ms)
+    parts: list[str] = []
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)):
+        count, left = divmod(left, size)
+        if count or parts:
+            parts.append(f"{count} {unit}")
+        if len(parts) == 2:
+            break
+    return sign + (" ".join(part for part in parts if not part.startswith("0 ")) or "0 ms")
+
+
 def counted(number: int, one: str, many: str | None = None) -> str:
     """A number with its noun: 1 byte, 3 batches."""
     return f"{number} {one if number == 1 else many or f'{one}s'}"

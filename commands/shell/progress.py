@@ -1,4 +1,4 @@
-"""Progress on a terminal, for runs that last: a bar by bytes read, or a count of partitions."""
+"""Progress on a terminal, for runs that last: a bar by bytes read, or a count of partitions; on SIGUSR1 as a line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from .output import safe_path
+import click
+
+from .output import duration, safe_path, size_text
 
 PATIENCE = 1.0
 """Seconds before anything is shown."""
@@ -15,12 +17,34 @@ INTERVAL = 0.1
 """Seconds between two updates."""
 
 
-class ProgressBar:
+class Progress:
+    """How far a run has got; the one that began last is told of when somebody asks."""
+
+    current: Progress | None = None
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        Progress.current = self
+
+    def line(self) -> str:
+        """Say in one line how far it has got."""
+        raise NotImplementedError
+
+
+def tell_progress() -> None:
+    """Print on stderr how far the run has got: somebody has sent SIGUSR1."""
+    progress = Progress.current
+    click.echo("kdump: " + ("nothing to tell yet" if progress is None else progress.line()), err=True)
+
+
+class ProgressBar(Progress):
     """A bar on stderr, once a run has lasted a second and if stderr is a terminal; rich is loaded only then."""
 
     def __init__(self, paths: Sequence[str]) -> None:
+        super().__init__()
         self._paths = paths
         self._done = 0
+        self._name = ""
         self._next = time.monotonic() + PATIENCE
         self._is_shown = sys.stderr.isatty()
         self._bar: _Bar | None = None
@@ -41,14 +65,28 @@ class ProgressBar:
     def add(self, path: str, size: int) -> None:
         """So many more bytes of the log at `path` have been read."""
         self._done += size
+        self._name = path
         if not self._is_shown or (now := time.monotonic()) < self._next:
             return
         self._next = now + INTERVAL
         if self._bar is None:
-            if self._total is None:
-                self._total = total_size(self._paths)
-            self._bar = _Bar(self._total)
+            self._bar = _Bar(self._whole())
         self._bar.update(self._done, safe_path(os.path.basename(os.path.dirname(path))))
+
+    def _whole(self) -> int:
+        if self._total is None:
+            self._total = total_size(self._paths)
+        return self._total
+
+    def line(self) -> str:
+        """Say how many bytes were read, at which rate, how long the rest may take, and where it is."""
+        total, seconds = max(self._whole(), self._done), max(time.monotonic() - self._start, 0.001)
+        rate = self._done / seconds
+        said = [f"{100 * self._done // total if total else 0} %", f"{size_text(self._done)} of {size_text(total)}"]
+        if self._done:
+            said += [f"{size_text(round(rate))}/s", f"{duration(round(1000 * (total - self._done) / rate))} left"]
+            said.append(safe_path(os.path.basename(os.path.dirname(self._name))))
+        return "  ".join(said)
 
 
 class _Bar:
@@ -92,25 +130,31 @@ def total_size(paths: Iterable[str]) -> int:
     return total
 
 
-class PathCounter:
+class PathCounter(Progress):
     """A line on stderr once a listing lasts; only where stderr is a terminal, and wiped when the work is done."""
 
     def __init__(self) -> None:
-        self._start = time.monotonic()
+        super().__init__()
+        self._done = self._total = 0
         self._next = self._start + PATIENCE
         self._shows = sys.stderr.isatty()
 
     def over(self, paths: list[str]) -> Iterator[str]:
         """The paths, one after the other."""
         written = False
-        for number, path in enumerate(paths):
+        self._total = len(paths)
+        for self._done, path in enumerate(paths):
             now = time.monotonic()
             if self._shows and now >= self._next:
                 self._next = now + INTERVAL
-                sys.stderr.write(f"\r\x1b[K{number} of {len(paths)} partitions")
+                sys.stderr.write(f"\r\x1b[K{self.line()}")
                 sys.stderr.flush()
                 written = True
             yield path
         if written:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+    def line(self) -> str:
+        """Say how many partitions were looked at."""
+        return f"{self._done} of {self._total} partitions"

@@ -14,7 +14,7 @@ class Totals:
     """Sums over the partitions and directories of a run."""
 
     def __init__(self) -> None:
-        self.logs = self.losing = self.failing = self.stray = self.expiring = self.missing = 0
+        self.logs = self.losing = self.failing = self.stray = self.expiring = 0
         self.checked = self.checked_bytes = 0
         self.directories: list[str] = []
         self.loss = Loss()
@@ -36,7 +36,6 @@ class Totals:
         self.failing += not outcome.ok
         self.stray += loaded.stray is not None
         self.expiring += bool(loaded.expiring)
-        self.missing += loaded.committed_missing is not None
 
 
 class Printer(Protocol):

@@ -9,8 +9,7 @@ from itertools import accumulate
 from kdump.stats.partition import SegmentTimes, Stats
 from kdump.stats.series import Moment
 
-from ..shell.options import duration
-from ..shell.output import counted, iso_time, safe, safe_path, size_text
+from ..shell.output import counted, duration, iso_time, safe, safe_path, size_text
 from .run import Partition, Topic
 from .svg import Plot, Point, number_ticks, size_ticks, time_ticks
 from .text import lines, percent, records_text, time_text

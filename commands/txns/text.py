@@ -10,8 +10,8 @@ from typing import Any
 from kdump.topics.transaction_ids import TransactionalId
 from kdump.transactions.partition import EndedTxn, IndexMismatch, OpenTxn, PartitionTxns
 
-from ..shell.options import duration, json_line
-from ..shell.output import counted, iso_time, safe, safe_path, size_text
+from ..shell.options import json_line
+from ..shell.output import counted, duration, iso_time, safe, safe_path, size_text
 from ..shell.tables import aligned
 
 _TOOL = "kafka-transactions.sh --bootstrap-server HOST:PORT abort"

@@ -141,7 +141,8 @@ class _Run:
                     f"{backup.partition}: this change was made by kdump 0.1, which did not note what it left, so undo"
                     f" could drop records. Its originals are in {backup.path}/old: copy them back by hand"
                 )
-        id_ = new_id(*{place_of(change.path, self._asked.backup_dir) for change in chosen})
+        there = [change.path for change in chosen if os.path.isdir(change.path)]
+        id_ = new_id(*{place_of(path, self._asked.backup_dir) for path in there})
         for change in chosen:
             with self.told(change.path):
                 if self._asked.close:

@@ -12,8 +12,7 @@ from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation
 from kdump.change.undo import Verdict
 from kdump.operations.undo import Listed, Undone
 
-from ..shell.options import duration
-from ..shell.output import counted, safe, safe_path, size_text
+from ..shell.output import counted, duration, safe, safe_path, size_text
 from ..shell.tables import aligned
 from .run import Asked
 

@@ -10,7 +10,6 @@ from kdump.change import journal
 from kdump.change.apply import clear_leftovers, differences, finish
 from kdump.change.journal import Change, Changes, ChangeState
 from kdump.change.old_backups import old_backups
-from kdump.change.place import IN_PARTITION
 from kdump.errors import KdumpError, RefusedError
 
 
@@ -24,21 +23,16 @@ class Unfinished(NamedTuple):
 def unfinished_in(log_directory: str, partitions: Iterable[str]) -> Iterator[Unfinished]:
     """The interrupted changes of partition directories of one log directory. Raises OSError."""
     changes = Changes(log_directory)
-    wanted = {os.path.realpath(path): path for path in partitions}
-    found = changes.all()
-    for path in wanted.values():
+    for path in partitions:
         try:
-            if os.path.isdir(os.path.join(path, IN_PARTITION)):
-                found += [each for each in changes.of(path) if each.files.directory != os.path.realpath(log_directory)]
+            for change in changes.of(path):
+                if change.state == ChangeState.INTERRUPTED:
+                    yield Unfinished(path, f"change {change.id} ({change.command or 'kdump'}) was interrupted")
         except KdumpError as error:
             yield Unfinished(path, str(error))
         for backup in old_backups(path):
             if backup.is_interrupted:
                 yield Unfinished(path, f"a change by kdump 0.1 was interrupted: {backup.path}")
-    for change in found:
-        if change.state == ChangeState.INTERRUPTED and os.path.realpath(change.path) in wanted:
-            what = f"change {change.id} ({change.command or 'kdump'}) was interrupted"
-            yield Unfinished(wanted[os.path.realpath(change.path)], what)
 
 
 def finish_interrupted(partition_directory: str, backup_dir: str | None = None) -> list[Change]:

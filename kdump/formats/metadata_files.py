@@ -133,8 +133,8 @@ def parse_quorum_state(data: bytes, path: str) -> QuorumState:
     state = _JsonObject.parse(line, path)
     version = state.integer("data_version", INT_MIN, INT_MAX)
     if version not in (0, 1):
-        text = f"data_version ({version}) is not within the min (0) and max (1) supported version: {path}"
-        raise CheckpointError(text, ILLEGAL_STATE)
+        text = f"data_version ({version}) is not within the min (0) and max (1) supported version"
+        raise CheckpointError(f"{text}: {path}", ILLEGAL_STATE, text)
     leader_id = state.integer("leaderId", INT_MIN, INT_MAX)
     leader_epoch = state.integer("leaderEpoch", INT_MIN, INT_MAX)
     voted_id = state.integer("votedId", INT_MIN, INT_MAX)

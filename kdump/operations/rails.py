@@ -27,8 +27,7 @@ class Rails:
     """Whether to apply, and how carefully.
 
     `command` is what changes are listed as. `ignore_lock` names the directory that may be changed whatever lock is
-    held there. `accept_loss` is how many valid records may be dropped (ALL_LOSSES: any number; None: none was named),
-    `only_copy`: other replicas are gone, whatever cluster metadata says of them.
+    held there. `accept_loss` is how many valid records may be dropped (ALL_LOSSES: any number; None: none was named).
     """
 
     applies: bool = False
@@ -39,7 +38,6 @@ class Rails:
     ignore_lock: str | None = None
     jobs: int = 1
     accept_loss: int | None = None
-    only_copy: bool = False
 
 
 @dataclass(slots=True)

@@ -108,7 +108,8 @@ class LogDirectoryInfo:
 
     `checkpoints` has the number of entries of each offset checkpoint that is there. `not_partitions` are directories
     with whose names a broker refuses to start; `missing` are partitions (topic, number) that a checkpoint has and the
-    directory has not. `problems` are texts of what cannot be parsed, `errors` say why files cannot be read.
+    directory has not. `problems` are texts of what cannot be parsed, `errors` say why files cannot be read. `release`
+    is that of Kafka which wrote the directory, as `4.3`, where the cluster's metadata tells it.
     """
 
     path: str
@@ -124,6 +125,7 @@ class LogDirectoryInfo:
     missing: tuple[tuple[str, int], ...]
     problems: tuple[str, ...]
     errors: tuple[OSError, ...]
+    release: str | None = None
 
 
 class Faults:

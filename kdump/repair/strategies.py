@@ -64,7 +64,8 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
         return Task(log.path, None, outcome=outcome)
     if startup.clean and request.kinds is None:
         plan = needed(plan, log, found, clean=True)
-    plan = _with_indexes(log, startup, plan, found)
+    if checks.clean or checks.recovery_point:  # else a broker rebuilds all of them
+        plan = _with_indexes(log, startup, plan, found)
     return Task(log.path, plan, _extent(outcome), outcome=outcome, dropped=_valid(outcome))
 
 

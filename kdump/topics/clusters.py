@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 class ClusterMetadata(NamedTuple):
     """What tells of a log directory's partitions; None where nothing does, as where there are `troubles`.
 
-    `configs` are the settings in it by resource type and name, `broker_id` is that of the log directory's broker.
+    `configs` are the settings in it by resource type and name, `broker_id` is that of the log directory's broker,
+    `release` that of Kafka whose software it runs, as `4.3`.
     """
 
     placing: Placing | None = None
     troubles: tuple[Problem, ...] = ()
     configs: Mapping[tuple[int, str], Mapping[str, str]] = {}
     broker_id: int | None = None
+    release: str | None = None
 
 
 _NOTHING = ClusterMetadata()
@@ -74,7 +76,8 @@ class Clusters:
             troubles: list[Problem] = []
             cluster = cluster_beside(directory, troubles.append)
             if cluster:
-                found = ClusterMetadata(cluster.placement, tuple(troubles), cluster.configs, cluster.broker_id)
+                known = cluster.configs, cluster.broker_id, cluster.release
+                found = ClusterMetadata(cluster.placement, tuple(troubles), *known)
             else:
                 found = ClusterMetadata(troubles=tuple(troubles))
             self._read_already[path] = found

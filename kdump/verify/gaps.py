@@ -43,3 +43,7 @@ class Gaps:
             return offset >= 0
         at = bisect_right(self._starts, offset) - 1
         return at >= 0 and offset < self._stops[at]
+
+    def has_after(self, offset: int) -> bool:
+        """Whether any offset above `offset` is lacking."""
+        return bool(self._stops) and self._stops[-1] > offset

@@ -145,7 +145,7 @@ class PartitionCheck:
         except OSError as error:
             yield unreadable(path, error)
             return
-        known = self._producers.producers if compares and not self._has_lost else None
+        known = self._producers if compares and not self._has_lost else None
         yield from check_snapshot(path, data, known)
 
     def open_segment(self, segment: Segment) -> Iterator[Finding]:

@@ -6,13 +6,14 @@ A batch that the cleaner has emptied but kept for its sequence opens no transact
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kdump.findings.catalogue import Finding, found
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.producer_fields import has_running_sequences
+from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.sequences import MAX_SEQUENCE, last_sequence
 from kdump.transactions.partition import opens_transaction
 from kdump.verify.column import is_uniform
@@ -216,6 +217,16 @@ class ProducerCheck:
     def producers(self) -> dict[int, Producer]:
         """Every producer met so far, by its id."""
         return self._producers
+
+    def settle(self, entries: Iterable[ProducerEntry]) -> None:
+        """Take in a snapshot made here: a transaction that it has closed lost its marker to the cleaner since."""
+        for entry in entries:
+            producer = self._producers.get(entry.producer_id)
+            if producer is None or producer.txn_first_offset < 0 or entry.has_open_txn:
+                continue
+            if self.gaps.has_after(producer.txn_first_offset):
+                producer.txn_first_offset = -1
+                self._open.pop(entry.producer_id, None)
 
     def finish(self) -> Iterator[Finding]:
         """The log is over: what is open now stays open until a marker comes."""

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from kdump.errors import CorruptSnapshotError
 from kdump.findings.catalogue import Finding, found
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
-from kdump.verify.producers import Producer
+from kdump.verify.producers import Producer, ProducerCheck
 
 
-def check_snapshot(path: str, data: bytes, producers: Mapping[int, Producer] | None) -> Iterator[Finding]:
-    """Hold a snapshot against what the log before its offset says of its producers, where that is known."""
+def check_snapshot(path: str, data: bytes, known: ProducerCheck | None) -> Iterator[Finding]:
+    """Compare a snapshot with what the log before its offset says of its producers, if that is known."""
     try:
         entries = decode_producer_snapshot(data)
     except CorruptSnapshotError as error:
         yield found("KD-SNAP-CORRUPT", path, str(error))
         return
-    if producers is None:
+    if known is None:
         return
     for entry in entries:
-        producer = producers.get(entry.producer_id)
+        producer = known.producers.get(entry.producer_id)
         if producer and (text := _disagreement(entry, producer)):
             yield found("KD-SNAP-STATE", path, f"producer {entry.producer_id}: {text}", offset=entry.last_offset)
+    known.settle(entries)
 
 
 def stray_offsets(offsets: Iterable[int], bases: Iterable[int]) -> list[int]:

@@ -22,7 +22,8 @@ UNIQUE = "0123456789abcdef" * 2
 SHAPES = {
     "logDirectory": {
         "path": str, "clusterId": (str, None), "nodeId": (int, None), "directoryId": (str, None),
-        "cleanShutdown": bool, "brokerEpoch": (int, None), "partitions": int, "checkpointEntries": dict,
+        "cleanShutdown": bool, "brokerEpoch": (int, None), "release": (str, None), "partitions": int,
+        "checkpointEntries": dict,
         "checkpointedButMissing": list, "notPartitions": list, "leftovers": list, "problems": list,
     },
     "partition": {

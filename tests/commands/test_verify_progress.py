@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import pty
+import re
+import signal
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from kdump.commands.shell import progress
-from kdump.commands.shell.progress import ProgressBar, total_size
+from kdump.commands.shell.progress import PathCounter, ProgressBar, total_size
 from kdump.commands.verify.command import Asked, Showing, run
 from kdump.verify.options import Options
+from tests.commands.running import Run
 from tests.verify.building import NOW, Log, build, file, flip
 
 ASKED = Asked("text", strict=False, verbose=False, color="never", max_duration=None, resume=None)
@@ -95,3 +99,42 @@ def test_the_whole_is_the_size_of_all_logs(log: Log, tmp_path: Path) -> None:
     assert total_size([str(log.directory)]) == 6 * 267
     assert total_size([str(log.partition), str(log.path(0, "log"))]) == 3 * 267
     assert total_size([str(tmp_path / "none")]) == 0
+
+
+def test_sigusr1_asks_how_far_it_has_got(log: Log, monkeypatch: pytest.MonkeyPatch, run_main: Run) -> None:
+    really = ProgressBar.add
+
+    def ask(bar: ProgressBar, path: str, size: int) -> None:
+        really(bar, path, size)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    monkeypatch.setattr(ProgressBar, "add", ask)
+    assert run_main("verify", log.directory, f"--now={NOW}", "--jobs=1") == 1
+    lines = run_main.err.splitlines()
+    assert re.fullmatch(r"kdump: \d+ %  \d+ B of 1\.6 KiB  [0-9.]+ \w+/s  .+ left  orders-0", lines[0])
+    assert re.fullmatch(r"kdump: 100 %  1\.6 KiB of 1\.6 KiB  [0-9.]+ \w+/s  0 ms left  orders-2", lines[-1])
+
+
+def test_a_count_of_partitions_tells_too(log: Log, monkeypatch: pytest.MonkeyPatch, run_main: Run) -> None:
+    monkeypatch.setattr(PathCounter, "over", asking(PathCounter.over))
+    assert run_main("ls", log.directory) == 0
+    assert run_main.err.splitlines() == [f"kdump: {number} of 3 partitions" for number in range(3)]
+
+
+Over = Callable[[PathCounter, list[str]], Iterator[str]]
+
+
+def asking(over: Over) -> Over:
+    """A SIGUSR1 comes for each path."""
+
+    def asked(counter: PathCounter, paths: list[str]) -> Iterator[str]:
+        for path in over(counter, paths):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            yield path
+
+    return asked
+
+
+@pytest.fixture
+def run_main(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+    return Run(capfdbinary, monkeypatch)

@@ -50,6 +50,8 @@ LONG: Mapping[int, Sequence[bytes]] = {base: [batch(base + n) for n in range(0, 
 STALE_ENTRY = encode_offset_entries([OffsetIndexEntry(500, 5000)], 6)
 STALE_TIME = encode_time_entries([TimeIndexEntry(TIME + 500, 500)], 6)
 """An entry of an .index and of a .timeindex that a truncation left behind."""
+CUT_KEY = encode_batch([NewRecord(0, TIME, b"\0\1\0\x7f", b"v")], NewBatch(leader_epoch=0))
+"""An offset commit whose key ends inside the group's name."""
 ABORTED = (produced(0, 7, 0), marker(2, 7))
 
 
@@ -257,7 +259,7 @@ CASES = (
     Case("KD-BATCH-MESSAGE-LENGTH", LOG, one(odd_null_key(), **V1)),
     Case("KD-BATCH-CONTROL", LOG, one(marker(0, 7, key=b"\0\0\0\x09"))),
     Case("KD-BATCH-CONTROL-VERSION", LOG, one(marker(0, 7, key=b"\0\1\0\0"))),
-    Case("KD-VALUE-UNDECODABLE", LOG, one(batch(0), name="__consumer_offsets-0")),
+    Case("KD-VALUE-UNDECODABLE", LOG, one(CUT_KEY, name="__consumer_offsets-0")),
     # leader epochs
     Case("KD-EPOCH-ORDER", LOG, one(batch(0, leader_epoch=1), batch(2), epochs="1 0\n")),
     Case("KD-EPOCH-CHECKPOINT", LOG, log(epochs="0 0\n1 2\n")),

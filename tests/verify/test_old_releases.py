@@ -14,6 +14,7 @@ from kdump.formats.index_entries import (
     encode_offset_entries,
     encode_time_entries,
 )
+from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
 from kdump.storage.partition import PartitionLog
 from kdump.verify.producers import HANGING_MS
 from kdump.verify.soundness import unsound_indexes
@@ -100,3 +101,14 @@ def test_an_emptied_batch_opens_no_transaction(tmp_path: Path) -> None:
     assert codes(found(log.directory, **late), "error", "warning", "info") <= {"KD-TIME-HELD", "KD-TIME-ORDER"}
     log = build(tmp_path / "open", {0: [batch(0), emptied(2, 7, 0), produced(4, 7, 2)], 6: [batch(6)]})
     assert [each.offset for each in found(log.directory, **late) if each.code == "KD-TXN-HANGING"] == [4]
+
+
+def test_a_later_snapshot_closes_a_transaction_whose_marker_was_cleaned_away(tmp_path: Path) -> None:
+    late = {"now": NOW + HANGING_MS + 1}
+    state = encode_producer_snapshot([ProducerEntry(7, 0, 1, 3, 1, TIME + 4, 3, -1)])
+    cleaned = {0: [batch(0), produced(2, 7, 0), batch(5)], 7: [batch(7)]}  # the marker was at offset 4
+    log = build(tmp_path / "cleaned", cleaned, beside={file(7, "snapshot"): state})
+    assert codes(found(log.directory, **late)) == set()
+    whole = {0: [batch(0), produced(2, 7, 0), batch(4)], 6: [batch(6)]}
+    log = build(tmp_path / "whole", whole, beside={file(6, "snapshot"): state})
+    assert codes(found(log.directory, **late)) == {"KD-TXN-HANGING"}

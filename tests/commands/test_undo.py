@@ -1,0 +1,341 @@
+"""`kdump undo` from the command line, and the safety checks that all changes share."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kdump.change import journal, place
+from kdump.disk import locks
+from kdump.formats import names
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+from tests.change.kept import change_files, killed_after
+from tests.commands.running import Run
+from tests.repair.damaged import DAMAGES, STARTUP, build, name
+from tests.repair.salvaging import content
+from tests.topics.building import cluster_directory
+
+SETTINGS = "index.interval.bytes=300\nsegment.index.bytes=2000\n"
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("sound") / "sound")
+
+
+@pytest.fixture
+def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setattr(locks, "GROWTH_WATCH_SECONDS", 0.01)
+    return run
+
+
+@pytest.fixture
+def data(sound: Path, tmp_path: Path) -> Path:
+    """A log directory with two damaged partitions and a sound one."""
+    folder = tmp_path / "data"
+    for number, damage in enumerate(("middle segment, payload", "damage and leftovers")):
+        shutil.copytree(sound, folder / f"orders-{number}")
+        DAMAGES[damage](folder / f"orders-{number}")
+    shutil.copytree(sound, folder / "orders-2")
+    (folder / names.META_PROPERTIES).write_text("version=1\nnode.id=3\ncluster.id=abc\n")
+    return folder
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> list[str]:
+    (tmp_path / "topic.properties").write_text(SETTINGS)
+    return ["--config", str(tmp_path / "topic.properties"), "--now", str(STARTUP.now)]
+
+
+TRUNCATE = ("--strategy", "truncate", "--accept-loss", "all")
+
+
+@pytest.fixture
+def id_(run: Run, data: Path, config: list[str]) -> str:
+    """The change of a repair of both damaged partitions."""
+    assert run("repair", data, *TRUNCATE, *config, "--apply") == 0
+    return journal.changes_of(str(data / "orders-0"))[0].id
+
+
+def contents(data: Path) -> dict[str, dict[str, bytes]]:
+    return {path.name: content(path) for path in sorted(data.iterdir()) if path.is_dir()}
+
+
+def kept(data: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in change_files(data)}
+
+
+class TestList:
+    def test_nothing(self, run: Run, data: Path) -> None:
+        assert run("undo", data) == 0
+        assert run.out == "No changes are kept here.\n"
+
+    def test_partitions_of_one_run_share_a_row(self, run: Run, data: Path, id_: str) -> None:
+        assert run("undo", data) == 0
+        heading, row, total = run.out.splitlines()
+        assert heading.split() == ["CHANGE", "PARTITION", "COMMAND", "AGE", "KEEPS", "STATE"]
+        assert row.startswith(f"{id_}  orders-0 and 1 more  repair truncate")
+        assert row.endswith("can be undone")
+        assert total.startswith("2 changes in 2 partitions keep ")
+        assert run("undo", data, "-v") == 0
+        assert len(run.out.splitlines()) == 4
+
+    def test_of_a_partition_that_is_gone(self, run: Run, data: Path, id_: str) -> None:
+        shutil.rmtree(data / "orders-0")
+        assert run("undo", data / "orders-0") == 0
+        assert run.out.splitlines()[1].endswith("partition is gone")
+        assert run("undo", data, "--change", id_, "--apply") == 4
+        assert f"Refused: orders-0 is not in {data} any more\n" in run.err
+
+    def test_rows(self, run: Run, data: Path, id_: str) -> None:
+        assert run("undo", data, "--format", "jsonl") == 0
+        first, second = run.of_type("change")
+        assert (first["id"], first["topic"], first["partition"], second["partition"]) == (id_, "orders", 0, 1)
+        assert (first["state"], first["why"], first["command"]) == ("can be undone", None, "repair truncate")
+        assert first["logEndOffset"] == 20
+        text = (Path(__file__).resolve().parents[2] / "docs" / "repair.md").read_text()
+        for field in first:
+            assert f"`{field}`" in text, field
+
+    def test_a_journal_that_cannot_be_read(self, run: Run, data: Path, id_: str) -> None:
+        (data / f".kdump-{id_}+orders-0+journal").write_text("{}")
+        assert run("undo", data) == 3
+        assert "not a journal of a change" in run.err
+        assert "orders-1" in run.out
+
+    def test_a_folder_of_kdump_01(self, run: Run, data: Path) -> None:
+        folder = data / "orders-2" / ".kdump-backup" / "20260101T000000-000000001"
+        (folder / "old").mkdir(parents=True)
+        (folder / "plan.jsonl").write_text("{}\n")
+        (folder / "done").write_text("")
+        assert run("undo", data) == 0
+        assert "made by kdump 0.1" in run.out
+        assert run("undo", data, "--change", folder.name, "--apply") == 4
+        assert f"Its originals are in {folder}/old: copy them back by hand" in run.err
+        assert run("undo", data, "--prune", "--apply") == 0
+        assert not folder.exists()
+
+    def test_an_interrupted_one_of_kdump_01_is_not_ignored(self, run: Run, data: Path, config: list[str]) -> None:
+        folder = data / "orders-1" / ".kdump-backup" / "20260101T000000-000000001"
+        folder.mkdir(parents=True)
+        (folder / "plan.jsonl").write_text("{}\n")
+        assert run("undo", data) == 1
+        assert run("undo", data, "--prune", "--apply") == 0
+        assert folder.exists()
+        before = contents(data)["orders-1"]
+        assert run("repair", data / "orders-1", *TRUNCATE, *config, "--apply") == 4
+        assert "a change by kdump 0.1 was interrupted" in run.err
+        assert contents(data)["orders-1"] == before
+        assert run("verify", data / "orders-1", "--format", "jsonl") == 1
+        assert "KD-CHANGE-UNFINISHED" in run.out
+
+
+class TestUndo:
+    def test_a_plan_changes_nothing(self, run: Run, data: Path, id_: str) -> None:
+        before = contents(data), kept(data)
+        assert run("undo", data / "orders-0", "--change", id_) == 1
+        assert f"{data}/orders-0  restores " in run.out
+        assert run.out.endswith("Dry run: nothing was changed. Next: the same command with --apply\n")
+        assert (contents(data), kept(data)) == before
+
+    def test_and_undone_again(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
+        before = contents(data)
+        assert run("repair", data, *TRUNCATE, *config, "--apply") == 0
+        after, id_ = contents(data), journal.changes_of(str(data / "orders-0"))[0].id
+        assert run("undo", data, "--change", id_, "--apply") == 0
+        assert contents(data) == before
+        undo_line = run.out.splitlines()[-1]
+        assert undo_line.startswith(f"Undo:  kdump undo {data} --change ")
+        assert run("undo", data, "--change", undo_line.split()[-1], "--apply") == 0
+        assert contents(data) == after
+
+    def test_records_that_came_since_are_not_dropped(self, run: Run, data: Path, id_: str) -> None:
+        with open(max((data / "orders-0").glob("*.log")), "ab") as log:
+            log.write(encode_batch([NewRecord(20, 5000, None, b"new")], NewBatch()))
+        before = contents(data), kept(data)
+        assert run("undo", data / "orders-0", "--change", id_, "--apply") == 4
+        assert run.err == (
+            f"Refused: orders-0 has changed since change {id_}: the log end offset was 20, it is 21 now. Undo would"
+            " drop offsets 20\n"
+        )
+        assert run.out.startswith("Nothing was changed: orders-0 has changed since")
+        assert (contents(data), kept(data)) == before
+        assert run("undo", data) == 0
+        assert "log has grown" in run.out
+
+    def test_an_unknown_change(self, run: Run, data: Path, id_: str) -> None:
+        assert run("undo", data, "--change", "20200101T000000", "--apply") == 3
+        assert "there is no change 20200101T000000 here" in run.err
+        assert run.out.startswith("Nothing was changed: ")
+
+    @pytest.mark.parametrize(
+        "options", [["--apply"], ["--older-than", "1d"], ["--close"], ["--prune", "--older-than", "x"]]
+    )
+    def test_usage(self, run: Run, data: Path, options: list[str]) -> None:
+        assert run("undo", data, *options) == 2
+
+
+class TestPrune:
+    def test_by_age(self, run: Run, data: Path, id_: str) -> None:
+        before = contents(data), kept(data)
+        assert run("undo", data, "--prune", "--older-than", "1h", "--apply") == 0
+        assert run.out == "Nothing to do.\n"
+        assert run("undo", data, "--prune") == 1
+        assert run.out.endswith("Dry run: nothing was deleted. Next: the same command with --apply\n")
+        assert (contents(data), kept(data)) == before
+        assert run("undo", data, "--prune", "--older-than", "0s", "--apply") == 0
+        assert kept(data) == {}
+        assert contents(data) == before[0]
+
+    def test_interrupted_ones_stay(self, run: Run, data: Path, config: list[str]) -> None:
+        with killed_after(2):
+            run("repair", data / "orders-1", *TRUNCATE, *config, "--apply")
+        before = kept(data)
+        assert run("undo", data) == 1
+        assert "INTERRUPTED" in run.out
+        assert "--strategy truncate --apply (finishes the interrupted change)" in run.out
+        assert run("undo", data, "--prune", "--apply") == 0
+        assert kept(data) == before
+
+
+class TestInterrupted:
+    @pytest.fixture
+    def interrupted(self, run: Run, data: Path, config: list[str]) -> str:
+        with killed_after(6):
+            run("repair", data / "orders-1", *TRUNCATE, *config, "--apply")
+        (change,) = journal.unfinished(str(data / "orders-1"))
+        return change.id
+
+    def test_who_reports_it(self, run: Run, data: Path, interrupted: str) -> None:
+        assert run("verify", data, "--format", "jsonl") == 1
+        told = [row for row in run.rows if row.get("code") == "KD-CHANGE-UNFINISHED"]
+        assert [(row["severity"], row["path"]) for row in told] == [("error", f"{data}/orders-1")]
+        text = f"note: {data}/orders-1: change {interrupted} (repair truncate) was interrupted"
+        for command in ("ls", "startup"):
+            for path in (data, data / "orders-1"):
+                run(command, path)
+                assert text in run.err
+            run(command, data / "orders-0")
+            assert text not in run.err
+
+    def test_taken_back(self, run: Run, data: Path, sound: Path, interrupted: str) -> None:
+        wanted = data.parent / "wanted"
+        shutil.copytree(sound, wanted)
+        DAMAGES["damage and leftovers"](wanted)
+        assert content(data / "orders-1") != content(wanted)
+        assert run("undo", data / "orders-1", "--change", interrupted, "--apply") == 0
+        assert content(data / "orders-1") == content(wanted)
+        assert kept(data) == {}
+
+    def test_not_over_what_was_written_since(
+        self, run: Run, data: Path, config: list[str], interrupted: str
+    ) -> None:
+        with open(max((data / "orders-1").glob("*.log")), "ab") as log:
+            log.write(b"more")
+        before = contents(data)
+        assert run("repair", data / "orders-1", *TRUNCATE, *config, "--apply") == 4
+        assert "was interrupted, and the partition was changed since" in run.err
+        assert run("undo", data / "orders-1", "--change", interrupted, "--apply") == 4
+        assert contents(data) == before
+        assert run("undo", data / "orders-1", "--change", interrupted, "--close") == 1
+        assert run("undo", data / "orders-1", "--change", interrupted, "--close", "--apply") == 0
+        assert contents(data) == before
+        assert run("repair", data / "orders-1", *TRUNCATE, *config, "--apply") == 0
+
+
+class TestSafetyChecks:
+    def test_the_number_of_records_has_to_be_right(self, run: Run, data: Path, config: list[str]) -> None:
+        arguments = ["repair", data / "orders-0", "--strategy", "truncate", *config, "--apply"]
+        before = contents(data)
+        for options in ([], ["--accept-loss", "35"], ["--accept-loss", "0"]):
+            assert run(*arguments, *options) == 4
+            assert "this plan drops 36 valid records of orders-0 (offsets 22 to 58)" in run.err
+            assert "To drop them all the same: --accept-loss 36" in run.err
+            assert run.out.splitlines()[-1].startswith("Nothing was changed: this plan drops 36 valid records")
+            assert contents(data) == before
+            assert kept(data) == {}
+        assert run(*arguments, "--accept-loss", "x") == 2
+        assert run(*arguments, "--accept-loss", "36") == 0
+
+    def test_other_replicas_in_sync(self, run: Run, sound: Path, config: list[str], tmp_path: Path) -> None:
+        data = cluster_directory(tmp_path / "data")
+        partition = data / "orders-0"
+        metadata = (partition / names.PARTITION_METADATA).read_bytes()
+        shutil.rmtree(partition)
+        shutil.copytree(sound, partition)
+        (partition / names.PARTITION_METADATA).write_bytes(metadata)
+        DAMAGES["middle segment, payload"](partition)
+        before = content(partition)
+        arguments = ["repair", partition, "--strategy", "salvage", *config, "--apply"]
+        assert run(*arguments) == 4
+        assert "broker 2 is in sync for orders-0; the leader would never send" in run.err
+        assert content(partition) == before
+        assert run(*arguments, "--only-copy") == 0
+        assert content(partition) != before
+
+    def test_a_saved_plan(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
+        plan = tmp_path / "plan.json"
+        arguments = ["repair", data, *TRUNCATE, *config]
+        assert run(*arguments, "--plan-out", plan) == 1
+        assert {os.path.basename(row["path"]) for row in json.loads(plan.read_text())["partitions"]} >= {"orders-0"}
+        before = contents(data)
+        index = data / "orders-0" / name(0, "timeindex")
+        os.utime(index)
+        assert run(*arguments, "--apply-plan", plan) == 4
+        assert f"{index.name} changed since the plan {plan} was made" in run.err
+        assert contents(data)["orders-0"] == before["orders-0"]
+        assert run(*arguments, "--plan-out", plan) == 1
+        assert run(*arguments, "--apply-plan", plan) == 0
+        assert contents(data)["orders-0"] != before["orders-0"]
+
+    def test_a_saved_plan_of_other_options(self, run: Run, data: Path, config: list[str], tmp_path: Path) -> None:
+        plan, before = tmp_path / "plan.json", contents(data)
+        assert run("repair", data / "orders-0", *TRUNCATE, *config, "--plan-out", plan) == 1
+        assert run("repair", data / "orders-0", "--strategy", "salvage", *config, "--apply-plan", plan) == 4
+        assert f"the plan is not that of {plan} any more" in run.err
+        assert run("repair", data / "orders-1", *TRUNCATE, *config, "--apply-plan", plan) == 4
+        assert "this partition is not in" in run.err
+        assert contents(data) == before
+        plan.write_text("{}")
+        assert run("repair", data / "orders-0", *config, "--apply-plan", plan) == 3
+        assert "not a plan file" in run.err
+
+    def test_the_originals_stay_when_the_partition_goes(self, data: Path, id_: str) -> None:
+        before = kept(data)
+        for name_ in ("orders-0", "orders-1"):
+            os.rename(data / name_, data / f"{name_}.{'0' * 32}-delete")
+            shutil.rmtree(data / f"{name_}.{'0' * 32}-delete")
+        assert kept(data) == before
+        assert any(f"+{place.OLD}+" in path for path in before)
+
+    def test_a_read_only_source_with_a_lock_file(self, data: Path, config: list[str], tmp_path: Path) -> None:
+        """As an unprivileged user, for whom root's files are as on a read-only file system."""
+        if os.geteuid():
+            pytest.skip("only root can become somebody else")
+        (data / names.LOCK).write_text("")
+        for path in (tmp_path, *tmp_path.parents):
+            if path.stat().st_mode & 0o005 != 0o005 and path.stat().st_uid == 0:
+                path.chmod(path.stat().st_mode | 0o005)
+        out = tmp_path / "out"
+        out.mkdir()
+        out.chmod(0o777)
+        program = (  # the modules are loaded first: that user may not see where they are
+            "import os, sys\n"
+            "from kdump.commands.cli import main\n"
+            "wanted = sys.argv[:]\n"
+            "sys.argv = wanted[:-3] + ['--output', wanted[-2] + '-first', '--apply']\n"
+            "try:\n    main()\nexcept SystemExit:\n    pass\n"
+            "os.setgroups([]); os.setgid(12345); os.setuid(12345)\n"
+            "sys.argv = wanted\n"
+            "main()\n"
+        )
+        arguments = ["repair", str(data), "--strategy", "salvage", *config, "--output", str(out / "copy"), "--apply"]
+        done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert (out / "copy" / "orders-0").is_dir()
