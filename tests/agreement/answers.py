@@ -23,7 +23,7 @@ REPAIRS: dict[str, tuple[str, ...]] = {
     "trim": ("trim", *ONE_JOB),
 }
 """The commands that change files, by what advice calls them."""
-ALL_THE_SAME = {TRUNCATE: ("--accept-loss", "all"), SALVAGE: ("--only-copy",)}
+ALL_THE_SAME = {TRUNCATE: ("--accept-loss", "all"), SALVAGE: ("--only-copy", "--accept-loss", "all")}
 """What --apply wants of those that may lose something."""
 WORST = ("--unclean", "--recovery-point", "0")
 """A start in which every batch of every segment is checked."""

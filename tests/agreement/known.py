@@ -67,10 +67,6 @@ KNOWN = (
         "verify: kdump rebuild-index mends the .txnindex; rebuild-index: exit 3, the log has a marker of no known type",
     ),
     Known(
-        "a_repair_brings_no_new_error", ("timeindex-missing",),
-        "repair: makes an empty .timeindex, as a broker; verify: missing is a warning, empty an error",
-    ),
-    Known(
         "a_second_repair_has_nothing_to_do", ("offset-overflow",),
         "repair: a second run removes a snapshot that the first one left",
     ),
