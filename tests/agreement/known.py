@@ -67,10 +67,6 @@ KNOWN = (
         "verify: kdump rebuild-index mends the .txnindex; rebuild-index: exit 3, the log has a marker of no known type",
     ),
     Known(
-        "a_second_repair_has_nothing_to_do", ("offset-overflow",),
-        "repair: a second run removes a snapshot that the first one left",
-    ),
-    Known(
         "a_second_repair_has_nothing_to_do", killed("deleted-directory"),
         "repair: after an unclean shutdown a directory that waits for its deletion gets its indexes again and again",
     ),
