@@ -134,10 +134,11 @@ class RecordBlock:
 
     The source of a batch is its decompressed payload, or the BatchBlock's `data` where it is not compressed.
     Decoding goes on where the cursor (`next_row`, `next_index`, `next_position`) stands. `fault` is the damage that
-    ended the decoding of batch `next_row`, as (code, a, b) of formats.faults, or None.
+    ended the decoding of batch `next_row`, as (code, a, b) of formats.faults, or None. `flagged` is the first row whose
+    record has attributes other than 0, which no release writes; -1 without one.
     """
 
-    __slots__ = (*RECORD_COLUMNS, "capacity", "fault", "length", "next_index", "next_position", "next_row")
+    __slots__ = (*RECORD_COLUMNS, "capacity", "fault", "flagged", "length", "next_index", "next_position", "next_row")
 
     row: array[int]
     offset: array[int]
@@ -157,6 +158,7 @@ class RecordBlock:
         for name in RECORD_COLUMNS:
             setattr(self, name, array("q", bytes(8 * capacity)))
         self.length = 0
+        self.flagged = -1
         self.fault: tuple[int, int, int] | None = None
         self.seek(0)
 

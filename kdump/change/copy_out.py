@@ -1,14 +1,14 @@
 """Copy partitions of a log directory elsewhere, so that the copy can be changed and the source stays as it is.
 
-Where the file system can, a copy shares its bytes with the source until one of them is written (a reflink). Else the
-.log files that no broker writes any more are linked, and all others copied.
+Where the file system can, a copy shares its bytes with the source until one of them is written (a reflink). Else its
+bytes are copied: no file of the copy is another name of one of the source, which a broker on the copy might cut.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from kdump.disk.durable import sync_directory, sync_file
 from kdump.disk.reading import list_directory
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.formats.names import parse_file_name
 
 _FICLONE = 0x40049409
 _NOT_COPIED = (names.LOCK, names.CLEAN_SHUTDOWN)
@@ -34,15 +33,14 @@ class _Copy(NamedTuple):
 
     source: str
     target: str
-    may_link: bool = False
 
 
-def copy_log_directory(source: str, partitions: Iterable[tuple[str, Collection[str]]], target: str) -> str:
+def copy_log_directory(source: str, partitions: Iterable[str], target: str) -> str:
     """Copy partition directories, and the files beside them, into a new log directory; the path that it has for now.
 
-    `partitions` are names, each with the names of the files that are going to be cut, which are never linked. The copy
-    is begun under another name, for `complete` to give it the final one. What an earlier copy left behind that did not
-    get that far is removed. Raises CopyError, OSError, and RefusedError where there is not enough space.
+    `partitions` are names. The copy is begun under another name, for `complete` to give it the final one. What an
+    earlier copy left behind that did not get that far is removed. Raises CopyError, OSError, and RefusedError where
+    there is not enough space.
     """
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise CopyError(f"{target}: exists already; give the name of a directory that is to be made")
@@ -50,15 +48,17 @@ def copy_log_directory(source: str, partitions: Iterable[tuple[str, Collection[s
     if os.path.isdir(part):
         shutil.rmtree(part)
     os.mkdir(part)
-    folders = [(os.path.join(source, name), os.path.join(part, name), changing) for name, changing in partitions]
+    folders = [(os.path.join(source, name), os.path.join(part, name)) for name in partitions]
     copies = [
         _Copy(os.path.join(source, name), os.path.join(part, name))
         for name in list_directory(source)[1]
         if name not in _NOT_COPIED and not name.startswith(PREFIX)
     ]
-    for folder, copied, changing in folders:
+    for folder, copied in folders:
         os.mkdir(copied)
-        copies += _copies(folder, copied, changing)
+        copies += [
+            _Copy(os.path.join(folder, name), os.path.join(copied, name)) for name in list_directory(folder)[1]
+        ]
     try:
         _check_room(copies, part)
     except KdumpError:
@@ -66,7 +66,7 @@ def copy_log_directory(source: str, partitions: Iterable[tuple[str, Collection[s
         raise
     for copy in copies:
         _copy(copy)
-    for folder, copied, _ in folders:
+    for folder, copied in folders:
         _take_after(folder, copied)
         sync_directory(copied)
     return part
@@ -81,22 +81,11 @@ def complete(part: str, target: str) -> None:
     sync_directory(os.path.dirname(os.path.abspath(target)))
 
 
-def _copies(source: str, target: str, changing: Collection[str]) -> Iterator[_Copy]:
-    """The files of a partition directory; a broker changes indexes in place, so only sealed .log files are linked."""
-    files = list_directory(source)[1]
-    active = max((parse_file_name(name).offset or 0 for name in files if name.endswith(f".{names.LOG}")), default=0)
-    for name in files:
-        says = parse_file_name(name)
-        is_sealed = says.kind == names.LOG and says.offset is not None and says.offset < active
-        yield _Copy(os.path.join(source, name), os.path.join(target, name), is_sealed and name not in changing)
-
-
 def _check_room(copies: Sequence[_Copy], part: str) -> None:
-    """Raise RefusedError where the file system has no room for what can be neither shared nor linked."""
-    device = os.stat(part).st_dev
-    infos = [(copy, os.stat(copy.source)) for copy in copies]
-    needed = sum(info.st_size for copy, info in infos if not (copy.may_link and info.st_dev == device))
-    with_data = next((copy for copy, info in infos if info.st_size), None)
+    """Raise RefusedError where the file system has no room for what cannot be shared."""
+    sizes = [os.stat(copy.source).st_size for copy in copies]
+    needed = sum(sizes)
+    with_data = next((copy for copy, size in zip(copies, sizes, strict=True) if size), None)
     probe = os.path.join(part, "probe")
     if with_data and _reflink(with_data.source, probe):
         os.remove(probe)
@@ -109,13 +98,6 @@ def _copy(copy: _Copy) -> None:
     if _reflink(source, target):
         _take_after(source, target)
         return
-    if copy.may_link:
-        try:
-            os.link(source, target)
-        except OSError:
-            pass
-        else:
-            return
     shutil.copyfile(source, target)
     _take_after(source, target)
     sync_file(target)

@@ -116,7 +116,7 @@ _KINDS = (
     FindingKind("KD-BATCH-ATTRIBUTES", ERROR, SERVES_WRONG_DATA, ways.COPIED, "log",
         "A batch's attributes contradict its other fields."),
     FindingKind("KD-BATCH-BITS", WARNING, IGNORES, (), "log",
-        "A batch has attribute bits set that no release gives a meaning."),
+        "A batch, or a record in it (--deep), has attribute bits set that no release gives a meaning."),
     FindingKind("KD-BATCH-CODEC", ERROR, BLOCKS_COMPACTION, ways.WRONG_BATCH, "records",
         "A payload cannot be decompressed (unknown codec, or broken): consumers and the cleaner fail there."),
     FindingKind("KD-BATCH-PRODUCER", ERROR, SERVES_WRONG_DATA, ways.COPIED, "log",

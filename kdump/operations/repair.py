@@ -11,7 +11,6 @@ from typing import NamedTuple
 from kdump.change.apply import apply_plan
 from kdump.change.copy_out import complete, copy_log_directory
 from kdump.change.journal import Change
-from kdump.change.plan import TRUNCATE
 from kdump.change.saved_plan import SavedPlans, check_same
 from kdump.disk.locks import GrowthWatch
 from kdump.errors import InUseError, KdumpError
@@ -120,14 +119,10 @@ def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> I
     planning = Guard(target.log_directory, replace(rails, applies=False, output=None))
     planning.interrupted = dict.fromkeys(target.partitions, ())
     watch = GrowthWatch(segment.log_path for path in target.partitions for segment in PartitionLog(path).segments)
-    changing = []
     for done in _repair(replace(target, names={}), wanted, planning):
-        operations = done.task.plan.operations if done.task and done.task.plan else ()
-        cut = {name for each in operations if each.action == TRUNCATE for name in (each.name, each.source)}
-        changing.append((os.path.basename(done.path), frozenset(cut)))
         if done.task is not None:
             check_loss(done.path, done.task.dropped, rails, wanted.advice)
-    part = copy_log_directory(target.log_directory, changing, output)
+    part = copy_log_directory(target.log_directory, map(os.path.basename, target.partitions), output)
     try:
         watch.check()
     except InUseError:

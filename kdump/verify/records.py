@@ -62,6 +62,7 @@ class DeepCheck:
         self._open = -1
         while records.next_row < stop:
             unfinished = kernels.decode(block, records, stretch.first, stop, stretch.payloads)
+            self._flagged(block)
             self._decoded(block, stretch, unfinished)
             if records.fault:
                 self._broken(block, records.next_row, fault_error(records.fault))
@@ -69,6 +70,15 @@ class DeepCheck:
                 self._open = -1
         if is_broken:
             self._broken(block, stop, stretch.error or fault_error(stretch.fault or (0, 0, 0)))
+
+    def _flagged(self, block: BatchBlock) -> None:
+        """Report attributes of a record: DefaultRecord reads the byte, and nothing asks for it."""
+        records = self._records
+        if records.flagged >= 0:
+            offset = records.offset[records.flagged]
+            message = f"the record at offset {offset} has attributes other than 0, and no record attribute is in use"
+            row = records.row[records.flagged]
+            self._found.append(found("KD-BATCH-BITS", self._path, message, block.position[row], offset))
 
     def _broken(self, block: BatchBlock, row: int, error: KdumpError) -> None:
         attributes, magic = block.attributes[row], block.magic[row]

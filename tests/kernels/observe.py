@@ -104,7 +104,7 @@ def _decode(
     records.seek(first)
     while records.next_row < stop:
         more = kernel.decode(block, records, first, stop, payloads)
-        yield "decode", (more, records.length, records.fault)
+        yield "decode", (more, records.length, records.flagged, records.fault)
         yield "cursor", (records.next_row, records.next_index, records.next_position)
         yield "records", columns(records, RECORD_COLUMNS)
         yield "headers", _headers(block, records, first, payloads)

@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 from kdump.disk import reading as files
 from kdump.errors import NameFormatError
+from kdump.formats.batch import CRC_START, HEADER_SIZE
+from kdump.formats.checksums import crc32c
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.verify import Finding, verify
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
@@ -213,3 +216,15 @@ def test_a_verification_that_nobody_finishes(log: Log) -> None:
     del findings
     if before is not None:
         assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_attributes_of_a_record_are_none_that_kafka_knows(tmp_path: Path) -> None:
+    """Kafka's DefaultRecord reads the byte and nothing asks for it; deep verification says so."""
+    data = bytearray(encode_batch([NewRecord(n, NOW, b"k", b"v") for n in range(3)], NewBatch(leader_epoch=0)))
+    data[HEADER_SIZE + 9 + 1] = 0x7F  # behind the length of the second record; the first one has 9 bytes
+    data[CRC_START - 4 : CRC_START] = crc32c(bytes(data[CRC_START:])).to_bytes(4, "big")
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(data)
+    found = [each for each in verify(str(tmp_path / "t-0"), now=NOW, deep=True) if each.code == "KD-BATCH-BITS"]
+    assert [each.offset for each in found] == [1]
+    assert "attributes other than 0" in found[0].message

@@ -10,6 +10,7 @@ ctypedef struct Record:
     int64_t value_length
     int64_t headers_position
     int64_t headers_count
+    int64_t attributes  # of v2
 
 ctypedef struct Source:
     # the bytes that hold a batch's records, and where these are in it
@@ -41,6 +42,7 @@ ctypedef struct Records:
     int64_t *valid
     int64_t capacity
     int64_t length
+    int64_t flagged
     int64_t next_row
     int64_t next_index
     int64_t next_position
@@ -133,6 +135,7 @@ cdef int get_record(const Source *s, int64_t *at, Record *r, Fault *fault) noexc
         end = start + size
     if start >= end:
         return fail(fault, STRUCTURE, 0, 0)
+    r.attributes = p[at[0]]
     at[0] += 1
     if get_varlong(p, at, end, &r.timestamp) or get_varint(p, at, end, &r.offset):
         return fail(fault, STRUCTURE, 0, 0)
@@ -368,6 +371,7 @@ def decode(block, records, int64_t first, int64_t stop, payloads):
         free(sources)
         PyBuffer_Release(&buffer)
     records.length = r.length
+    records.flagged = r.flagged
     records.next_row = r.next_row
     records.next_index = r.next_index
     records.next_position = r.next_position
@@ -421,6 +425,7 @@ cdef int bind_records(object records, Records *r) except -1:
     r.crc = column(records, "crc", r.capacity)
     r.valid = column(records, "valid", r.capacity)
     r.length = 0
+    r.flagged = -1
     r.next_row = records.next_row
     r.next_index = records.next_index
     r.next_position = records.next_position
@@ -492,6 +497,8 @@ cdef int decode_batch(const Batches *b, Records *r, const Source *s, Fault *faul
             return fault.code
         if r.length == r.capacity:
             return -1
+        if record.attributes and r.flagged < 0:
+            r.flagged = r.length
         put_record(r, &record, 0, 1)
         r.next_position = at
     return 0

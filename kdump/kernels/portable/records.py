@@ -42,6 +42,7 @@ class Record(NamedTuple):
     value_length: int
     headers_position: int
     headers_count: int
+    attributes: int = 0
 
 
 class _EndError(Exception):
@@ -56,6 +57,7 @@ def decode(block: BatchBlock, records: RecordBlock, first: int, stop: int, paylo
     the damage are in the block.
     """
     records.length = 0
+    records.flagged = -1
     records.fault = None
     row = records.next_row
     while row < stop:
@@ -105,6 +107,8 @@ def _decode_batch(block: BatchBlock, records: RecordBlock, row: int, payload: by
     for record, position in _batch_records_from(block, row, payload, records.next_index, records.next_position):
         if records.length == records.capacity:
             return True
+        if record.attributes and records.flagged < 0:
+            records.flagged = records.length
         _put(records, row, record)
         records.next_index += 1
         records.next_position = position
@@ -238,6 +242,7 @@ def _record(source: Source, position: int, end: int, confined: bool) -> tuple[Re
 def _record_body(source: Source, position: int, end: int) -> tuple[Record, int]:
     if position >= end:
         raise _EndError
+    attributes = source[position]
     timestamp_delta, position = _varlong(source, position + 1, end)
     offset_delta, position = _varint(source, position, end)
     key_position, key_length, position = _sized(source, position, end)
@@ -264,6 +269,7 @@ def _record_body(source: Source, position: int, end: int) -> tuple[Record, int]:
         value_length,
         headers_position,
         count,
+        attributes,
     )
     return record, position
 
