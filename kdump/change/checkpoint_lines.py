@@ -29,7 +29,7 @@ Offsets = Mapping[tuple[str, int], int]
 
 
 class _Parsed(NamedTuple):
-    """What a checkpoint said when it had this size, modification time and inode."""
+    """What a checkpoint said when it had this size, inode, and time of change, which no copy preserves."""
 
     state: tuple[int, int, int]
     offsets: Offsets
@@ -105,7 +105,7 @@ def _offsets_of(path: str) -> Offsets:
         info = os.stat(path)
     except FileNotFoundError:
         return {}
-    state = info.st_size, info.st_mtime_ns, info.st_ino
+    state = info.st_size, info.st_ino, info.st_ctime_ns
     known = _PARSED.get(path)
     if known is not None and known.state == state:
         return known.offsets

@@ -7,6 +7,8 @@ import binascii
 from kdump.errors import KdumpError
 
 ZERO_UUID = bytes(16)
+METADATA_TOPIC_ID = bytes(15) + b"\x01"
+"""The id of __cluster_metadata: Uuid.METADATA_TOPIC_ID. No broker starts where partition.metadata has another."""
 
 _MAX_TEXT = 24  # with the padding that Java's decoder tolerates
 _TO_STANDARD = {ord("-"): "+", ord("_"): "/"}

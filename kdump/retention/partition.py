@@ -11,6 +11,9 @@ from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.time_units import unit_of
 from kdump.query.inventory import Checkpoints
+from kdump.recovery.loader import load_log
+from kdump.recovery.outcome import LoadOutcome
+from kdump.recovery.startup import Startup
 from kdump.retention.holder import Holder, find_holder
 from kdump.retention.policy import POLICIES, Bounds, Next, deletions, is_empty_last, is_old, next_to_go
 from kdump.retention.segments import SegmentState, Shutdown, segment_states
@@ -236,8 +239,13 @@ def examine(
             state for state in left if state.largest_timestamp > latest and not is_empty_last(state.candidate)
         ),
         tombstones=tombstones_of(log, now) if tombstones and config.compacts else None,
-        problems=tuple(_problems(log, states)),
+        problems=tuple(_problems(log, states, load_log(log, _startup(circumstances)))),
     )
+
+
+def _startup(circumstances: Circumstances) -> Startup:
+    shutdown, checkpoints, now, *_ = circumstances
+    return Startup(now, shutdown.clean, shutdown.recovery_point, checkpoints.log_start or 0)
 
 
 def _share(states: Sequence[SegmentState] | Iterator[SegmentState]) -> Share:
@@ -245,7 +253,8 @@ def _share(states: Sequence[SegmentState] | Iterator[SegmentState]) -> Share:
     return Share(len(spaces), sum(spaces))
 
 
-def _problems(log: PartitionLog, states: Sequence[SegmentState]) -> Iterator[str]:
+def _problems(log: PartitionLog, states: Sequence[SegmentState], start: LoadOutcome) -> Iterator[str]:
+    """What comes before retention when the broker starts; `start` is what it then makes of the log."""
     for name in (*log.in_state(names.SWAP), *log.in_state(names.CLEANED)):
         yield (
             f"{os.path.join(log.path, name)}: segments were being replaced: a broker that starts finishes or undoes"
@@ -257,6 +266,10 @@ def _problems(log: PartitionLog, states: Sequence[SegmentState]) -> Iterator[str
                 f"{state.segment.log_path} at byte {state.damage.position}: {state.damage.text}: a broker that starts"
                 " cuts the log there and drops what follows (kdump startup shows what is lost)"
             )
+    if start.failure:
+        yield f"{log.path}: a broker that starts does not load the log: {start.failure.exception}: {start.failure.text}"
+    elif start.loss.has_data and not any(state.damage for state in states):
+        yield f"{log.path}: a broker that starts drops {start.loss.bytes} bytes (kdump startup shows which)"
 
 
 def _block(left: Sequence[SegmentState], bounds: Bounds, config: RetentionConfig) -> Block | None:

@@ -7,24 +7,29 @@ import shutil
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import PurePosixPath
+from typing import Any
 
 from tests.agreement.directories import NOW, Directory
 from tests.agreement.running import Row, Said, kdump
 
 CLOCK = ("--now", str(NOW))
 ONE_JOB = ("--jobs", "1")
+SAFE, TRUNCATE, SALVAGE = "repair", "repair --strategy truncate", "repair --strategy salvage"
 REPAIRS: dict[str, tuple[str, ...]] = {
-    "repair": ("repair", *ONE_JOB, *CLOCK),
-    "repair --strategy salvage": ("repair", "--strategy", "salvage", *ONE_JOB, *CLOCK),
+    SAFE: ("repair", *ONE_JOB, *CLOCK),
+    TRUNCATE: ("repair", "--strategy", "truncate", *ONE_JOB, *CLOCK),
+    SALVAGE: ("repair", "--strategy", "salvage", *ONE_JOB, *CLOCK),
     "rebuild-index": ("rebuild-index", *ONE_JOB),
     "trim": ("trim", *ONE_JOB),
 }
 """The commands that change files, by what advice calls them."""
+ALL_THE_SAME = {TRUNCATE: ("--accept-loss", "all"), SALVAGE: ("--only-copy", "--accept-loss", "all")}
+"""What --apply wants of those that may lose something."""
 WORST = ("--unclean", "--recovery-point", "0")
 """A start in which every batch of every segment is checked."""
 LOG_DAMAGE = {"KD-LOG-CRC", "KD-LOG-SIZE", "KD-LOG-TORN", "KD-LOG-GARBAGE"}
 LOG_ZEROS = {"KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"}
-REFUSES = "refuses to start / takes the directory offline"
+REFUSES = {"does not start", "takes the log directory offline"}
 TRUNCATES = "truncates here and drops all later segments at unclean start"
 OFFSET_REQUESTS = 12
 
@@ -46,8 +51,8 @@ class Answers:
 
     @property
     def repairs(self) -> list[str]:
-        """Which of REPAIRS to ask: all but `repair` do the same however the broker stopped."""
-        return list(REPAIRS) if self.directory.was_closed else ["repair"]
+        """Which of REPAIRS to ask: the others do the same however the broker stopped."""
+        return list(REPAIRS) if self.directory.was_closed else [SAFE, TRUNCATE]
 
     @cached_property
     def verify(self) -> Said:
@@ -74,6 +79,12 @@ class Answers:
     @cached_property
     def dump(self) -> Said:
         return self.ask("dump", "--batches-only")
+
+    @property
+    def batches(self) -> set[tuple[Any, ...]]:
+        """The valid batches of all logs, wherever in them they stand."""
+        names = ("topic", "partition", "baseOffset", "lastOffset", "size", "crc")
+        return {tuple(map(row.get, names)) for row in self.dump.of_type("batch") if row["isValid"]}
 
     @cached_property
     def stats(self) -> Said:
@@ -182,10 +193,11 @@ class Mended:
         for log_dir in directory.log_dirs:
             shutil.copytree(directory.root / log_dir, copy / log_dir, symlinks=True)
         after = Answers(Directory(directory.name, copy, directory.log_dirs))
-        self.applied = after.ask(*REPAIRS[repair], "--apply", "--no-backup")
+        self.applied = after.ask(*REPAIRS[repair], *ALL_THE_SAME.get(repair, ()), "--apply", "--no-backup")
         self.again = after.ask(*REPAIRS[repair])
         self.findings = after.findings
-        self.outcomes = after.outcomes if repair.startswith("repair") else {}
+        self.outcomes = after.outcomes if repair in (TRUNCATE, SALVAGE) else {}
+        self.batches = after.batches if repair == SAFE else set()
 
 
 def by_path(said: Said, kind: str) -> dict[str, Row]:
@@ -219,10 +231,7 @@ def operations(said: Said, partition: str) -> list[tuple[str, str]]:
 
 
 def advised(finding: Row) -> Iterator[str]:
-    """The commands of REPAIRS that a finding's advice names."""
-    text = finding["repair"]
-    for repair in REPAIRS:
-        if f"kdump {repair}" in text and not (repair == "repair" and "kdump repair --strategy salvage" in text):
-            yield repair
-    if text.startswith("start the broker"):
-        yield "repair"
+    """The commands of REPAIRS that a finding's advice names, without their paths."""
+    commands = [action["command"] for action in finding["actions"] if action["command"]]
+    words = [" ".join(each for each in command if not is_in(finding["path"], each)) for command in commands]
+    yield from (repair for repair in REPAIRS if f"kdump {repair}" in words)

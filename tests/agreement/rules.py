@@ -12,6 +12,9 @@ from tests.agreement.answers import (
     LOG_DAMAGE,
     LOG_ZEROS,
     REFUSES,
+    SAFE,
+    SALVAGE,
+    TRUNCATE,
     TRUNCATES,
     Answers,
     advised,
@@ -22,12 +25,12 @@ from tests.agreement.answers import (
     parent,
     relative,
 )
-from tests.agreement.running import Said
+from tests.agreement.running import Row, Said
 
 Rule = Callable[[Answers], Iterator[str]]
 METADATA = "__cluster_metadata-0"
 OFFSETS = ("logStartOffset", "logEndOffset")
-NOTHING = "none needed"
+LOST = ("bytes", "batches", "records", "firstOffset", "lastOffset")
 CUTS = {"truncate", "drop", "empty", "split"}
 REMOVES = {"delete", "rename"}
 CHECKPOINT_CODES = ("KD-CKPT-HIGH-WATERMARK", "KD-CKPT-RECOVERY", "KD-CKPT-LOG-START", "KD-CKPT-BEHIND")
@@ -57,6 +60,7 @@ def exit_codes_are_those_of_the_output(answers: Answers) -> Iterator[str]:
     unread = answers.verify.rows[-1]["unread"]
     yield from _expected(answers.verify, 3 if unread else int(errors), f"{unread} unread, errors: {errors}")
     bad = [path for path, row in answers.outcomes.items() if row["losesData"] or not row["ok"]]
+    bad += [path for path, row in answers.outcomes.items() if row["stray"] or row["expiring"]]
     bad += [row["path"] for row in answers.startup.of_type("logDirectory") if not row["ok"]]
     bad += [row["message"] for row in answers.startup.of_type("failure")]
     if answers.startup.code != 3:
@@ -64,8 +68,8 @@ def exit_codes_are_those_of_the_output(answers: Answers) -> Iterator[str]:
     for repair in answers.repairs:
         plan = answers.plan(repair)
         failed = [path for path, row in by_path(plan, "partition").items() if not row["ok"] or row["problems"]]
-        work = plan.of_type("operation")
-        yield from _expected(plan, 3 if failed else int(bool(work)), f"failed: {failed}, {len(work)} operations")
+        work = plan.of_type("operation") + plan.of_type("decision")
+        yield from _expected(plan, 3 if failed else int(bool(work)), f"failed: {failed}, {len(work)} things to do")
     deletes = [row["path"] for row in answers.retain.of_type("partition") if row["deletes"] or row["checkpoints"]]
     if answers.retain.code != 3:
         yield from _expected(answers.retain, int(bool(deletes)), f"deletes in {deletes}")
@@ -189,8 +193,8 @@ def verify_compares_checkpoints_with_the_same_end(answers: Answers) -> Iterator[
     closed = {row["path"]: row["cleanShutdown"] for row in answers.ls.of_type("logDirectory")}
     for path, row in answers.served.items():
         end, checkpoints = row["logEndOffset"], row["checkpoints"]
-        if end is None:
-            continue
+        if end is None or "KD-CKPT-LOG-START" in answers.codes_of(path):
+            continue  # a log start offset behind the log's end is both, after all segments have gone
         point, mark, start = (checkpoints[name] for name in ("recoveryPoint", "highWatermark", "logStart"))
         beyond = (
             mark is not None and mark > end,
@@ -229,7 +233,7 @@ def verify_says_that_a_broker_refuses(answers: Answers) -> Iterator[str]:
     """Where startup says that something does not load, verify says that a broker refuses it."""
     for place, exception in _failures(answers.startup).items():
         errors = [row for row in answers.findings_of(place) if row["severity"] == "error"]
-        if errors and not any(row["broker"] == REFUSES for row in errors):
+        if errors and not any(row["broker"] in REFUSES for row in errors):
             said = {row["code"]: row["broker"] for row in errors}
             yield f"startup: {place} fails with {exception}; verify: {said}"
 
@@ -237,17 +241,18 @@ def verify_says_that_a_broker_refuses(answers: Answers) -> Iterator[str]:
 def startup_foretells_what_verify_says_a_broker_refuses(answers: Answers) -> Iterator[str]:
     """What verify says a broker refuses fails at the next start, or in the worst one."""
     failures = _failures(answers.startup) | _failures(answers.worst_startup)
+    failures |= {row["path"]: "warning" for row in answers.startup.of_type("logDirectory") if row["warnings"]}
     for finding in answers.findings:
         path = finding["path"]
-        if finding["broker"] == REFUSES and not any(is_in(path, each) or is_in(each, path) for each in failures):
-            yield f"verify: {finding['code']} at {path}: a broker {REFUSES}; startup loads it"
+        if finding["broker"] in REFUSES and not any(is_in(path, each) or is_in(each, path) for each in failures):
+            yield f"verify: {finding['code']} at {path}: a broker {finding['broker']}; startup loads it"
 
 
 def what_a_start_loses_is_an_error_of_verify(answers: Answers) -> Iterator[str]:
     """Where startup loses data, verify has an error in that partition and says that a broker truncates."""
     for path, row in answers.outcomes.items():
         if row["losesData"] and not any(
-            finding["severity"] == "error" and finding["broker"] in (TRUNCATES, REFUSES)
+            finding["severity"] == "error" and finding["broker"] in {TRUNCATES, *REFUSES}
             for finding in answers.findings_of(path)
         ):
             yield f"startup: {path} loses {row['lost']['bytes']} bytes; verify: {sorted(answers.codes_of(path))}"
@@ -261,8 +266,10 @@ def startup_cuts_where_verify_says_so(answers: Answers) -> Iterator[str]:
             continue
         outcome = by_path(answers.worst_startup, "outcome").get(parent(path))
         steps = answers.steps(answers.worst_startup, parent(path))
-        if outcome and outcome["ok"] and not any(
-            step["action"] in CUTS | REMOVES and step["file"] == file_name(path) for step in steps
+        if (
+            outcome
+            and outcome["ok"]
+            and not any(step["action"] in CUTS | REMOVES and step["file"] == file_name(path) for step in steps)
         ):
             yield f"verify: {finding['code']} at {path}: a broker truncates; startup leaves the file"
 
@@ -299,7 +306,7 @@ def stray_partitions_are_the_same(answers: Answers) -> Iterator[str]:
     if listed != found:
         yield f"stray at start: {listed} in ls, {found} in verify"
     for path in listed:
-        if not any("stray" in str(step) for step in answers.steps(answers.startup, path)):
+        if path in answers.outcomes and not answers.outcomes[path]["stray"]:
             yield f"ls: a broker renames {path} to -stray at start; startup does not say so"
 
 
@@ -400,39 +407,64 @@ def open_transactions_are_the_same(answers: Answers) -> Iterator[str]:
                 yield f"{path}: {count} {what} transactions in txns; verify: {sorted(codes)}"
 
 
-def a_sound_partition_needs_only_what_a_broker_does(answers: Answers) -> Iterator[str]:
-    """Where verify finds nothing to repair, trim has nothing to do and salvage does what a broker's start does."""
-    for path in answers.served if answers.directory.was_closed else ():
-        if any(row["severity"] != "info" or row["repair"] != NOTHING for row in answers.findings_of(path)):
+def a_sound_partition_needs_no_repair(answers: Answers) -> Iterator[str]:
+    """Where verify finds nothing to repair, and the broker was stopped orderly, nothing that repairs has work."""
+    if not answers.directory.was_closed:
+        return
+    for path in answers.served:
+        if any(row["severity"] != "info" or row["actions"] for row in answers.findings_of(path)):
             continue
-        cut = operations(answers.plan("trim"), path)
-        if cut:
-            yield f"verify finds nothing in {path}; trim: {cut}"
-        salvage = operations(answers.plan("repair --strategy salvage"), path)
-        start = operations(answers.plan("repair"), path)
-        if salvage != start:
-            yield f"verify finds nothing in {path}; salvage: {salvage}; a broker at start: {start}"
+        for repair in (SAFE, SALVAGE, "trim"):
+            work = operations(answers.plan(repair), path)
+            if work:
+                yield f"verify finds nothing in {path}; {repair}: {work}"
 
 
-def repair_does_what_startup_foretells(answers: Answers) -> Iterator[str]:
-    """`repair` has the outcome of startup: whether the log loads, its offsets, what is lost."""
-    plan = by_path(answers.plan("repair"), "partition")
+def repair_decides_nothing(answers: Answers) -> Iterator[str]:
+    """`repair` drops no valid batch: it leaves alone what needs a decision, and offers what loses least first."""
+    plan = answers.plan(SAFE)
+    for path, row in by_path(plan, "partition").items():
+        if row["dropped"]["batches"]:
+            yield f"{path}: repair drops {row['dropped']}"
+        if row["needsDecision"] and row["operations"]:
+            yield f"{path}: repair asks for a decision, and does {operations(plan, path)}"
+        errors = [each for each in answers.findings_of(path) if each["severity"] == "error"]
+        if row["needsDecision"] and not any(each["path"].endswith(".log") for each in errors):
+            yield f"{path}: repair asks for a decision; verify: {sorted(answers.codes_of(path))}"
+    for row in plan.of_type("decision"):
+        losses = [offer["losesRecords"] for offer in row["offers"] if offer["losesRecords"] is not None]
+        if losses != sorted(losses):
+            yield f"{relative(row['path'])}: repair offers what loses more first: {row['offers']}"
+    mended = answers.mended(SAFE)
+    if mended and answers.batches - mended.batches:
+        yield f"after repair the valid batches {sorted(answers.batches - mended.batches)} are gone"
+
+
+def truncate_does_what_startup_foretells(answers: Answers) -> Iterator[str]:
+    """`--strategy truncate` has the outcome of startup: whether the log loads, its offsets, what is lost.
+
+    What startup does not look at, truncate does: after a clean shutdown the outcome is that of the worst start where
+    that start loses something, or fails.
+    """
+    plan = by_path(answers.plan(TRUNCATE), "partition")
     if answers.startup.of_type("failure"):
         return
+    worst = by_path(answers.worst_startup, "outcome")
     for path, row in answers.outcomes.items():
         planned = plan.get(path)
         if planned is None:
-            yield f"startup has {path}, repair has not"
-        elif planned["ok"] != row["ok"]:
-            yield f"{path}: loads in startup: {row['ok']}, in repair: {planned['ok']}"
-        elif row["ok"]:
-            for field in OFFSETS:
-                if planned[field] != row[field]:
-                    yield f"{path}: {field} of startup is {row[field]}, of repair {planned[field]}"
-            for field in ("bytes", "batches", "records", "firstOffset", "lastOffset"):
-                if planned["lost"][field] != row["lost"][field]:
-                    yield f"{path}: startup loses {row['lost']}, repair {planned['lost']}"
-                    break
+            yield f"startup has {path}, truncate has not"
+            continue
+        foretold = {_outcome(row), _outcome(worst[path])}
+        if _outcome(planned) not in foretold:
+            yield f"{path}: startup foretells {foretold}, truncate plans {_outcome(planned)}"
+
+
+def _outcome(row: Row) -> tuple[object, ...]:
+    """Whether a log loads; if it does, its offsets and what is lost."""
+    if not row["ok"]:
+        return (False,)
+    return (True, *(row[field] for field in OFFSETS), *(row["lost"][field] for field in LOST))
 
 
 def what_is_applied_was_planned(answers: Answers) -> Iterator[str]:
@@ -480,7 +512,7 @@ def a_second_repair_has_nothing_to_do(answers: Answers) -> Iterator[str]:
         if mended is None:
             continue
         for row in mended.again.of_type("partition"):
-            is_empty = repair == "repair" and row["ok"] and row["logStartOffset"] == row["logEndOffset"]
+            is_empty = repair == TRUNCATE and row["ok"] and row["logStartOffset"] == row["logEndOffset"]
             if row["operations"] and not is_empty:
                 yield f"{repair} again: {relative(row['path'])}: {operations(mended.again, relative(row['path']))}"
 
@@ -531,8 +563,9 @@ RULES: tuple[Rule, ...] = (
     retain_warns_where_a_start_comes_first,
     retention_stays_inside_the_log,
     open_transactions_are_the_same,
-    a_sound_partition_needs_only_what_a_broker_does,
-    repair_does_what_startup_foretells,
+    a_sound_partition_needs_no_repair,
+    repair_decides_nothing,
+    truncate_does_what_startup_foretells,
     what_is_applied_was_planned,
     advice_helps,
     a_repair_brings_no_new_error,

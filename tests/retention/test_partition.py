@@ -177,6 +177,12 @@ def test_what_a_broker_does_first_is_a_problem(partition: Path) -> None:
     assert f"{log} at byte 0: the CRC of the batch" in damage
 
 
+def test_a_log_that_does_not_load_is_a_problem(partition: Path) -> None:
+    (partition / names.LEADER_EPOCH_CHECKPOINT).write_text("garbage")
+    (problem,) = look(partition).problems
+    assert "does not load the log: " in problem
+
+
 def test_no_segments_at_all(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
     found = look(tmp_path / "orders-0")

@@ -75,7 +75,6 @@ def test_every_command_of_fixture_has_a_transcript(command: str) -> None:
     assert any(step.words[1:2] == [command] for step in told()["fixture"])
 
 
-@pytest.mark.xfail(strict=True, reason="repair, trim, rebuild-index of a missing path: nothing to do, exit 3")
 def test_no_success_is_told_after_a_failure() -> None:
     """What exits with 3 or 4 does not print that all is well."""
     block = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*?)exit [34]$", re.MULTILINE)
