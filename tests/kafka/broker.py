@@ -73,13 +73,7 @@ _OF_RELEASE = {
         "group.coordinator.rebalance.protocols": "classic,consumer,share",
         "group.share.enable": "true",
     },
-    # Share and streams groups are a preview in this release: without these they cannot be used.
-    "4.1": {"unstable.feature.versions.enable": "true", "unstable.api.versions.enable": "true"},
 }
-
-_METADATA_VERSIONS = {"3.9": "3.9-IV0", "4.0": "4.0-IV3", "4.1": "4.1-IV1", "4.2": "4.2-IV1", "4.3": "4.3-IV0"}
-"""Those of production: what is called unstable above would else bring the next release's."""
-
 
 class BrokerError(Exception):
     """A broker that cannot be formatted, or ended when it should serve."""
@@ -88,6 +82,11 @@ class BrokerError(Exception):
 def minor(release: str) -> str:
     """`4.3` of `4.3.1`."""
     return ".".join(release.split(".")[:2])
+
+
+def settings_of(release: str) -> dict[str, str]:
+    """What all our brokers of a release have in server.properties, apart from places and ports."""
+    return {**SETTINGS, **_OF_RELEASE.get(minor(release), {})}
 
 
 def java(release: str, *arguments: str, heap: str = "512m", extra: Sequence[Path] = ()) -> list[str]:
@@ -140,8 +139,7 @@ class Broker:
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": ",".join(map(str, self.log_dirs)),
             "metadata.log.dir": str(self.log_dirs[0]),
-            **SETTINGS,
-            **_OF_RELEASE.get(minor(self.release), {}),
+            **settings_of(self.release),
             **self._settings,
         }
         text = "".join(f"{name}={value}\n" for name, value in lines.items())
@@ -158,7 +156,6 @@ class Broker:
         for log_dir in self.log_dirs:
             log_dir.mkdir(parents=True, exist_ok=True)
         command = java(self.release, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(self.config))
-        command += ["--release-version", _METADATA_VERSIONS[minor(self.release)]]
         for feature in features:
             command += ["--feature", feature]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

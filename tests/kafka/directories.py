@@ -17,14 +17,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.kafka.broker import Broker, minor
+from tests.kafka.broker import Broker, minor, settings_of
 from tests.kafka.jars import LOCKS, cache
 from tests.kafka.kit import Kit, sources
 
 DISKS = ("disk1", "disk2")
 
 FEATURES = {
-    "4.1": ("share.version=1", "streams.version=1"),
+    "4.1": ("share.version=1",),
     "4.2": ("share.version=1", "streams.version=1"),
     "4.3": ("share.version=1", "streams.version=1"),
 }
@@ -107,9 +107,9 @@ def copy_tree(source: Path, target: Path) -> None:
 
 def rich(release: str, state: State) -> Rich:
     """The directories, made if they are not there."""
-    digest = hashlib.sha256()
-    here = Path(__file__).resolve().parent
-    for path in [*sources(release), here / "broker.py", here / "directories.py", LOCKS / f"{release}.sha256"]:
+    digest = hashlib.sha256(repr(settings_of(release)).encode())
+    made_by = [path for path in sources(release) if path.name != "Steps.java"]
+    for path in [*made_by, Path(__file__), LOCKS / f"{release}.sha256"]:
         digest.update(path.read_bytes())
     folder = MADE / f"{release}-{digest.hexdigest()[:12]}"
     if not folder.exists():

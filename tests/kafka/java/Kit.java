@@ -20,6 +20,9 @@ import org.apache.kafka.common.utils.Exit;
 public final class Kit {
     static final ObjectMapper JSON = new ObjectMapper();
 
+    /** Classes that exist only for newer releases; each may have a make and a truth of its own. */
+    static final List<String> NEWER = List.of("Since40", "Since41", "Since42");
+
     /** Thrown where a tool would end the JVM. */
     private static final class Ended extends Error {
         final int code;

@@ -70,10 +70,10 @@ public final class Make {
             make.transactions();
             make.shortened();
             make.groups();
-            for (String more : List.of("Since40", "Since41")) {
+            for (String more : Kit.NEWER) {
                 try {
                     Class.forName(more).getMethod("make", Make.class).invoke(null, make);
-                } catch (ClassNotFoundException older) {
+                } catch (ClassNotFoundException | NoSuchMethodException older) {
                     // This release's clients do not have it.
                 }
             }

@@ -162,10 +162,10 @@ public final class Truth {
                 }
             });
         }
-        for (String more : List.of("Since40", "Since41")) {
+        for (String more : Kit.NEWER) {
             try {
                 Class.forName(more).getMethod("truth", Admin.class, ObjectNode.class).invoke(null, admin, said);
-            } catch (ClassNotFoundException older) {
+            } catch (ClassNotFoundException | NoSuchMethodException older) {
                 // This release's clients do not have it.
             }
         }
