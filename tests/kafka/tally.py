@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+import pytest
+
 _SHOWN = 25
 
 
@@ -59,7 +61,7 @@ class Tally:
 
     @contextmanager
     def of(self, release: str, column: Column) -> Iterator[Comparison]:
-        """The comparisons of a test. Raises AssertionError with all differences at its end."""
+        """The comparisons of a test, which fails at their end with all differences."""
         comparison = Comparison()
         try:
             yield comparison
@@ -69,7 +71,7 @@ class Tally:
         if comparison.differences:
             shown = "\n".join(comparison.differences[:_SHOWN])
             total = len(comparison.differences)
-            raise AssertionError(f"{release}: {total} of {comparison.done} comparisons differ:\n{shown}")
+            pytest.fail(f"{release}: {total} of {comparison.done} comparisons differ:\n{shown}", pytrace=False)
 
     def write(self, path: Path) -> None:
         """Keep the counts as JSON: release → column → [made, differed]."""

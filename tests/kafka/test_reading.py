@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -10,13 +13,15 @@ import pytest
 from tests.kafka.answers import Answers
 from tests.kafka.command import jsonl
 from tests.kafka.directories import Rich
+from tests.kafka.server_log import cleaned, loaded
 from tests.kafka.tally import Column, Tally
 
 
-@pytest.fixture
-def answers(directory: Rich, tally: Tally) -> Iterator[Answers]:
+@contextmanager
+def reading(directory: Rich, tally: Tally) -> Iterator[Answers]:
     with tally.of(directory.release, Column.READ) as compare:
-        yield Answers(directory.log_dirs, directory.truth, compare)
+        loads = {Path(path).name: one for path, one in loaded(directory.server_log).items()}
+        yield Answers(directory.log_dirs, directory.truth, compare, loads, cleaned(directory.server_log))
 
 
 def _state_of(log_dirs: list[Path]) -> dict[str, tuple[int, int]]:
@@ -32,36 +37,44 @@ def untouched(directory: Rich) -> Iterator[None]:
     assert _state_of(directory.log_dirs) == before
 
 
-def test_logs_begin_and_end_where_the_broker_says(answers: Answers) -> None:
-    answers.check_offsets(internal=False)
+def test_logs_begin_and_end_where_the_broker_says(directory: Rich, tally: Tally) -> None:
+    with reading(directory, tally) as answers:
+        answers.check_offsets()
 
 
-def test_groups_are_those_of_the_coordinators(answers: Answers) -> None:
-    answers.check_groups()
+def test_groups_are_those_of_the_coordinators(directory: Rich, tally: Tally) -> None:
+    with reading(directory, tally) as answers:
+        answers.check_groups()
 
 
-def test_metadata_is_that_of_the_controller(answers: Answers) -> None:
-    answers.check_metadata()
+def test_metadata_is_that_of_the_controller(directory: Rich, tally: Tally) -> None:
+    with reading(directory, tally) as answers:
+        answers.check_metadata()
 
 
-def test_transactions_are_those_of_the_coordinators(answers: Answers) -> None:
-    answers.check_transactions()
+def test_transactions_are_those_of_the_coordinators(directory: Rich, tally: Tally) -> None:
+    with reading(directory, tally) as answers:
+        answers.check_transactions()
 
 
-def test_times_lead_where_list_offsets_leads(answers: Answers) -> None:
-    answers.check_times()
+def test_times_lead_where_list_offsets_leads(directory: Rich, tally: Tally) -> None:
+    with reading(directory, tally) as answers:
+        answers.check_times()
 
 
-def test_records_are_those_that_consumers_get(answers: Answers, directory: Rich) -> None:
-    answers.check_records(directory.records())
+def test_records_are_those_that_consumers_get(directory: Rich, tally: Tally) -> None:
+    with reading(directory, tally) as answers:
+        answers.check_records(directory.records())
 
 
 def test_verify_finds_nothing_in_sound_directories(directory: Rich, tally: Tally) -> None:
     with tally.of(directory.release, Column.VERIFY) as compare:
         now = int((directory.folder / "server.log").stat().st_mtime * 1000)
         done = jsonl("verify", "--deep", "--strict", "--now", now, *directory.log_dirs)
-        for row in done.of_type("finding"):
-            if row["severity"] != "info":
-                compare.differences.append(f"{row['code']} {row['path']} {row['position']}: {row['message']}")
-        compare.agreed(done.of_type("summary")[0]["segments"])
         compare.same("verify: exit code", done.exit_code, 0)
+        found = [row for row in done.of_type("finding") if row["severity"] != "info"]
+        for code, rows in groupby(sorted(found, key=itemgetter("code")), itemgetter("code")):
+            alike = list(rows)
+            first = alike[0]
+            compare.holds(f"{len(alike)} {code}, one {first['path']} {first['position']}: {first['message']}", False)
+        compare.agreed(done.of_type("summary")[0]["segments"])
