@@ -7,6 +7,8 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -243,6 +245,17 @@ class Answers(NamedTuple):
             self.compare.same(f"dump: offsets of {name}", sorted(got), sorted(theirs))
             for offset in got.keys() & kafkas[name].keys():
                 self.compare.same(f"dump: {name} at {offset}", got[offset], kafkas[name][offset])
+
+
+def check_nothing_found(compare: Comparison, done: Ran) -> None:
+    """That `kdump verify --strict` has no error and no warning to report; each segment counts."""
+    compare.same("verify: exit code", done.exit_code, 0)
+    found = [row for row in done.of_type("finding") if row["severity"] != "info"]
+    for code, rows in groupby(sorted(found, key=itemgetter("code")), itemgetter("code")):
+        alike = list(rows)
+        first = alike[0]
+        compare.holds(f"{len(alike)} {code}, one {first['path']} {first['position']}: {first['message']}", False)
+    compare.agreed(done.of_type("summary")[0]["segments"])
 
 
 def _by_group(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-_SHOWN = 25
+_SHOWN = 15
 
 
 class Column(StrEnum):

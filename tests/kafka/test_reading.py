@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 
 import pytest
 
-from tests.kafka.answers import Answers
+from tests.kafka.answers import Answers, check_nothing_found
 from tests.kafka.command import jsonl
 from tests.kafka.directories import Rich
 from tests.kafka.server_log import cleaned, loaded
@@ -71,10 +69,4 @@ def test_verify_finds_nothing_in_sound_directories(directory: Rich, tally: Tally
     with tally.of(directory.release, Column.VERIFY) as compare:
         now = int((directory.folder / "server.log").stat().st_mtime * 1000)
         done = jsonl("verify", "--deep", "--strict", "--now", now, *directory.log_dirs)
-        compare.same("verify: exit code", done.exit_code, 0)
-        found = [row for row in done.of_type("finding") if row["severity"] != "info"]
-        for code, rows in groupby(sorted(found, key=itemgetter("code")), itemgetter("code")):
-            alike = list(rows)
-            first = alike[0]
-            compare.holds(f"{len(alike)} {code}, one {first['path']} {first['position']}: {first['message']}", False)
-        compare.agreed(done.of_type("summary")[0]["segments"])
+        check_nothing_found(compare, done)

@@ -32,7 +32,8 @@ def test_logs_load_as_forecast(directory: Rich, tally: Tally) -> None:
             row = outcomes.get(name, {})
             segments = sum(file.endswith(".log") for file in row.get("files") or ())
             got = (row.get("ok"), row.get("logStartOffset"), row.get("logEndOffset"), segments)
-            compare.same(f"startup: start, end and segments of {name}", got, (True, load.start, load.end, load.segments))
+            theirs = (True, load.start, load.end, load.segments)
+            compare.same(f"startup: start, end and segments of {name}", got, theirs)
 
 
 def test_files_become_what_is_forecast(directory: Rich, tally: Tally) -> None:
@@ -61,11 +62,6 @@ def test_repair_plans_nothing_for_what_is_sound(directory: Rich, tally: Tally) -
         with tally.of(directory.release, Column.WRITE) as compare:
             for strategy in ("kafka", "salvage"):
                 done = jsonl("repair", "--strategy", strategy, *directory.log_dirs)
-                planned = [row for row in done.rows if row["type"] in ("change", "action", "step")]
                 compare.same(f"repair --strategy {strategy}: exit code", done.exit_code, 0)
-                compare.same(f"repair --strategy {strategy}: changes", [_brief(row) for row in planned][:10], [])
-
-
-def _brief(row: dict[str, Any]) -> str:
-    return " ".join(str(row.get(field)) for field in ("action", "path", "file", "why"))
-
+                for row in done.of_type("partition"):
+                    compare.same(f"repair --strategy {strategy}: changes in {row['path']}", row["operations"], 0)

@@ -1,0 +1,122 @@
+"""`dump-log` against each release's own kafka-dump-log: every file of a directory, in every mode, byte for byte."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.broker import minor
+from tests.kafka.command import run
+from tests.kafka.directories import MADE, Rich
+from tests.kafka.kit import Kit, Printed
+from tests.kafka.tally import Column, Comparison, Tally
+
+_DECODERS = {
+    "__consumer_offsets": "--offsets-decoder",
+    "__transaction_state": "--transaction-log-decoder",
+    "__cluster_metadata": "--cluster-metadata-decoder",
+    "__share_group_state": "--share-group-state-decoder",
+}
+
+_BYTES = "org.apache.kafka.tools.api.DefaultDecoder"
+
+_LOG_MODES: Sequence[Sequence[str]] = (
+    (),
+    ("--deep-iteration",),
+    ("--print-data-log",),
+    ("--print-data-log", "--skip-record-metadata"),
+    ("--deep-iteration", "--max-bytes", "3000"),
+    ("--print-data-log", "--key-decoder-class", _BYTES, "--value-decoder-class", _BYTES),
+)
+
+_INDEX_MODES: Sequence[Sequence[str]] = (
+    (),
+    ("--index-sanity-check",),
+    ("--verify-index-only",),
+    ("--verify-index-only", "--max-message-size", "200"),
+)
+
+_MODES = {
+    ".log": _LOG_MODES,
+    ".index": _INDEX_MODES,
+    ".timeindex": _INDEX_MODES,
+    ".txnindex": ((),),
+    ".snapshot": ((),),
+}
+
+
+def _invocations(directory: Rich) -> Iterator[tuple[Sequence[str], list[Path]]]:
+    """Options and the files that they are tried with."""
+    files = [path for log_dir in directory.log_dirs for path in sorted(log_dir.rglob("*")) if path.is_file()]
+    for suffix, modes in _MODES.items():
+        for mode in modes:
+            yield mode, [path for path in files if path.suffix == suffix]
+    for topic, option in _DECODERS.items():
+        logs = [path for path in files if path.parent.name.rpartition("-")[0] == topic and path.suffix == ".log"]
+        for mode in ((), ("--skip-record-metadata",)):
+            yield (option, *mode), logs
+    yield ("--cluster-metadata-decoder",), [path for path in files if path.suffix == ".checkpoint"]
+
+
+@cache
+def _knows_releases() -> bool:
+    return "--kafka" in run("dump-log", "--help").out.decode()
+
+
+def _ours(release: str, options: Sequence[str], files: Sequence[Path]) -> Printed:
+    chosen = ("--kafka", minor(release)) if _knows_releases() else ()
+    done = run("dump-log", *chosen, *options, "--files", ",".join(map(str, files)))
+    return Printed(done.exit_code, _without_identities(done.out), done.err.encode())
+
+
+def _theirs(kit: Kit, options: Sequence[str], files: Sequence[Path]) -> Printed:
+    printed = kit.dump_log(*options, "--files", ",".join(map(str, files)))
+    return printed._replace(out=_without_identities(printed.out))
+
+
+def _without_identities(out: bytes) -> bytes:
+    """DefaultDecoder's bytes are printed as what Java says of an array: the identity of the object."""
+    return re.sub(rb"\[B@[0-9a-f]+", b"[B@", out)
+
+
+def _compare(compare: Comparison, kit: Kit, options: Sequence[str], files: Sequence[Path]) -> None:
+    """All files at once; where that differs, each by itself."""
+    theirs = _theirs(kit, options, files)
+    ours = _ours(kit.release, options, files)
+    if (theirs.exit_code, theirs.out) == (ours.exit_code, ours.out):
+        compare.agreed(len(files))
+    elif len(files) > 1:
+        for file in files:
+            _compare(compare, kit, options, [file])
+    else:
+        what = f"dump-log {' '.join(options)} {files[0]}"
+        if ours.exit_code != theirs.exit_code:
+            compare.same(f"{what}: exit code", ours.exit_code, theirs.exit_code)
+        else:
+            compare.same(what, *_first_difference(ours.out, theirs.out))
+
+
+def _first_difference(ours: bytes, theirs: bytes) -> tuple[bytes, bytes]:
+    for ours_line, theirs_line in zip(ours.splitlines(), theirs.splitlines(), strict=False):
+        if ours_line != theirs_line:
+            return ours_line, theirs_line
+    return ours[-200:], theirs[-200:]
+
+
+def test_dump_log_prints_what_kafka_prints(directory: Rich, tally: Tally, tmp_path: Path) -> None:
+    with tally.of(directory.release, Column.DUMP) as compare, Kit(directory.release, MADE, tmp_path / "kit.log") as kit:
+        for options, files in _invocations(directory):
+            if options[:1] == ("--share-group-state-decoder",) and minor(directory.release) == "3.9":
+                continue
+            if files:
+                _compare(compare, kit, options, files)
+
+
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "no-such-file.log", "partition.metadata"])
+def test_dump_log_refuses_what_kafka_refuses(directory: Rich, tally: Tally, tmp_path: Path, name: str) -> None:
+    with tally.of(directory.release, Column.DUMP) as compare, Kit(directory.release, MADE, tmp_path / "kit.log") as kit:
+        _compare(compare, kit, (), [directory.log_dirs[0] / "plain-0" / name])
