@@ -84,20 +84,26 @@ def _without_identities(out: bytes) -> bytes:
 
 
 def _compare(compare: Comparison, kit: Kit, options: Sequence[str], files: Sequence[Path]) -> None:
-    """All files at once; where that differs, each by itself."""
-    theirs = _theirs(kit, options, files)
-    ours = _ours(kit.release, options, files)
-    if (theirs.exit_code, theirs.out) == (ours.exit_code, ours.out):
-        compare.agreed(len(files))
-    elif len(files) > 1:
+    """All files at once; where a tool ends early, each by itself."""
+    theirs, ours = _theirs(kit, options, files), _ours(kit.release, options, files)
+    what = f"dump-log {' '.join(options)}"
+    if len(files) > 1 and (theirs.exit_code or ours.exit_code):
         for file in files:
             _compare(compare, kit, options, [file])
+    elif ours.exit_code != theirs.exit_code:
+        compare.same(f"{what} {files[0]}: exit code", ours.exit_code, theirs.exit_code)
     else:
-        what = f"dump-log {' '.join(options)} {files[0]}"
-        if ours.exit_code != theirs.exit_code:
-            compare.same(f"{what}: exit code", ours.exit_code, theirs.exit_code)
-        else:
-            compare.same(what, *_first_difference(ours.out, theirs.out))
+        ours_by_file, theirs_by_file = _by_file(ours.out), _by_file(theirs.out)
+        for file in files:
+            mine, wanted = (one.get(str(file).encode(), b"") for one in (ours_by_file, theirs_by_file))
+            compare.same(f"{what} {file}", *((b"", b"") if mine == wanted else _first_difference(mine, wanted)))
+        compare.same(f"{what}: files", list(ours_by_file), list(theirs_by_file))
+
+
+def _by_file(out: bytes) -> dict[bytes, bytes]:
+    """What is printed of each file, by its path; what stands before the first by an empty one."""
+    parts = re.split(rb"^Dumping (.*)$", out, flags=re.MULTILINE)
+    return {b"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
 
 
 def _first_difference(ours: bytes, theirs: bytes) -> tuple[bytes, bytes]:
