@@ -33,3 +33,11 @@ def loaded(log: str) -> dict[str, Loaded]:
 def cleaned(log: str) -> set[str]:
     """Names of the partitions that the cleaner has begun to clean."""
     return {found[1] for found in _CLEANED.finditer(log)}
+
+
+_OFFLINE = re.compile(r"Stopping serving logs in dir (\S+)")
+
+
+def offline(log: str) -> set[str]:
+    """Paths of the log directories that the broker does without."""
+    return {found[1] for found in _OFFLINE.finditer(log)}
