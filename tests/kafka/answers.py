@@ -187,7 +187,7 @@ class Answers(NamedTuple):
 
     def check_transactions(self) -> None:
         """`kdump txns`: last stable offsets, open transactions, the states of transactional ids."""
-        done = self.ask("txns", "--all")
+        done = self.ask("txns", "--all", "--max-timeout-ms", 2147483647)
         rows = {f"{row['topic']}-{row['partition']}": row for row in done.of_type("partition")}
         for name, offsets in self.truth["offsets"].items():
             if not self._went_on(name) and not name.startswith("__transaction_state"):

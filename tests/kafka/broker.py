@@ -54,6 +54,10 @@ SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
     "super.users": "User:ANONYMOUS",
+    # Nothing goes, and no transaction ends, because a data set was made days ago.
+    "log.retention.ms": "-1",
+    "offsets.retention.minutes": "2147483",
+    "transaction.max.timeout.ms": "2147483647",
     # Everything that a broker does in the background within seconds.
     "log.initial.task.delay.ms": "500",
     "log.retention.check.interval.ms": "1000",

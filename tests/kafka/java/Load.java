@@ -40,7 +40,7 @@ final class Load {
         });
         for (String id : List.of("load-a", "load-b")) {
             boolean[] ready = {false};
-            run(servers, Map.of("transactional.id", id), (one, random) -> {
+            run(servers, Map.of("transactional.id", id, "transaction.timeout.ms", "2147483647"), (one, random) -> {
                 if (!ready[0]) {
                     one.initTransactions();
                     ready[0] = true;

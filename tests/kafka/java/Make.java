@@ -99,7 +99,7 @@ public final class Make {
         topic("compacted", 2, "cleanup.policy", "compact", "segment.ms", "200", "min.cleanable.dirty.ratio", "0.01",
             "delete.retention.ms", "1000");
         topic("compacted-slow", 1, "cleanup.policy", "compact", "segment.ms", "200");
-        topic("compact-delete", 1, "cleanup.policy", "compact,delete", "segment.ms", "200", "retention.ms", "86400000",
+        topic("compact-delete", 1, "cleanup.policy", "compact,delete", "segment.ms", "200", "retention.ms", "864000000000",
             "min.cleanable.dirty.ratio", "0.01");
         topic("txn", 3, "segment.ms", "250");
         topic("txn-open", 1);
@@ -123,7 +123,7 @@ public final class Make {
     }
 
     private void access() throws Exception {
-        alter(ConfigResource.Type.TOPIC, "defaults", "retention.ms", "123456789");
+        alter(ConfigResource.Type.TOPIC, "defaults", "retention.ms", "123456789012");
         alter(ConfigResource.Type.TOPIC, "defaults", "min.insync.replicas", "1");
         alter(ConfigResource.Type.BROKER, "", "log.retention.bytes", "900000000");
         alter(ConfigResource.Type.BROKER, "1", "background.threads", "9");
@@ -327,7 +327,7 @@ public final class Make {
         }
         fenced.close(Duration.ZERO);
         // And one left open, with committed records behind it.
-        KafkaProducer<byte[], byte[]> open = producer("transactional.id", "t-open", "transaction.timeout.ms", "900000");
+        KafkaProducer<byte[], byte[]> open = producer("transactional.id", "t-open", "transaction.timeout.ms", "2147483647");
         ALIVE.add(open);
         open.initTransactions();
         open.beginTransaction();
@@ -415,7 +415,7 @@ public final class Make {
         transactional("g-txn-mixed", true);
         transactional("g-txn-mixed", false);
         transactional("g-txn-aborted", false);
-        KafkaProducer<byte[], byte[]> open = producer("transactional.id", "t-open-offsets", "transaction.timeout.ms", "900000");
+        KafkaProducer<byte[], byte[]> open = producer("transactional.id", "t-open-offsets", "transaction.timeout.ms", "2147483647");
         ALIVE.add(open);
         open.initTransactions();
         open.beginTransaction();
