@@ -5,7 +5,9 @@ Making them takes a minute a release. They are kept under a name that holds a di
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import inspect
 import json
 import shutil
 import subprocess
@@ -107,17 +109,30 @@ def copy_tree(source: Path, target: Path) -> None:
 
 def rich(release: str, state: State) -> Rich:
     """The directories, made if they are not there."""
-    digest = hashlib.sha256(repr(settings_of(release)).encode())
-    made_by = [path for path in sources(release) if path.name != "Steps.java"]
-    for path in [*made_by, Path(__file__), LOCKS / f"{release}.sha256"]:
-        digest.update(path.read_bytes())
-    folder = MADE / f"{release}-{digest.hexdigest()[:12]}"
+    folder = MADE / f"{release}-{_made_by(release)}"
     if not folder.exists():
-        scratch = folder.with_name(folder.name + ".part")
-        shutil.rmtree(scratch, ignore_errors=True)
-        _make(release, scratch)
-        scratch.rename(folder)
+        MADE.mkdir(parents=True, exist_ok=True)
+        with (MADE / f"{folder.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.exists():
+                scratch = folder.with_name(folder.name + ".part")
+                shutil.rmtree(scratch, ignore_errors=True)
+                _make(release, scratch)
+                scratch.rename(folder)
     return Rich(release, state, folder / state)
+
+
+def _made_by(release: str) -> str:
+    """A digest of all that decides what is in the directories."""
+    digest = hashlib.sha256((LOCKS / f"{release}.sha256").read_bytes())
+    for path in sources(release):
+        # Which only does what single tests ask for.
+        if path.name != "Steps.java":
+            digest.update(path.read_bytes())
+    settings = [settings_of(release), DISKS, FEATURES.get(minor(release)), LOAD_SECONDS]
+    functions = [inspect.getsource(function) for function in (_make, _say, _keep, _restart)]
+    digest.update(repr([settings, functions]).encode())
+    return digest.hexdigest()[:12]
 
 
 def _make(release: str, folder: Path) -> None:

@@ -57,7 +57,9 @@ def test_reading_beside_a_broker(running: Running, tally: Tally) -> None:
 
 def test_verify_beside_a_broker(running: Running, tally: Tally) -> None:
     with tally.of(running.broker.release, Column.VERIFY) as compare:
-        check_nothing_found(compare, jsonl("verify", "--deep", "--strict", *running.broker.log_dirs))
+        # One transaction is open for as long as the data set is old.
+        options = ("--deep", "--strict", "--ignore", "KD-TXN-HANGING")
+        check_nothing_found(compare, jsonl("verify", *options, *running.broker.log_dirs))
 
 
 def test_no_plan_is_shown_beside_a_broker(running: Running, tally: Tally) -> None:
