@@ -60,7 +60,7 @@ def test_files_become_what_is_forecast(directory: Rich, tally: Tally) -> None:
 def test_repair_plans_nothing_for_what_is_sound(directory: Rich, tally: Tally) -> None:
     if directory.state is State.STOPPED:
         with tally.of(directory.release, Column.WRITE) as compare:
-            for strategy in ("kafka", "salvage"):
+            for strategy in ("safe", "salvage"):
                 done = jsonl("repair", "--strategy", strategy, *directory.log_dirs)
                 compare.same(f"repair --strategy {strategy}: exit code", done.exit_code, 0)
                 for row in done.of_type("partition"):
