@@ -18,7 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--release", action="append", default=[], choices=RELEASES, help="only these releases of Kafka")
     group.addoption("--rounds", type=int, default=12, help="random damages of each release [12]")
     group.addoption("--seed", type=int, default=1, help="of the random damages [1]")
-    group.addoption("--seconds", type=int, default=60, help="that the soak takes [60]")
+    group.addoption("--seconds", type=int, default=60, help="that the soaks of all releases take together [60]")
     group.addoption("--results", type=Path, help="write the counts of comparisons to this file")
 
 

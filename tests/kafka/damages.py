@@ -130,10 +130,11 @@ def damage(log_dirs: Sequence[Path], random: Random, most: int) -> list[Damaged]
 
 def _damage_files(partitions: Sequence[Path], random: Random, kinds: Sequence[Kind], number: int) -> Iterator[Damaged]:
     for partition in partitions:
-        kind = random.choice(kinds)
-        files = sorted(path for path in partition.glob(kind.pattern) if path.stat().st_size)
-        if not files:
+        there = [kind for kind in kinds if _files(partition, kind)]
+        if not there:
             continue
+        kind = random.choice(there)
+        files = _files(partition, kind)
         # The last segment is where brokers look.
         path = files[-1] if random.random() < 0.5 else random.choice(files)
         how = random.choice(kind.damages)
@@ -142,6 +143,10 @@ def _damage_files(partitions: Sequence[Path], random: Random, kinds: Sequence[Ki
         number -= 1
         if not number:
             return
+
+
+def _files(partition: Path, kind: Kind) -> list[Path]:
+    return sorted(path for path in partition.glob(kind.pattern) if path.stat().st_size)
 
 
 def _damage_a_directory(log_dir: Path, random: Random) -> Damaged:

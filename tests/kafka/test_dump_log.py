@@ -11,7 +11,7 @@ import pytest
 
 from tests.kafka.broker import minor
 from tests.kafka.command import run
-from tests.kafka.directories import MADE, Rich
+from tests.kafka.directories import MADE, Rich, State
 from tests.kafka.kit import Kit, Printed
 from tests.kafka.tally import Column, Comparison, Tally
 
@@ -51,7 +51,7 @@ _MODES = {
 
 def _invocations(directory: Rich) -> Iterator[tuple[Sequence[str], list[Path]]]:
     """Options and the files that they are tried with."""
-    files = [path for log_dir in directory.log_dirs for path in sorted(log_dir.rglob("*")) if path.is_file()]
+    files = [path for path in _files(directory) if directory.state is State.STOPPED or not _is_the_stopped_ones(path)]
     for suffix, modes in _MODES.items():
         for mode in modes:
             yield mode, [path for path in files if path.suffix == suffix]
@@ -60,6 +60,17 @@ def _invocations(directory: Rich) -> Iterator[tuple[Sequence[str], list[Path]]]:
         for mode in ((), ("--skip-record-metadata",)):
             yield (option, *mode), logs
     yield ("--cluster-metadata-decoder",), [path for path in files if path.suffix == ".checkpoint"]
+
+
+def _files(directory: Rich) -> Iterator[Path]:
+    for log_dir in directory.log_dirs:
+        yield from (path for path in sorted(log_dir.rglob("*")) if path.is_file())
+
+
+def _is_the_stopped_ones(path: Path) -> bool:
+    """Whether a file of a killed broker is byte for byte the one that it had when it was stopped before."""
+    twin = path.parents[2].parent / State.STOPPED / path.relative_to(path.parents[2])
+    return twin.is_file() and twin.read_bytes() == path.read_bytes()
 
 
 @cache
