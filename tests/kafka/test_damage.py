@@ -89,5 +89,4 @@ def _forecast(row: dict[str, Any] | None) -> Loaded | None:
 
 def _strays(done: Ran) -> list[str]:
     """Partitions of which the forecast says that the broker sets them aside."""
-    rows = [row for row in done.rows if row["type"] in ("step", "outcome") and "stray" in str(row)]
-    return sorted({Path(row["path"]).name for row in rows})
+    return sorted(Path(row["path"]).name for row in done.of_type("outcome") if row.get("stray"))
