@@ -38,8 +38,8 @@ def test_starts_on_damaged_directories(
 
 def _start(compare: Comparison, broker: Broker, damages: list[Damaged], name: str) -> None:
     done = jsonl("startup", "--config", broker.config, *broker.log_dirs)
-    told = "; ".join(f"{one.path.relative_to(broker.folder)} {one.how}" for one in damages)
-    what = f"{broker.folder} ({name}: {told})"
+    damaged = "; ".join(f"{one.path.relative_to(broker.folder)} {one.how}" for one in damages)
+    what = f"{broker.folder} ({name}: {damaged})"
     compare.holds(f"{what}: startup ends with {done.exit_code}: {done.err[-300:]}", done.exit_code in (0, 1))
     try:
         broker.launch()
@@ -47,29 +47,14 @@ def _start(compare: Comparison, broker: Broker, damages: list[Damaged], name: st
         log = broker.log
     finally:
         broker.kill()
-    compare.same(f"{what}: the broker serves", _forecast_to_serve(done, broker), serves)
+    told = done.of_type("broker")[0]
+    compare.same(f"{what}: the broker serves", told["starts"], serves)
     if serves:
         _compare_logs(compare, broker, done, log, what)
 
 
-def _failed(done: Ran) -> set[str]:
-    return {row["path"] for row in done.of_type("logDirectory") if not row["ok"]} | {
-        str(Path(row["path"]).parent) for row in done.of_type("outcome") if not row["ok"]
-    }
-
-
-def _forecast_to_serve(done: Ran, broker: Broker) -> bool:
-    """Not where a failure ends the process, or takes the directory with the metadata, or all of them."""
-    failures = [*done.of_type("failure")]
-    failures += [failure for row in done.of_type("logDirectory") for failure in row["failures"]]
-    failures += [row["failure"] for row in done.of_type("outcome") if not row["ok"]]
-    if any(not failure["brokerStarts"] for failure in failures):
-        return False
-    return str(broker.log_dirs[0]) not in _failed(done)
-
-
 def _compare_logs(compare: Comparison, broker: Broker, done: Ran, log: str, what: str) -> None:
-    failed, lost = _failed(done), offline(log)
+    failed, lost = set(done.of_type("broker")[0]["offline"]), offline(log)
     compare.same(f"{what}: log directories without which the broker serves", sorted(failed), sorted(lost))
     outcomes = {row["path"]: row for row in done.of_type("outcome")}
     for path, load in loaded(log).items():
