@@ -192,9 +192,10 @@ class Answers(NamedTuple):
         rows = {f"{row['topic']}-{row['partition']}": row for row in done.of_type("partition")}
         for name, offsets in self.truth["offsets"].items():
             if not self._went_on(name) and not name.startswith("__transaction_state"):
-                row = rows.get(name, {"lastStableOffset": None, "highWatermark": None})
-                # A leader without followers takes the end of its log for the high watermark when it starts.
-                stable = min(offsets["lastStable"], row["highWatermark"] or 0)
+                row = rows.get(name, {"lastStableOffset": None, "highWatermark": None, "logStartOffset": 0})
+                # A leader without followers takes the end of its log for the high watermark when it starts; retention
+                # may have gone beyond the one in the checkpoint.
+                stable = max(min(offsets["lastStable"], row["highWatermark"] or 0), row["logStartOffset"])
                 self.compare.same(f"txns: last stable offset of {name}", row["lastStableOffset"], stable)
         ours = sorted(
             (f"{row['topic']}-{row['partition']}", row["producerId"], row["firstOffset"])
