@@ -15,12 +15,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.kafka.jars import RELEASES, JarError, class_path, why_not
+from tests.kafka.jars import RELEASES, JarError, cache, class_path, why_not
 from tests.kafka.page import PAGE, written
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 INCOMPLETE = 3
+
+_LAST_RUN = cache() / "last-run"
 
 
 def main() -> int:
@@ -42,7 +44,9 @@ def main() -> int:
         named = any((ROOT / part.split("::")[0]).exists() for part in rest if not part.startswith("-"))
         tests = [] if named else ["tests/kafka"]
         command = [sys.executable, "-m", "pytest", *tests, *chosen, "--results", str(results), *rest]
-        code = subprocess.run(command, cwd=ROOT, check=False).returncode
+        code = subprocess.run([*command, "--basetemp", str(_LAST_RUN)], cwd=ROOT, check=False).returncode
+        if code:
+            print(f"logs of brokers and directories that made a difference are in {_LAST_RUN}", flush=True)
         if options.write_docs and results.exists():
             PAGE.write_text(written(json.loads(results.read_text())))
     return code or (INCOMPLETE if absent else 0)
