@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -73,14 +72,8 @@ def _is_the_stopped_ones(path: Path) -> bool:
     return twin.is_file() and twin.read_bytes() == path.read_bytes()
 
 
-@cache
-def _knows_releases() -> bool:
-    return "--kafka" in run("dump-log", "--help").out.decode()
-
-
 def _ours(release: str, options: Sequence[str], files: Sequence[Path]) -> Printed:
-    chosen = ("--kafka", minor(release)) if _knows_releases() else ()
-    done = run("dump-log", *chosen, *options, "--files", ",".join(map(str, files)))
+    done = run("dump-log", "--kafka", minor(release), *options, "--files", ",".join(map(str, files)))
     return Printed(done.exit_code, _without_identities(done.out), done.err.encode())
 
 
