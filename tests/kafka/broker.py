@@ -1,0 +1,228 @@
+"""A combined KRaft node of any release on free loopback ports: start, stop, kill."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.kafka.jars import class_path
+
+NODE = 1
+CLUSTER = "a2R1bXAgaXMgYSB0b29sLg"
+
+_PORTS = range(21000, 21998)
+"""Below the ports that Linux gives to clients, so that none of ours is taken by one."""
+
+_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+_LOG4J2 = """\
+status = error
+appender.c.type = Console
+appender.c.name = C
+appender.c.layout.type = PatternLayout
+appender.c.layout.pattern = [%d] %p %m (%c)%n
+rootLogger.level = info
+rootLogger.appenderRef.c.ref = C
+"""
+
+_LOG4J1 = """\
+log4j.rootLogger=INFO, C
+log4j.appender.C=org.apache.log4j.ConsoleAppender
+log4j.appender.C.layout=org.apache.log4j.PatternLayout
+log4j.appender.C.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+
+SETTINGS = {
+    "num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.session.timeout.ms": "60000",
+    "group.share.session.timeout.ms": "60000",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:ANONYMOUS",
+    # Nothing goes, and no transaction ends, because a data set was made days ago.
+    "log.retention.ms": "-1",
+    "offsets.retention.minutes": "2147483",
+    "transaction.max.timeout.ms": "2147483647",
+    # Everything that a broker does in the background within seconds.
+    "log.initial.task.delay.ms": "500",
+    "log.retention.check.interval.ms": "1000",
+    "log.flush.offset.checkpoint.interval.ms": "3000",
+    "log.cleaner.backoff.ms": "500",
+    "log.segment.delete.delay.ms": "2000",
+    # Preallocated for every active segment; one topic has Kafka's default of 10 MiB.
+    "log.index.size.max.bytes": "131072",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "metadata.max.idle.interval.ms": "2000",
+}
+
+_OF_RELEASE = {
+    "3.9": {"group.coordinator.rebalance.protocols": "classic,consumer"},
+    "4.0": {
+        "unstable.api.versions.enable": "true",
+        "group.coordinator.rebalance.protocols": "classic,consumer,share",
+        "group.share.enable": "true",
+    },
+}
+
+class BrokerError(Exception):
+    """A broker that cannot be formatted, or ended when it should serve."""
+
+
+def minor(release: str) -> str:
+    """`4.3` of `4.3.1`."""
+    return ".".join(release.split(".")[:2])
+
+
+def settings_of(release: str) -> dict[str, str]:
+    """What all our brokers of a release have in server.properties, apart from places and ports."""
+    return {**SETTINGS, **_OF_RELEASE.get(minor(release), {})}
+
+
+def java(release: str, *arguments: str, heap: str = "512m", extra: Sequence[Path] = ()) -> list[str]:
+    """The command that runs a class of a release."""
+    path = os.pathsep.join(map(str, [*extra, *class_path(release)]))
+    return ["java", f"-Xmx{heap}", *_JVM, "-cp", path, *arguments]
+
+
+def _free_ports(number: int) -> list[int]:
+    ports: list[int] = []
+    for port in random.Random().sample(_PORTS, 200):
+        with socket.socket() as trial:
+            try:
+                trial.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        ports.append(port)
+        if len(ports) == number:
+            return ports
+    raise BrokerError(f"no free ports from {_PORTS.start} to {_PORTS.stop}")
+
+
+class Broker:
+    """A node in a folder of its own: server.properties, server.log, and the log directories that it is given.
+
+    `log` is what the broker has said since its last start.
+    """
+
+    def __init__(self, release: str, folder: Path, log_dirs: Sequence[Path], **settings: str) -> None:
+        self.release = release
+        self.folder = folder
+        self.log_dirs = [path.absolute() for path in log_dirs]
+        self.log_file = folder / "server.log"
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self._from = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        self._configure()
+
+    def _configure(self) -> None:
+        broker, controller = _free_ports(2)
+        self.servers = f"127.0.0.1:{broker}"
+        lines = {
+            "process.roles": "broker,controller",
+            "node.id": str(NODE),
+            "controller.quorum.voters": f"{NODE}@127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{broker}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": ",".join(map(str, self.log_dirs)),
+            "metadata.log.dir": str(self.log_dirs[0]),
+            **settings_of(self.release),
+            **self._settings,
+        }
+        text = "".join(f"{name}={value}\n" for name, value in lines.items())
+        (self.folder / "server.properties").write_text(text)
+        (self.folder / "log4j2.properties").write_text(_LOG4J2)
+        (self.folder / "log4j.properties").write_text(_LOG4J1)
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "server.properties"
+
+    def format(self, *features: str) -> None:
+        """Make the log directories those of a new cluster. Raises BrokerError."""
+        for log_dir in self.log_dirs:
+            log_dir.mkdir(parents=True, exist_ok=True)
+        command = java(self.release, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(self.config))
+        for feature in features:
+            command += ["--feature", feature]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BrokerError(f"{self.release} was not formatted:\n{done.stdout}{done.stderr}")
+
+    def launch(self) -> None:
+        """Start the process; `wait_until_serving` or `wait_until_ended` come next."""
+        self._configure()
+        self._from = self.log_file.stat().st_size if self.log_file.exists() else 0
+        command = java(
+            self.release,
+            f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
+            f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}",
+            "kafka.Kafka",
+            str(self.config),
+        )
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def serves(self, seconds: float = 120) -> bool:
+        """Wait until it serves (true) or its process has ended (false)."""
+        assert self._process is not None
+        for _ in range(int(seconds / 0.1)):
+            if self._process.poll() is not None:
+                return False
+            if "Kafka Server started" in self.log:
+                return True
+            time.sleep(0.1)
+        raise BrokerError(f"{self.release} neither serves nor ends after {seconds:.0f} s: see {self.log_file}")
+
+    def start(self) -> None:
+        """Start, and return when it serves. Raises BrokerError if it ends."""
+        self.launch()
+        if not self.serves():
+            raise BrokerError(f"{self.release} ended at its start:\n{self.log[-4000:]}")
+
+    @property
+    def log(self) -> str:
+        with self.log_file.open("rb") as file:
+            file.seek(self._from)
+            return file.read().decode(errors="replace")
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        return None if self._process is None else self._process.poll()
+
+    def stop(self) -> None:
+        """An orderly end; nothing if it does not run."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.send_signal(how)
+        self._process.wait(180)

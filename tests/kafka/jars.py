@@ -1,0 +1,107 @@
+"""The official jars of each release: locked by name and SHA-256, brought by Maven, kept for the next run.
+
+A machine without Java or Maven has no brokers: `why_not()` says what is missing, and nobody is left to guess.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+LOCKS = Path(__file__).resolve().parent / "jars"
+
+RELEASES = ("3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.1")
+
+_MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies"
+_LOG4J = "2.25.4"
+
+
+class JarError(Exception):
+    """Jars that cannot be brought, or are not those that are locked."""
+
+
+def cache() -> Path:
+    """The folder of what is brought or made once."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kdump" / "kafka"
+
+
+def home() -> Path:
+    """The folder with a folder of jars for each release: KDUMP_KAFKA_JARS, else one of the cache."""
+    return Path(os.environ.get("KDUMP_KAFKA_JARS") or cache() / "jars")
+
+
+def why_not(release: str) -> str | None:
+    """Why no broker of this release can run on this machine; None if one can."""
+    for program in ("java", "javac"):
+        if shutil.which(program) is None:
+            return f"there is no {program} (a JDK of 17 or later)"
+    if missing(release) and shutil.which("mvn") is None:
+        return f"its jars are not in {home() / release}, and there is no mvn to bring them"
+    return None
+
+
+def locked(release: str) -> dict[str, str]:
+    """File name → SHA-256 of all jars of a release."""
+    lines = (LOCKS / f"{release}.sha256").read_text().splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines)}
+
+
+def _found(release: str) -> dict[str, Path]:
+    """File name → path of the locked jars that are there and are what is locked."""
+    wanted = locked(release)
+    found: dict[str, Path] = {}
+    for path in sorted((home() / release).rglob("*.jar")):
+        if path.name in wanted and path.name not in found and _digest(path) == wanted[path.name]:
+            found[path.name] = path
+    return found
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def missing(release: str) -> list[str]:
+    """Names of the locked jars that are not there."""
+    return sorted(locked(release).keys() - _found(release).keys())
+
+
+def class_path(release: str) -> list[Path]:
+    """The jars of a release, brought if need be. Raises JarError."""
+    if missing(release):
+        _bring(release)
+    found = _found(release)
+    if lost := sorted(locked(release).keys() - found.keys()):
+        raise JarError(f"{release}: not what is locked in {LOCKS / release}.sha256, or missing: {', '.join(lost)}")
+    return [found[name] for name in sorted(found)]
+
+
+def _bring(release: str) -> None:
+    folder = home() / release
+    folder.mkdir(parents=True, exist_ok=True)
+    pom = folder / "pom.xml"
+    pom.write_text("".join(_pom(release)))
+    command = ["mvn", "-q", "-B", "-f", str(pom), _MAVEN_PLUGIN, f"-DoutputDirectory={folder}"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise JarError(f"{release}: Maven did not bring the jars:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def _dependencies(release: str) -> Iterator[tuple[str, str, str]]:
+    yield "org.apache.kafka", "kafka_2.13", release
+    yield "org.apache.kafka", "kafka-tools", release
+    if not release.startswith("3."):
+        for artifact in ("log4j-api", "log4j-core", "log4j-slf4j-impl"):
+            yield "org.apache.logging.log4j", artifact, _LOG4J
+
+
+def _pom(release: str) -> Iterator[str]:
+    yield '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+    yield "<groupId>kdump</groupId><artifactId>brokers</artifactId><version>1</version><dependencies>"
+    for group, artifact, version in _dependencies(release):
+        yield f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
+        yield "</dependency>"
+    yield "</dependencies></project>\n"
