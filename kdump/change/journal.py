@@ -257,8 +257,15 @@ def _by_partition(directory: str) -> dict[str, dict[ChangeFiles, bool]]:
     return found
 
 
-def _age(change: Change) -> tuple[int, int, str]:
-    return change.begun, len(change.id), change.id
+def _age(change: Change) -> tuple[str, int, str, str, int]:
+    """The order of changes: by id, which is a time and perhaps a number; those of one run by partition."""
+    stamp, _, number = change.id.partition("-")
+    topic, _, partition = os.path.basename(change.path).rpartition("-")
+    return stamp, _whole(number, 0), change.id, topic, _whole(partition, -1)
+
+
+def _whole(text: str, default: int) -> int:
+    return int(text) if text.isdecimal() else default
 
 
 def _is_whole(files: ChangeFiles) -> bool:

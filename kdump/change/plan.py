@@ -120,7 +120,7 @@ def _turn(change: Operation) -> tuple[int, int]:
 
 def _anew(name: str, found: list[Operation], size: int, old: os.stat_result) -> list[Operation]:
     """The same changes of an index, without the old one in between."""
-    gone = Operation(REMOVE, name, 0, old.st_ino, old.st_size, why="before its log changes; then it comes anew")
+    gone = Operation(REMOVE, name, 0, old.st_ino, old.st_size, why="rebuilt after its log has changed")
     if [change.action for change in found] == [RENAME]:
         return [gone, *found]
     return [gone, Operation(REPLACE, name, size, old.st_ino, old.st_size)]

@@ -51,8 +51,8 @@ class Regions:
         patch.setattr(dump_log_regions, "REGION_SIZE", size)
         whole = dump_log_regions.print_regions
 
-        def watched(*arguments: object) -> tuple[int, int, list[bytes]]:
-            found = whole(*arguments)  # type: ignore[arg-type]
+        def watched(*arguments: object, **options: bool) -> tuple[int, int, list[bytes]]:
+            found = whole(*arguments, **options)  # type: ignore[arg-type]
             self.ends.append(found[0])
             return found
 

@@ -204,7 +204,7 @@ REFUSED = {
     "zeros": (tail(bytes(100)), "kdump repair"),
     "bit": (flip, "kdump repair"),
     "symbolic link": (link, "a symbolic link"),
-    "interrupted repair": (interrupted_repair, "a repair was interrupted"),
+    "interrupted repair": (interrupted_repair, "was interrupted; finish it first"),
     "no log": (no_log, "there is no .log in it"),
     "epochs": (lambda partition: (partition / "leader-epoch-checkpoint").write_text("x\n"), "could not load"),
 }
