@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from kdump.commands.cli import COMMANDS, SHARED_PACKAGES
+from kdump.commands.cli import COMMANDS, SHARED_PACKAGES, cli
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.filter import FindingFilter
 from kdump.findings.finding import NOTHING, BrokerEffect, FindingKind, Remedy, Severity
@@ -28,7 +28,9 @@ def test_every_command_that_is_advised_exists(remedy: Remedy, tmp_path: Path) ->
     assert name in COMMANDS
     package = SHARED_PACKAGES.get(name, f"{name}.command")
     command: click.Command = importlib.import_module(f"kdump.commands.{package}").command
-    context = command.make_context(name, [str(tmp_path), *remedy.arguments])  # raises UsageError for what it has not
+    group = click.Context(cli, info_name="kdump", **cli.context_settings)
+    # raises UsageError for what it has not
+    context = command.make_context(name, [str(tmp_path), *remedy.arguments], parent=group)
     assert not context.args
 
 

@@ -17,6 +17,7 @@ from kdump.formats.schemas.schema import (
     to_json,
     write_unsigned_varint,
 )
+from kdump.releases import KafkaRelease
 
 UUID = bytes(range(16))
 
@@ -134,7 +135,7 @@ TAGGED = Schema(
     Field("zero", "int16", tag=0, default=-1),
     Field("two", "[]string", nullable="0+", tag=2, default=None),
     Field("three", "bool", "1+", tag=3),
-    Field("four", "int8", tag=4, since="4.1"),
+    Field("four", "int8", tag=4, since=KafkaRelease.V4_1),
 )
 
 
@@ -171,13 +172,14 @@ def test_strict_about_what_brokers_let_pass(section: str, found: str) -> None:
 
 
 def test_as_brokers_read() -> None:
-    def value(section: str) -> dict[str, Any]:
-        return decode_as_broker(TAGGED, 1, bytes.fromhex("01" + section))[0]
+    def value(section: str, release: KafkaRelease | None = None) -> dict[str, Any]:
+        return decode_as_broker(TAGGED, 1, bytes.fromhex("01" + section), release=release)[0]
 
     assert value("02" + "00020005" + "00020006")["zero"] == 6
     assert value("01" + "00050005")["zero"] == 5  # the size of a known field is not looked at
     assert value("ffffffff0f")["zero"] == -1  # a negative count is none
-    assert value("01" + "040105")["four"] == 0  # known to later releases only
+    assert value("01" + "040105")["four"] == 5
+    assert "four" not in value("01" + "040105", KafkaRelease.V4_0)  # known to later releases only
     with pytest.raises(SchemaError) as caught:
         value("01" + "09ffffffff0f")
     assert (caught.value.kafka_message, caught.value.java_class) == ("-1", "java.lang.NegativeArraySizeException")
