@@ -39,7 +39,7 @@ The job needs a JDK (17 or later) and, for the first run, Maven. On a machine wi
 and ends with exit code 3. Jars, which are checked against locked SHA-256 sums, are kept below `~/.cache/kdump/kafka`
 (`KDUMP_KAFKA_JARS` names another folder), and so are the data sets, under a digest of all that makes them.
 
-    ./dev kafka                                    # all releases, as in CI
+    ./dev kafka                                    # all releases; CI leaves out soaks, damages and changes
     ./dev kafka --release 4.3.1 --rounds 260       # a campaign of random damages
     ./dev kafka --release 4.3.1 --seconds 600 tests/kafka/test_soak.py
     ./dev kafka --write-docs
