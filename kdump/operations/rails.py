@@ -152,19 +152,16 @@ def check_backup_dir(rails: Rails, path: str) -> None:
         )
 
 
-def check_loss(path: str, dropped: Loss, rails: Rails, advice: str) -> None:
-    """Raise RefusedError where a plan drops valid records, unless as many as it drops were named.
-
-    `advice` is the option with which it drops none.
-    """
+def check_loss(path: str, dropped: Loss, rails: Rails) -> None:
+    """Raise RefusedError where a plan drops valid records, unless as many as it drops were named."""
     if not dropped.records or rails.accept_loss in (ALL_LOSSES, dropped.records):
         return
     name = os.path.basename(path)
     number = f"{dropped.records:,} valid record" + ("s" if dropped.records != 1 else "")
     offsets = f"{dropped.first_offset} to {dropped.last_offset}"
     raise RefusedError(
-        f"this plan drops {number} of {name} (offsets {offsets}). Keep them: {advice}. To drop them all the same:"
-        f" --accept-loss {dropped.records}"
+        f"this plan drops {number} of {name} (offsets {offsets}). kdump repair without --strategy lists the ways that"
+        f" lose nothing, or less. To drop them all the same: --accept-loss {dropped.records}"
     )
 
 

@@ -28,13 +28,12 @@ Examine = Callable[[PartitionLog, Startup, Bases], Task]
 class Repair(NamedTuple):
     """What a repair is made of.
 
-    `examine` plans for a partition, `startup` tells how a broker starts on it. `advice` is what to do where a plan
-    would drop valid records. `plans` are those of a plan file, with which the plans made now are compared.
+    `examine` plans for a partition, `startup` tells how a broker starts on it. `plans` are those of a plan
+    file, with which the plans made now are compared.
     """
 
     examine: Examine
     startup: Callable[[PartitionLog, DirectoryState], Startup]
-    advice: str = "--strategy salvage"
     plans: SavedPlans | None = None
 
 
@@ -107,7 +106,7 @@ def _one(path: str, target: Target, wanted: Repair, state: DirectoryState, guard
         check_same(wanted.plans, task.plan)
     if not rails.applies or not task.plan:
         return done
-    check_loss(path, task.dropped, rails, wanted.advice)
+    check_loss(path, task.dropped, rails)
     check_backup_dir(rails, path)
     guard.check_still(path)
     change = apply_plan(task.plan, guard.files(path), command=rails.command, keep_old=rails.keep_old, cuts=task.cuts)
@@ -121,7 +120,7 @@ def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> I
     watch = GrowthWatch(segment.log_path for path in target.partitions for segment in PartitionLog(path).segments)
     for done in _repair(replace(target, names={}), wanted, planning):
         if done.task is not None:
-            check_loss(done.path, done.task.dropped, rails, wanted.advice)
+            check_loss(done.path, done.task.dropped, rails)
     part = copy_log_directory(target.log_directory, map(os.path.basename, target.partitions), output)
     try:
         watch.check()
