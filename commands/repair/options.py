@@ -27,7 +27,7 @@ def _number_of_records(ctx: click.Context, param: click.Parameter, text: str | N
     raise click.BadParameter("expected a number of records, or 'all'", ctx, param)
 
 
-_OPTIONS = (
+_OPTIONS: tuple[Any, ...] = (
     click.option("--apply", "applies", is_flag=True, help="Carry the plan out; else it is only shown."),
     click.option(
         "--plan-out", type=click.Path(dir_okay=False), metavar="FILE", help="Save the plan, for --apply-plan.",

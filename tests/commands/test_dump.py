@@ -831,7 +831,7 @@ def test_the_examples_are_what_it_prints(tmp_path: Path) -> None:
     record = NewRecord(0, EPOCH, b"user-1", b"\xff\0", [(b"trace", b"a1")])
     path = write_segment(tmp_path / "orders-0", 0, [encode_batch([record], NewBatch(leader_epoch=3))], indexes=False)
     for language, form in (("json", "jsonl"), ("csv", "csv")):
-        assert f"```{language}\n{run(path, '--format', form).stdout}```" in text
+        assert f"```{language}\n{run(path, '--format', form, '--no-header').stdout}```" in text
 
 
 def test_every_option_has_a_help_text() -> None:
