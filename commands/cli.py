@@ -16,7 +16,7 @@ from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
 
 SECTIONS = {
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata"),
-    "Check": ("explain", "verify", "startup", "retain", "compact"),
+    "Check": ("doctor", "explain", "verify", "startup", "retain", "compact"),
     "Mend": ("repair", "rebuild-index", "trim", "undo"),
     "Make": ("append", "roll", "fixture", "export"),
 }
@@ -50,6 +50,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            if os.sep in args[0] or os.path.isdir(args[0]):
+                return "doctor", self.get_command(ctx, "doctor"), args
             from difflib import get_close_matches
 
             close = get_close_matches(args[0], COMMANDS, 1)

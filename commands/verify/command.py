@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from ..shell.output import Output, complain, escape_json, safe, safe_path, wants
 from ..shell.paths import check_not_kafkas, matches
 from ..shell.progress import ProgressBar
 from ..shell.rows import JSONL, format_options, output_for
-from ..shell.values import read_by, size
+from ..shell.values import duration_seconds, read_by, size
 from .reports import FileReport, Together, report_to, reports_in
 from .text import Report, Summary
 
@@ -39,21 +38,6 @@ if TYPE_CHECKING:
     from kdump.spark.verification import SparkVerification
 
 UNREAD = "KD-READ"
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
-
-
-class Duration(click.ParamType[float]):
-    """A length of time: 90, 90s, 15m, 2h or 1h30m; in seconds."""
-
-    name = "TIME"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds."""
-        text = str(value)
-        parts = re.findall(r"([0-9]{1,9})([smh]?)", text, re.ASCII)
-        if not parts or "".join(map("".join, parts)) != text or (len(parts) > 1 and not all(unit for _, unit in parts)):
-            self.fail(f"{text!r} is no length of time: expected 90, 90s, 15m or 1h30m", param, ctx)
-        return float(sum(int(number) * _SECONDS.get(unit, 1) for number, unit in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +99,12 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     is_flag=True,
     help="Only the segments that reach past the recovery point, as a broker does after an unclean shutdown.",
 )
-@click.option("--max-duration", type=Duration(), help="Begin no further segment after this time (90s, 15m, 1h30m).")
+@click.option(
+    "--max-duration",
+    metavar="TIME",
+    callback=read_by(duration_seconds),
+    help="Begin no further segment after this time (90s, 15m, 1h30m).",
+)
 @click.option(
     "--max-rate",
     metavar="SIZE",

@@ -11,7 +11,7 @@ from tests.commands.running import Run
 
 LINE = "Found invalid messages in log segment /data/orders-17/00000000000000000235.log at byte offset 839."
 LOG = f"""[2026-11-22 10:00:00,001] INFO starting (kafka.server.KafkaServer)
-[2026-11-22 10:00:01,001] INFO Recovering 3 logs from /data since no clean shutdown file was found (kafka.log.LogManager)
+[2026-11-22 10:00:01,001] INFO Recovering 3 logs from /data since no clean shutdown file was found (LogManager)
 [2026-11-22 10:00:02,001] WARN {LINE} (org.apache.kafka.storage.internals.log.LogSegment)
 org.apache.kafka.common.errors.CorruptRecordException: Record is corrupt (stored crc = 1, computed crc = 2)
 [2026-11-22 10:00:03,001] WARN {LINE} (org.apache.kafka.storage.internals.log.LogSegment)
