@@ -19,6 +19,7 @@ SECTIONS = {
     "Check": ("doctor", "explain", "verify", "startup", "retain", "compact"),
     "Mend": ("repair", "rebuild-index", "trim", "undo"),
     "Make": ("append", "roll", "fixture", "export"),
+    "Help": ("help", "completion"),
 }
 """The commands as the help has them."""
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
@@ -52,12 +53,33 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             if os.sep in args[0] or os.path.isdir(args[0]):
                 return "doctor", self.get_command(ctx, "doctor"), args
-            from difflib import get_close_matches
-
-            close = get_close_matches(args[0], COMMANDS, 1)
-            hint = f" Did you mean {close[0]!r}?" if close else f" The commands are: {', '.join(sorted(COMMANDS))}."
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
+            ctx.fail(_unknown_command(args[0]))
         return super().resolve_command(ctx, args)
+
+
+_OTHER_NAMES = {
+    "cat": "dump",
+    "check": "verify",
+    "fix": "repair",
+    "fsck": "verify",
+    "list": "ls",
+    "recover": "startup",
+    "show": "dump",
+    "status": "doctor",
+}
+"""What other tools call commands."""
+
+
+def _unknown_command(name: str) -> str:
+    from difflib import get_close_matches
+
+    from .shell.output import safe
+
+    if name in _OTHER_NAMES:
+        return f"unknown command '{name}'. Its name is '{_OTHER_NAMES[name]}': kdump {_OTHER_NAMES[name]} --help"
+    close = get_close_matches(name, COMMANDS, 1)
+    hint = f"Did you mean '{close[0]}'?" if close else "'kdump help' lists the commands."
+    return f"unknown command '{safe(name)}'. {hint}"
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -121,6 +143,11 @@ def _exit_code_of(work: Callable[[], int]) -> int:
         return exit_codes.OK
     except click.exceptions.Exit as done:
         return done.exit_code
+    except click.UsageError as error:
+        from .shell.usage import usage_text
+
+        click.echo(usage_text(error), err=True)
+        return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code

@@ -17,6 +17,7 @@ from kdump.findings.finding import FindingKind
 from kdump.findings.kafka_messages import MAX_LINE, messages_in, partition_in, said_of
 
 from ..shell import exit_codes
+from ..shell.completing import finding_codes
 from ..shell.output import Output, safe, safe_path, wants_color
 from ..shell.prose import prose_width
 from ..shell.rows import JSONL, format_option, json_line, output_for
@@ -27,7 +28,7 @@ _MAX_LINES = 50_000_000
 
 
 @click.command("explain")
-@click.argument("words", nargs=-1, metavar="[CODE | 'LINE OF server.log']...")
+@click.argument("words", nargs=-1, metavar="[CODE | 'LINE OF server.log']...", shell_complete=finding_codes)
 @click.option(
     "--log",
     "log",

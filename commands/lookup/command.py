@@ -19,6 +19,7 @@ from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
+from ..shell.completing import topics_of_paths
 from ..shell.output import Output, complain, os_error_text, safe, safe_path
 from ..shell.rows import bare_rows, format_options, json_line, output_for
 from ..shell.values import time_ms
@@ -82,7 +83,7 @@ def _time(text: str | None) -> int | None:
     metavar="FILE",
     help="Answer the requests in FILE (-: stdin).",
 )
-@click.option("--topic", metavar="NAME", help="In a log directory: this topic only.")
+@click.option("--topic", metavar="NAME", shell_complete=topics_of_paths, help="In a log directory: this topic only.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="In a log directory: this partition only.")
 @click.option(
     "--log-start-offset",

@@ -15,6 +15,7 @@ from kdump.settings.retention import (
     retention_config,
 )
 
+from ..shell.completing import topics_of_paths
 from ..shell.config_option import config_option, property_file
 from ..shell.options import format_option, now_option
 from ..shell.output import safe
@@ -52,7 +53,7 @@ _GIVEN = {
     "--topic",
     "topics",
     multiple=True,
-    metavar="GLOB",
+    metavar="GLOB", shell_complete=topics_of_paths,
     help="Of log directories, only partitions of topics that match. May be repeated: any of them.",
 )
 @click.option(

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from kdump.findings.finding import Remedy
+from kdump.formats.words import offset_range as offset_range
 from kdump.recovery.outcome import Loss
 
 from .output import number_words
-
-
-def offset_range(first: int | None, last: int | None) -> str:
-    """Offsets from `first` to `last`, both of them included."""
-    return str(first) if first == last else f"{first}\N{EN DASH}{last}"
 
 
 def loss_words(loss: Loss, *, offsets: bool = True) -> str:

@@ -9,6 +9,7 @@ import click
 from kdump.stats.partition import SAMPLE_BATCHES, StatsOptions
 
 from ..shell import values as filters
+from ..shell.completing import topics_of_paths
 from ..shell.engine import cluster_of, engine_options
 from ..shell.options import format_option, now_option
 from .run import Options, run_stats
@@ -16,7 +17,7 @@ from .run import Options, run_stats
 
 @click.command("stats")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--topic", "topics", multiple=True, metavar="GLOB",
+@click.option("--topic", "topics", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
     help="Of log directories, only partitions of topics that match. May be repeated: any of them.")
 @click.option("--records", is_flag=True,
     help="Decode every record, twice: sizes of keys and values, tombstones, different keys, and what compaction would"

@@ -17,6 +17,7 @@ from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.finding import NOTHING, BrokerEffect, FindingKind, Remedy, Severity
 from kdump.formats import names
 from kdump.formats.names import is_partition_dir, parse_file_name, parse_partition_dir
+from kdump.formats.words import number_words, offset_range
 from kdump.operations.startup import Loaded
 from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, TRIM, TRUNCATE, WRITE, Failure
 from kdump.repair.decision import Decision, Way
@@ -113,19 +114,6 @@ _STAKES = {
     BrokerEffect.BLOCKS_COMPACTION: Stake.CONSUMERS,
 }
 _MENDS = {WRITE, TRIM, CREATE, DELETE}
-
-
-def group_of(finding: Finding) -> str:
-    """The partition directory that a finding is about, else the log directory."""
-    path = finding.path
-    if is_partition_dir(os.path.basename(path)):
-        return path
-    folder, name = os.path.split(path)
-    if name in names.OFFSET_CHECKPOINTS:  # its lines are about partitions, which the message names first
-        partition = finding.message.partition(": ")[0]
-        if is_partition_dir(partition):
-            return os.path.join(folder, partition)
-    return folder or "."
 
 
 def diagnoses_of(
@@ -304,9 +292,9 @@ def _cut_words(loaded: Loaded | None) -> str:
     if outcome.loss.has_data:
         said = f"cuts the log at offset {outcome.log_end_offset}"
         if outcome.loss.batches:
-            batches = "1 valid batch" if outcome.loss.batches == 1 else f"{outcome.loss.batches:,} valid batches"
+            batches = number_words(outcome.loss.batches, "valid batch", "valid batches")
             first, last = outcome.loss.first_offset, outcome.loss.last_offset
-            said += f" and drops {batches} ({_range(first, last)})"
+            said += f" and drops {batches} ({offset_range(first, last)})"
         said += "."
     if loaded.committed_missing:
         said += f" High watermark {loaded.high_watermark} becomes {outcome.log_end_offset}."
@@ -325,7 +313,7 @@ def _log_actions(
 ) -> Iterator[Action]:
     """The ways out of damage: another in-sync replica first, then what repair offers, what loses less first."""
     others = replicas.others_in_sync if replicas else ()
-    lost = _range(*offsets) if offsets else "the records"
+    lost = offset_range(*offsets) if offsets else "the records"
     if others or replicas is None:
         yield _fetch_again(path, others, lost, is_cut=is_cut)
     condition = "no other copy" if replicas is None or others else ""
@@ -368,7 +356,7 @@ def _records(number: int | None) -> str:
         return "the damaged records"
     if not number:
         return NOTHING
-    return "1 record" if number == 1 else f"{number:,} records"
+    return number_words(number, "record")
 
 
 def _describe_command(path: str) -> tuple[str, ...]:
@@ -383,10 +371,6 @@ def _action(remedy: Remedy, path: str) -> Action:
         words = (*words, "--apply")
     text = remedy.note[:1].upper() + remedy.note[1:] + "." if remedy.note else ""
     return Action(text, words, remedy.loses)
-
-
-def _range(first: int | None, last: int | None) -> str:
-    return str(first) if first == last else f"{first}\N{EN DASH}{last}"
 
 
 def _either(numbers: Sequence[int]) -> str:

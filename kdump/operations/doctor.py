@@ -16,7 +16,7 @@ from itertools import chain
 from kdump.disk.reading import status_of
 from kdump.errors import KdumpError, Problem, Report
 from kdump.findings.catalogue import Finding
-from kdump.operations.diagnosis import Diagnosis, diagnoses_of, group_of, merged, of_failure
+from kdump.operations.diagnosis import Diagnosis, diagnoses_of, merged, of_failure
 from kdump.operations.startup import BrokerStart, Circumstances, Loaded
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import Failure
@@ -163,15 +163,15 @@ class Doctor:
 
     def _diagnoses(self, findings: list[Finding]) -> Iterator[Diagnosis]:
         groups: dict[str, list[Finding]] = {}
+        known = {os.path.abspath(path): path for path in self._loaded}
         for finding in findings:
-            groups.setdefault(group_of(finding), []).append(finding)
+            groups.setdefault(known.get(os.path.abspath(finding.group), finding.group), []).append(finding)
         blamed = {loaded.outcome.failure for loaded in self._loaded.values() if loaded.outcome.failure}
         for path, failure in chain(((each.file, each) for each in self._start.stops), self._start.offline.items()):
             if failure not in blamed:
                 alike = [each for each in findings if _is_about(failure, path, each)]
-                for finding in alike:
-                    group = groups[group_of(finding)]
-                    group[:] = [each for each in group if each is not finding]
+                for group in groups.values():
+                    group[:] = [each for each in group if not any(each is finding for finding in alike)]
                 yield of_failure(alike[0].path if alike else path, failure, alike)
         for path in dict.fromkeys((*self._loaded, *groups)):
             found = groups.get(path, [])
