@@ -154,6 +154,13 @@ INDEX_PER_BATCH = _since(
     "append",
     "compact",
 )
+OFFSET_SEARCH_BY_BASE = _since(
+    "4.1",
+    "OFFSET_SEARCH_BY_BASE",
+    "the search for an offset in a log compares the batches' first offsets, and their last ones only where it has to",
+    "FileRecords.searchForOffsetFromPosition",
+    "lookup",
+)
 LEADER_CHANGE_JSON = _since(
     "4.1",
     "LEADER_CHANGE_JSON",

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Any
 
 import click
@@ -13,12 +14,14 @@ import click
 from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
 from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
+from kdump.releases import KafkaRelease
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened, tally, was_deleted
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
+from ..shell.options import kafka_option
 from ..shell.output import Output, complain, escape_json, os_error_text, safe, safe_path
 from ..shell.values import time_ms
 from .text import Answer, aborted_answer, missing_words, offset_answer, offset_words, timestamp_answer, timestamp_words
@@ -38,6 +41,7 @@ class Options:
     topic: str | None
     partition: int | None
     log_start_offset: int | None
+    kafka: KafkaRelease | None
     explain: bool
     format: str
 
@@ -89,6 +93,7 @@ def _time(text: str | None) -> int | None:
     metavar="N",
     help="Use this log start offset instead of the checkpoint's.",
 )
+@kafka_option
 @click.option("--explain", is_flag=True, help="Show every step of the search (on stderr with --format jsonl).")
 @click.option("--format", type=click.Choice(["text", "jsonl"]), default="text", show_default=True)
 @click.pass_context
@@ -171,7 +176,8 @@ class _Run:
     def _look(self, log: PartitionLog, several: bool) -> None:
         options = self._options
         label = f"{safe_path(os.path.basename(log.path))}: " if several else ""
-        with LogLookup(log, self._log_start(log), clean=log.closed_cleanly, **self._trace(label)) as lookup:
+        start, release = self._log_start(log), partial(self._release, log)
+        with LogLookup(log, start, clean=log.closed_cleanly, release=release, **self._trace(label)) as lookup:
             if options.batch is not None:
                 self._answer_requests(options.batch, lookup)
                 return
@@ -216,6 +222,14 @@ class _Run:
                 answer = {"error": str(error)}
                 self._worsen(exit_codes.INCOMPLETE)
             self._out.write(json.dumps(answer) + "\n")
+
+    def _release(self, log: PartitionLog) -> KafkaRelease:
+        """The release whose searches these are: the one asked for, else the one that wrote the log directory."""
+        if self._options.kafka:
+            return self._options.kafka
+        from kdump.topics.metadata_log import release_beside  # with all schemas of the metadata's records
+
+        return release_beside(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
 
     def _log_start(self, log: PartitionLog) -> int:
         """The log start offset given, or that of the checkpoint beside the partition."""

@@ -29,6 +29,9 @@ _STATES = ("KD-FILE-", "KD-DIR-DELETE", "KD-DIR-FUTURE")
 _LOCAL = ("KD-LOG-", "KD-BATCH-", "KD-IDX-", "KD-TIDX-", "KD-TIME-")
 """Codes whose findings follow from a segment and the one before it."""
 
+_OF_CLUSTERS = frozenset({"KD-DIR-UNASSIGNED", "KD-META-TOPIC-CLUSTER"})
+"""Codes whose findings follow from the cluster's metadata, which was read at another moment than the directory."""
+
 Key = tuple[str, str, int | None, int | None]
 
 
@@ -78,6 +81,11 @@ def confirmed(
     for finding in found:
         if key_of(finding) in again or (not is_doubtful(finding) and os.path.lexists(finding.path)):
             yield finding
+
+
+def need_metadata(doubtful: Iterable[Finding]) -> bool:
+    """Whether a second look has to go by the cluster's metadata of its own moment."""
+    return any(finding.code in _OF_CLUSTERS for finding in doubtful)
 
 
 def segments_in_doubt(doubtful: Iterable[Finding], log: PartitionLog) -> tuple[int, int | None] | None:
