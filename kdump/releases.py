@@ -84,6 +84,8 @@ _METADATA_VERSIONS = ["3.0-IV1"] + [
 ]
 METADATA_VERSION = "metadata.version"
 """The feature whose level says what a cluster may write (Kafka: MetadataVersion)."""
+TRANSACTION_VERSION = "transaction.version"
+"""The feature whose level says how transactions end (Kafka: TransactionVersion, KIP-890)."""
 NEWEST_METADATA_VERSION = len(_METADATA_VERSIONS)
 
 
@@ -146,6 +148,13 @@ SHARE_STATE_DECODER = _since(
     "KIP-932",
     "dump-log",
 )
+MARKER_EPOCH_ABOVE_DATA = _since(
+    "4.0",
+    "MARKER_EPOCH_ABOVE_DATA",
+    "with transaction.version 2, the default of new clusters, an end marker has the producer epoch after that of the"
+    " transaction's records",
+    "KIP-890",
+)
 INDEX_PER_BATCH = _since(
     "4.1",
     "INDEX_PER_BATCH",
@@ -153,6 +162,7 @@ INDEX_PER_BATCH = _since(
     "LogSegment.append",
     "append",
     "compact",
+    "fixture build",
 )
 OFFSET_SEARCH_BY_BASE = _since(
     "4.1",
@@ -206,11 +216,10 @@ EMPTY_CLEANUP_POLICY = _since(
     "append",
     "compact",
 )
-MARKER_EPOCH_ABOVE_DATA = _since(
+SECOND_END_MARKER = _since(
     "4.2",
-    "MARKER_EPOCH_ABOVE_DATA",
-    "with transaction.version 2 an end marker's producer epoch exceeds that of the transaction's records, and a second"
-    " end marker is legal",
+    "SECOND_END_MARKER",
+    "with transaction.version 2 a second end marker of a transaction may be in the log",
     "KIP-890",
 )
 DUMP_IN_JAVA = _since(

@@ -14,10 +14,12 @@ from kdump.errors import CheckpointError, ConfigError
 from kdump.formats.java_properties import parse_properties
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.startup import Startup
+from kdump.releases import KafkaRelease
 from kdump.settings.loading import TopicConfig, topic_config
 from kdump.settings.sources import Configs, PropertyFile, Settings
 from kdump.storage.partition import PartitionLog
 
+from .options import kafka_option
 from .output import safe, safe_path
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -27,7 +29,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 class StartupOptions:
     """What the command line says of the start; None where the directory itself is to be asked.
 
-    `properties` are those of --config.
+    `properties` are those of --config. `release` is the one that is to start.
     """
 
     clean: bool | None = None
@@ -35,6 +37,7 @@ class StartupOptions:
     log_start_offset: int | None = None
     now: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
+    release: KafkaRelease | None = None
 
     @property
     def config(self) -> TopicConfig:
@@ -78,6 +81,7 @@ _OPTIONS = (
         "--config", "config_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
         help="A server.properties, or a properties file with the topic's settings. By default Kafka's defaults.",
     ),
+    kafka_option,
 )
 
 
@@ -94,6 +98,7 @@ def chosen_startup(
     log_start_offset: int | None = None,
     now: int | None = None,
     config_file: str | None = None,
+    kafka: KafkaRelease | None = None,
 ) -> StartupOptions:
     """What the options say. Raises click.BadParameter for a file that Kafka would not take."""
     return StartupOptions(
@@ -102,6 +107,7 @@ def chosen_startup(
         log_start_offset,
         time.time_ns() // 1_000_000 if now is None else now,
         {} if config_file is None else read_config(config_file, topic_config),
+        kafka,
     )
 
 

@@ -81,7 +81,7 @@ def opened(path: str, config: LogConfig | None = None, how: Opening | None = Non
         rules = how.rules or rules_beside(site.path)
         start = site.startup(how)
         try:
-            writer = start(config or LogConfig.from_properties(rules.properties))
+            writer = start(config or LogConfig.from_properties(rules.properties, rules.release))
             writer.next_producer_id = None if how.any_producer_id else rules.next_producer_id
         except (KdumpError, OSError):
             if not any(unfinished(site.path)):
