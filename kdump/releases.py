@@ -12,10 +12,15 @@ from typing import NamedTuple
 
 
 class KafkaRelease(Enum):
-    """A minor release; its patch releases behave alike, and the last one is meant where they do not."""
+    """A minor release, and the patch releases of it that behave differently; the later ones behave as the last of them.
+
+    Of a minor release without a patch number its first one is meant.
+    """
 
     V3_9 = "3.9"
+    V3_9_1 = "3.9.1"
     V4_0 = "4.0"
+    V4_0_1 = "4.0.1"
     V4_1 = "4.1"
     V4_2 = "4.2"
     V4_3 = "4.3"
@@ -31,10 +36,21 @@ class KafkaRelease(Enum):
         numbers = _VERSION.fullmatch(text.strip())
         if numbers is None:
             raise ValueError(f"{text!r} is not a release of Kafka; write it as {NEWEST.value} or {NEWEST.value}.1")
-        for release in cls:
-            if release.value == numbers[1]:
-                return release
+        patch = int(numbers[2] or 0)
+        known = [release for release in cls if release.minor == numbers[1] and release.patch <= patch]
+        if known:
+            return known[-1]
         raise ValueError(f"Kafka {numbers[1]} is not known: {_OLDEST.value} to {_LAST.value} are")
+
+    @property
+    def minor(self) -> str:
+        """The minor release that it is one of, as 4.0."""
+        return ".".join(self.value.split(".")[:2])
+
+    @property
+    def patch(self) -> int:
+        """The number of the patch release from which on it behaves so."""
+        return int(self.value.removeprefix(self.minor).removeprefix(".") or 0)
 
     def __lt__(self, other: KafkaRelease) -> bool:
         return _ORDER[self] < _ORDER[other]
@@ -44,10 +60,11 @@ class KafkaRelease(Enum):
 
     def has(self, behaviour: Behaviour) -> bool:
         """Return whether the release behaves so."""
-        return behaviour.since <= self and (behaviour.until is None or self < behaviour.until)
+        is_between = behaviour.since <= self and (behaviour.until is None or self < behaviour.until)
+        return is_between or self in behaviour.backports
 
 
-_VERSION = re.compile(r"(\d+\.\d+)(?:\.\d+)?(?:-[A-Za-z0-9]+)?")
+_VERSION = re.compile(r"(\d+\.\d+)(?:\.(\d{1,4}))?(?:-[A-Za-z0-9]+)?")
 _ORDER = {release: number for number, release in enumerate(KafkaRelease)}
 _OLDEST, *_, _LAST = KafkaRelease
 
@@ -95,12 +112,12 @@ def metadata_version_name(level: int) -> str | None:
 
 
 def of_metadata_version(level: int) -> KafkaRelease | NewerThanKnown | None:
-    """Return the release that a level of metadata.version belongs to; None for one before 3.9."""
+    """Return the release that a level of metadata.version belongs to, the last of its patches; None before 3.9."""
     if level > NEWEST_METADATA_VERSION:
         return NewerThanKnown(level)
     name = metadata_version_name(level)
     release = None if name is None else name.partition("-")[0]
-    return next((known for known in KafkaRelease if known.value == release), None)
+    return max((known for known in KafkaRelease if known.minor == release), key=_ORDER.__getitem__, default=None)
 
 
 def release_name(level: int) -> str:
@@ -113,7 +130,7 @@ class Behaviour(NamedTuple):
     """Something that brokers or tools do from release `since` on and no longer from `until` (None: to this day).
 
     `source` says where it comes from: an issue, a KIP, or the class that does it. `asked_by` are the parts of kdump
-    that ask for it; empty for what none of them imitates.
+    that ask for it; empty for what none of them imitates. `backports` are older releases whose later patches have it.
     """
 
     name: str
@@ -122,16 +139,18 @@ class Behaviour(NamedTuple):
     what: str
     source: str
     asked_by: tuple[str, ...]
+    backports: tuple[KafkaRelease, ...] = ()
 
 
 def _since(release: str, name: str, what: str, source: str, *asked_by: str) -> Behaviour:
-    return Behaviour(name, KafkaRelease(release), None, what, source, asked_by)
+    first, *others = map(KafkaRelease, release.split(", "))
+    return Behaviour(name, first, None, what, source, asked_by, tuple(others))
 
 
 ANY_VOTERS = _since(
-    "3.9",
+    "3.9.1",
     "ANY_VOTERS",
-    "KRaft readers accept a VotersRecord that changes any number of voters (3.9 from 3.9.1 on)",
+    "KRaft readers accept a VotersRecord that changes any number of voters",
     "KIP-853",
 )
 CONVERTS_LEGACY = _since(
@@ -140,6 +159,13 @@ CONVERTS_LEGACY = _since(
     "the cleaner rewrites v0 and v1 batches as v2",
     "KIP-724, LogCleaner",
     "compact",
+)
+GENERATED_SNAPSHOT_SCHEMA = _since(
+    "4.0",
+    "GENERATED_SNAPSHOT_SCHEMA",
+    "kafka-dump-log has other words for a producer snapshot that ends early",
+    "ProducerStateManager.readSnapshot",
+    "dump-log",
 )
 SHARE_STATE_DECODER = _since(
     "4.0",
@@ -156,7 +182,7 @@ MARKER_EPOCH_ABOVE_DATA = _since(
     "KIP-890",
 )
 INDEX_PER_BATCH = _since(
-    "4.1",
+    "4.1, 4.0.1, 3.9.1",
     "INDEX_PER_BATCH",
     "an append, also a follower's and the cleaner's, makes index entries batch by batch, not one for all its batches",
     "LogSegment.append",
@@ -202,9 +228,9 @@ NEW_LAYOUTS = _since(
     "dump-log",
 )
 TXN_INDEX_EMPTY = _since(
-    "4.1",
+    "4.0.1",
     "TXN_INDEX_EMPTY",
-    "kafka-dump-log --remote-log-metadata-decoder prints txnIdxEmpty (4.0 from 4.0.0 on, but not its previews)",
+    "kafka-dump-log --remote-log-metadata-decoder prints txnIdxEmpty (4.0.0 too, but not its previews)",
     "RemoteLogSegmentMetadata",
     "dump-log",
 )

@@ -6,7 +6,6 @@ from pathlib import Path
 from random import Random
 
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from tests.kafka.broker import minor
 from tests.kafka.command import kdump
 from tests.kafka.directories import MADE
 from tests.kafka.kit import Kit
@@ -36,7 +35,7 @@ def test_offsets_lead_where_the_release_finds_them(release: str, tally: Tally, t
             log.write_bytes(_log(Random(number)))
             printed = kit.tool("Search", str(log), "0", str(LAST)).out.decode()
             theirs = dict(line.split() for line in printed.splitlines())
-            rows = kdump("lookup", partition, "--kafka", minor(release), "--batch", "-", requests=requests).rows
+            rows = kdump("lookup", partition, "--kafka", release, "--batch", "-", requests=requests).rows
             for offset, row in enumerate(rows):
                 position = str(row["position"]) if row["found"] else "none"
                 compare.same(f"log {number}: position of {offset}", position, theirs[str(offset)])
