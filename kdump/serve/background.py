@@ -11,7 +11,7 @@ from dataclasses import replace
 from kdump.errors import Problem
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.partition import Log, OnDamage
-from kdump.serve.server import Server, ServeOptions
+from kdump.serve.server import ServeOptions, Server
 from kdump.storage.open import open_directory
 
 
