@@ -23,7 +23,6 @@ FROM_MEMORY: dict[ApiKey, Callable[[Context, Request], Fields]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
     ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
-    ApiKey.FIND_COORDINATOR: group_requests.find_coordinator,
     ApiKey.PRODUCE: refusals.produce,
     ApiKey.INIT_PRODUCER_ID: refusals.init_producer_id,
     ApiKey.DELETE_GROUPS: refusals.delete_groups,
@@ -35,6 +34,7 @@ FROM_MEMORY: dict[ApiKey, Callable[[Context, Request], Fields]] = {
 FROM_DISK: dict[ApiKey, Callable[[Context, Request], Fields]] = {
     ApiKey.LIST_OFFSETS: offsets.list_offsets,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+    ApiKey.FIND_COORDINATOR: group_requests.find_coordinator,
     ApiKey.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
     ApiKey.DESCRIBE_PRODUCERS: producers.describe_producers,
     ApiKey.DESCRIBE_TRANSACTIONS: producers.describe_transactions,

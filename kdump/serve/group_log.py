@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kdump.errors import Report
 from kdump.formats import names
 from kdump.serve.cluster import ServedCluster
-from kdump.serve.groups import CommittedOffset, Group
+from kdump.serve.groups import CLASSIC, CommittedOffset, Group
 from kdump.topics.group_log import GroupLog
 from kdump.topics.groups import Group as LoggedGroup
 from kdump.topics.groups import groups_of
@@ -26,4 +26,5 @@ def _served(group: LoggedGroup) -> Group:
         (each.topic, each.partition): CommittedOffset(each.offset, each.leader_epoch, each.metadata)
         for each in group.commits
     }
-    return Group(group.name, group.kind, group.protocol_type, generation=group.epoch or 0, commits=commits)
+    protocol_type = group.protocol_type if group.kind == CLASSIC else group.kind
+    return Group(group.name, group.kind, protocol_type, generation=group.epoch or 0, commits=commits)

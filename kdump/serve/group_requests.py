@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kdump.serve.context import Context, Fields
 from kdump.serve.groups import CommittedOffset, Group, GroupError, GroupState, Joining
+from kdump.serve.producers import known_ids
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
 
@@ -12,19 +13,25 @@ NO_COORDINATOR = "kdump serve is read-only: it has no transactions to coordinate
 
 
 def find_coordinator(ctx: Context, request: Request) -> Fields:
-    """Answer FindCoordinator: one node coordinates all groups, and nobody transactions."""
+    """Answer FindCoordinator: one node has all groups, and tells of the transactional ids in the log directories.
+
+    Whoever asks for another transactional id wants to write. Raises OSError.
+    """
     kind = request.body["keyType"]
-    address = ctx.address(ctx.cluster.controller_id)
-    found: Fields = {"nodeId": ctx.cluster.controller_id, "host": address.host, "port": address.port}
-    if kind != _GROUP:
-        is_transaction = kind == _TRANSACTION
-        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if is_transaction else ErrorCode.INVALID_REQUEST
-        found = {"nodeId": -1, "host": "", "port": -1, "errorCode": error}
-        if request.version:
-            found["errorMessage"] = NO_COORDINATOR
     if request.version < 4:
-        return found
-    return {"coordinators": [{"key": key} | found for key in request.body["coordinatorKeys"]]}
+        return _coordinator(ctx, kind, request.body["key"], request.version)
+    keys = request.body["coordinatorKeys"]
+    return {"coordinators": [{"key": key} | _coordinator(ctx, kind, key, request.version) for key in keys]}
+
+
+def _coordinator(ctx: Context, kind: int, key: str, version: int) -> Fields:
+    if kind == _GROUP or (kind == _TRANSACTION and key in known_ids(ctx)):
+        address = ctx.address(ctx.cluster.controller_id)
+        return {"nodeId": ctx.cluster.controller_id, "host": address.host, "port": address.port}
+    is_transaction = kind == _TRANSACTION
+    error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if is_transaction else ErrorCode.INVALID_REQUEST
+    failed: Fields = {"nodeId": -1, "host": "", "port": -1, "errorCode": error}
+    return failed | ({"errorMessage": NO_COORDINATOR} if version else {})
 
 
 def _protocols(request: Request) -> dict[str, bytes]:
@@ -188,7 +195,12 @@ async def list_groups(ctx: Context, request: Request) -> Fields:
     states = {each.lower() for each in request.body["statesFilter"]}
     kinds = {each.lower() for each in request.body["typesFilter"]}
     groups = [
-        {"groupId": each.name, "protocolType": each.protocol_type, "groupState": each.state, "groupType": each.kind}
+        {
+            "groupId": each.name,
+            "protocolType": each.protocol_type,
+            "groupState": each.state,
+            "groupType": each.kind.capitalize(),
+        }
         for each in ctx.coordinator.groups.values()
         if ctx.node_id == ctx.cluster.controller_id
         and (not states or each.state.lower() in states)

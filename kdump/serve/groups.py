@@ -29,7 +29,6 @@ EXPIRY_SECONDS = 0.5
 """How often members are looked through for those that are gone."""
 
 CLASSIC = "classic"
-CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupState(StrEnum):

@@ -46,9 +46,14 @@ def _ids(ctx: Context) -> Iterator[TransactionalId]:
         yield from transactional_ids(replica, lambda problem: None)
 
 
+def known_ids(ctx: Context) -> dict[str, TransactionalId]:
+    """The transactional ids in the log directories. Raises OSError."""
+    return {each.transactional_id: each for each in _ids(ctx)}
+
+
 def describe_transactions(ctx: Context, request: Request) -> Fields:
     """Answer DescribeTransactions. Raises OSError."""
-    known = {each.transactional_id: each for each in _ids(ctx)}
+    known = known_ids(ctx)
     answers: list[Fields] = []
     for name in request.body["transactionalIds"]:
         found = known.get(name)

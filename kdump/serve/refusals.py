@@ -25,8 +25,11 @@ def produce(ctx: Context, request: Request) -> Fields:
 
 
 def init_producer_id(ctx: Context, request: Request) -> Fields:
-    """Refuse InitProducerId, which idempotent producers begin with."""
-    return {"errorCode": ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "producerId": -1, "producerEpoch": -1}
+    """Refuse InitProducerId, which idempotent and transactional producers begin with."""
+    error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if request.body["transactionalId"] is not None:
+        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return {"errorCode": error, "producerId": -1, "producerEpoch": -1}
 
 
 def delete_groups(ctx: Context, request: Request) -> Fields:

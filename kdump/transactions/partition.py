@@ -229,8 +229,10 @@ class _Walk:
     def _seed_newest(self, end_offset: int) -> int:
         """Know the transactions that were open at the newest snapshot up to `end_offset`; the snapshot's offset."""
         log = self._found.replica.log
-        start = log.segments[0].base_offset if log.segments else end_offset
-        for offset, path in sorted(self._snapshots(start), reverse=True):
+        base = log.segments[0].base_offset if log.segments else end_offset
+        start = max(base, self._found.replica.log_start_offset)
+        # a broker deletes those up to the log start offset (ProducerStateManager.truncateAndReload)
+        for offset, path in sorted(self._snapshots(start + 1), reverse=True):
             entries = self._entries(path) if offset <= end_offset else None
             if entries is None:
                 continue
