@@ -24,8 +24,9 @@ from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
 from ..shell.options import note
-from ..shell.output import Output, complain, escape_json, safe, safe_path, wants_color
+from ..shell.output import Output, complain, safe, safe_path, wants_color
 from ..shell.paths import KafkaFile, Place, partition_of
+from ..shell.rows import output_for
 from ..shell.schemas import payload_decoder
 from .internal import DecodingFormat
 from .jobs import LOGS, Job, Options, columns, jobs_of, row_type
@@ -47,7 +48,7 @@ def dump(places: list[Place], options: Options) -> int:
             " kind at a time, or with --format jsonl"
         )
     payloads = None if options.raw else payload_decoder(places, options.schemas)
-    with Output(escape_json if options.format == "jsonl" else None) as out:
+    with output_for(options.format) as out:
         if options.format == "csv":
             out.write(f"{','.join(columns(jobs, options, schemas=payloads is not None))}\n")
         run = _Run(out, _format(out, options, schemas=payloads is not None), options, payloads)

@@ -175,7 +175,6 @@ class JsonLines:
             "schemas": len(list(registry.schemas)),
             "topics": len(uses),
             "records": sum(use.records for use in uses),
-            "verdict": "found" if problems or any(use.has_findings for use in uses) else "ok",
         }
         self._write(json_line("summary", fields))
 
