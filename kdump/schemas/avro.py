@@ -57,7 +57,8 @@ class AvroSchema:
         except Exception as error:  # fastavro raises whatever its parts do, of bytes that are not what they should be
             if self._is_bytes:
                 return self._raw_bytes(payload)
-            raise SchemaError(f"not what its Avro schema says: {type(error).__name__}: {error}") from None
+            why = f"{type(error).__name__}: {error}" if str(error) else "it breaks off"
+            raise SchemaError(f"not what its Avro schema says: {why}") from None
         left = len(payload) - stream.tell()
         if left:
             if self._is_bytes:
