@@ -22,8 +22,7 @@ from kdump.storage.segment import Segment
 from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
-from ..shell.options import note
-from ..shell.output import Output, complain, escape_json, safe, safe_path, wants_color
+from ..shell.output import Output, complain, escape_json, note, safe, safe_path, wants_color
 from ..shell.paths import KafkaFile, Place, partition_of
 from .internal import DecodingFormat
 from .jobs import LOGS, Job, Options, columns, jobs_of, row_type

@@ -16,7 +16,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, replicas
 
-from .output import Output, escape_json, safe_path
+from .output import Output, escape_json, note, safe_path
 from .paths import KafkaFile, expand
 from .release import ENVIRONMENT, asked_release
 from .session import Troubles
@@ -86,11 +86,6 @@ def newest(found: Iterable[Replica], troubles: Troubles) -> list[Replica]:
         else:
             chosen[key] = (end, replica)
     return [chosen[key][1] for key in sorted(chosen)]
-
-
-def note(text: str) -> None:
-    """A remark on stderr, which is no finding. The text must be safe already."""
-    click.echo(f"kdump: note: {text}", err=True)
 
 
 def chooses(patterns: Iterable[str]) -> Callable[[str], bool]:
