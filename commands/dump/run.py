@@ -23,8 +23,7 @@ from kdump.storage.segment import Segment
 from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
-from ..shell.options import note
-from ..shell.output import Output, complain, safe, safe_path, wants_color
+from ..shell.output import Output, complain, note, safe, safe_path, wants_color
 from ..shell.paths import KafkaFile, Place, partition_of
 from ..shell.rows import output_for
 from ..shell.schemas import payload_decoder

@@ -99,6 +99,11 @@ def complain(text: str) -> None:
     click.echo(f"kdump: {text}", err=True)
 
 
+def note(text: str) -> None:
+    """A remark on stderr, which is no finding. The text must be safe already."""
+    complain(f"note: {text}")
+
+
 def os_error_text(error: OSError, path: str) -> str:
     """What the system says, with the file that it names, or else `path`; safe to print."""
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path  # else a descriptor
