@@ -78,11 +78,12 @@ def command(
     verbose: bool,
     format_: str,
 ) -> int:
-    """Serve log directories to Kafka clients, read-only: no broker, nothing is written.
+    """Let Kafka clients read log directories, without a broker.
 
     PATHs are log directories of one cluster (all disks of a broker, and of several brokers, each of which becomes a
     node), or partition directories. Consumers read the original offsets, timestamps, headers and batches; the groups
-    with their committed offsets are there. Everything that would write is refused with an error.
+    with their committed offsets are there. Everything that would write is refused with an error, and nothing is
+    written to the disks.
 
     The first line names the address. Ctrl-C or SIGTERM ends it.
 
