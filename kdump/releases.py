@@ -111,6 +111,18 @@ def metadata_version_name(level: int) -> str | None:
     return _METADATA_VERSIONS[level - 1] if 1 <= level <= NEWEST_METADATA_VERSION else None
 
 
+def metadata_version_level(name: str) -> int:
+    """Return the level of metadata.version that Kafka names so, as 3.7-IV4. Raises ValueError for an unknown one."""
+    return _METADATA_VERSIONS.index(name) + 1
+
+
+def newest_metadata_version(release: KafkaRelease) -> int:
+    """Return the highest level of metadata.version that a release supports."""
+    names = enumerate(_METADATA_VERSIONS, 1)
+    own = [level for level, name in names if name.startswith(f"{release.minor}-")]
+    return own[-1] if own else NEWEST_METADATA_VERSION
+
+
 def of_metadata_version(level: int) -> KafkaRelease | NewerThanKnown | None:
     """Return the release that a level of metadata.version belongs to, the last of its patches; None before 3.9."""
     if level > NEWEST_METADATA_VERSION:
@@ -233,14 +245,6 @@ TXN_INDEX_EMPTY = _since(
     "kafka-dump-log --remote-log-metadata-decoder prints txnIdxEmpty (4.0.0 too, but not its previews)",
     "RemoteLogSegmentMetadata",
     "dump-log",
-)
-EMPTY_CLEANUP_POLICY = _since(
-    "4.2",
-    "EMPTY_CLEANUP_POLICY",
-    "cleanup.policy may be empty: then only records below the log start offset are deleted",
-    "LogConfig",
-    "append",
-    "compact",
 )
 SECOND_END_MARKER = _since(
     "4.2",

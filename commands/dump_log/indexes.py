@@ -165,7 +165,7 @@ def _snapshot(dump: Dump, path: str) -> None:
         producers = decode_producer_snapshot(data)
     except CorruptSnapshotError as error:
         text = None if dump.options.release.has(GENERATED_SNAPSHOT_SCHEMA) else schema_fault(data)
-        dump.report.notes.append(text or getattr(error, "kafka_text", str(error)))
+        dump.report.notes.append(text or str(getattr(error, "kafka_text", error)))
         return
     for producer in producers:
         line = _producer_line(producer)

@@ -32,6 +32,9 @@ _LOCAL = ("KD-LOG-", "KD-BATCH-", "KD-IDX-", "KD-TIDX-", "KD-TIME-")
 _OF_CLUSTERS = frozenset({"KD-DIR-UNASSIGNED", "KD-META-TOPIC-CLUSTER"})
 """Codes whose findings follow from the cluster's metadata, which was read at another moment than the directory."""
 
+_IN_TRANSIT = frozenset({"KD-DIR-UNASSIGNED"})
+"""A broker sets such a directory aside when it starts: while it runs, the directory's topic comes or goes."""
+
 Key = tuple[str, str, int | None, int | None]
 
 
@@ -80,7 +83,7 @@ def confirmed(
         again = set(map(key_of, look_again(doubtful)))
     for finding in found:
         if key_of(finding) in again or (not is_doubtful(finding) and os.path.lexists(finding.path)):
-            yield finding
+            yield finding._replace(severity=INFO) if finding.code in _IN_TRANSIT else finding
 
 
 def need_metadata(doubtful: Iterable[Finding]) -> bool:
