@@ -17,7 +17,7 @@ from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
 SECTIONS = {
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata"),
     "Check": ("verify", "startup", "retain", "compact"),
-    "Mend": ("repair", "rebuild-index", "trim", "undo"),
+    "Mend": ("repair", "rebuild-index", "trim", "undo", "resurrect"),
     "Make": ("append", "roll", "fixture", "export"),
 }
 """The commands as the help has them."""

@@ -1,4 +1,4 @@
-"""The plan of a resurrection: from the log directories of dead brokers to the metadata of a cluster that serves them."""
+"""The plan of a resurrection: from log directories of dead brokers to the metadata of a cluster that serves them."""
 
 from __future__ import annotations
 

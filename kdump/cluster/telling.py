@@ -123,10 +123,10 @@ def _on_copies(chosen: Chosen, best: Copy) -> Iterator[Note]:
             text = f"{copy.path} ends at {copy.valid_end}, {best.valid_end - copy.valid_end} behind: it follows"
             yield Note(NoteKind.BEHIND, chosen.name, text)
     mark = best.line(names.REPLICATION_CHECKPOINT)
-    if len(chosen.old["replicas"] if chosen.old else chosen.copies) > 1 and mark is not None and mark < best.valid_end:
-        text = (
-            f"offsets {mark}–{best.valid_end - 1} were above the high watermark last written; they count as committed"
-        )
+    is_replicated = len(chosen.old["replicas"] if chosen.old else chosen.copies) > 1
+    if is_replicated and mark is not None and mark < best.valid_end:
+        offsets = f"offsets {mark}\N{EN DASH}{best.valid_end - 1}"
+        text = f"{offsets} were above the high watermark that was last written; they count as committed"
         yield Note(NoteKind.UNCOMMITTED, chosen.name, text)
     for copy in chosen.extra:
         yield Note(NoteKind.LEFT_OUT, chosen.name, f"{copy.path} is set aside: the node has a better copy")

@@ -105,11 +105,10 @@ def _topic_ids(image: ClusterImage, copies: Sequence[Copy], found: AtHand, *, ha
 def refuse_unknown(found: AtHand, wanted: Wanted) -> Iterator[Refusal]:
     """Say that the operator has to decide about topics that the metadata does not know."""
     if found.adopted and wanted.unknown_topics is None:
-        names_ = ", ".join(found.adopted[:3]) + (
-            f" and {len(found.adopted) - 3} more" if len(found.adopted) > 3 else ""
-        )
+        more = f" and {len(found.adopted) - 3} more" if len(found.adopted) > 3 else ""
+        topics = ", ".join(found.adopted[:3]) + more
         reason = "the metadata does not know these topics: it is older than they are, or they were deleted"
-        yield Refusal(names_, reason, "--unknown-topics adopt (nothing is lost) or --unknown-topics leave-out")
+        yield Refusal(topics, reason, "--unknown-topics adopt (nothing is lost) or --unknown-topics leave-out")
 
 
 def _partitions(name: str, topic_id: bytes, topic: Topic | None, found: AtHand, wanted: Wanted) -> Iterator[Chosen]:

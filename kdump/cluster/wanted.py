@@ -45,7 +45,7 @@ class Wanted:
     cluster_id: str | None = None
     release: KafkaRelease | None = None
     metadata: str | None = None
-    controller: ControllerAt = ControllerAt()
+    controller: ControllerAt = field(default_factory=ControllerAt)
     is_dynamic: bool | None = None
     new_empty: bool = False
     unknown_topics: UnknownTopics | None = None
