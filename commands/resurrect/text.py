@@ -27,6 +27,7 @@ _HEADINGS = {
     NoteKind.CHECKPOINT: "Checkpoint files",
 }
 _SHOWN = 5
+_NAMED = 3
 
 
 class Text:
@@ -66,10 +67,13 @@ class Text:
         if not notes:
             return
         self._line(f"\n{heading}:")
-        for note in notes[:_SHOWN]:
-            self._line(f"  {safe(note.subject)}: {safe(note.text)}")
-        if len(notes) > _SHOWN:
-            self._line(f"  and {len(notes) - _SHOWN:,} more (--format jsonl has all)")
+        by_text: dict[str, list[str]] = {}
+        for note in notes:
+            by_text.setdefault(note.text, []).append(note.subject)
+        for text, subjects in list(by_text.items())[:_SHOWN]:
+            self._line(f"  {_listed(subjects)}: {safe(text)}")
+        if len(by_text) > _SHOWN:
+            self._line(f"  and {len(by_text) - _SHOWN:,} more (--format jsonl has all)")
 
     def end(self, found: Resurrection, done: Resurrected | None, reason: str) -> None:
         """What came of it, and what is next."""
@@ -111,3 +115,8 @@ class Text:
 def _content(found: Resurrection, each: NewDirectory) -> str:
     copies = copies_of(found, each.node, each.disk)
     return f"{number_words(len(copies), 'partition')}, {size_text(sum(copy.size for copy in copies))}"
+
+
+def _listed(subjects: Sequence[str]) -> str:
+    more = f" and {len(subjects) - _NAMED:,} more" if len(subjects) > _NAMED else ""
+    return ", ".join(map(safe, subjects[:_NAMED])) + more

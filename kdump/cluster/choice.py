@@ -58,7 +58,7 @@ def choose(chosen: Chosen, copies: Sequence[Copy], nodes: Sequence[Node]) -> Non
     """
     live = [copy for copy in copies if copy.name.state == names.LIVE]
     assigned = set(chosen.old["replicas"]) if chosen.old else set()
-    usable = [copy for copy in live if copy.disk.node_id in assigned] or live
+    usable = [copy for copy in live if copy.disk.node_id is None or copy.disk.node_id in assigned] or live
     usable = usable or [copy for copy in copies if copy.name.state == names.FUTURE]
     leader = chosen.old["leader"] if chosen.old else -1
     ordered = sorted(usable, key=lambda copy: (*copy.rank, copy.disk.node_id == leader), reverse=True)

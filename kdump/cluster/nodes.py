@@ -37,8 +37,9 @@ def assign(disks: Sequence[Disk], wanted: Wanted) -> tuple[dict[int, list[Disk]]
     if wanted.nodes is not None and not refusals:
         ids = _spread(disks, ids, wanted.nodes)
         if len(set(ids.values())) < wanted.nodes:
-            reason = f"{len(disks)} log directories cannot be {wanted.nodes} nodes"
-            refusals.append(Refusal("--nodes", reason, f"ask for {len(disks)} nodes or fewer; brokers can join later"))
+            reason = f"every node needs a log directory of its own, and there are {len(disks)}"
+            way_out = f"ask for at most {len(disks)}; brokers can join later"
+            refusals.append(Refusal(f"--nodes {wanted.nodes}", reason, way_out))
     nodes: dict[int, list[Disk]] = {}
     for disk in disks:
         if disk.path in ids:
