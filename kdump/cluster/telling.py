@@ -12,6 +12,7 @@ from kdump.cluster.wanted import Note, NoteKind
 from kdump.errors import ConfigError
 from kdump.formats import names
 from kdump.settings.sources import Settings
+from kdump.settings.views import RetentionSettings
 from kdump.topics.cluster_image import ClusterImage
 
 
@@ -44,7 +45,7 @@ def expired_topics(image: ClusterImage, partitions: Sequence[Chosen], now: int) 
         if chosen.best is None:
             continue
         try:
-            config = settings.of(chosen.topic).config
+            config = RetentionSettings.of(settings.of(chosen.topic))
         except ConfigError:
             continue
         if not config.deletes or config.retention_ms < 0:
