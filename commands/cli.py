@@ -15,7 +15,7 @@ from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
 
 SECTIONS = {
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata"),
-    "Check": ("verify", "startup", "retain", "compact"),
+    "Check": ("verify", "startup", "replicas", "retain", "compact"),
     "Mend": ("repair", "rebuild-index", "trim", "undo"),
     "Make": ("append", "roll", "fixture", "export"),
 }
