@@ -10,6 +10,7 @@ from kdump.query.selection import Selection
 
 from ..shell import values as filters
 from ..shell.paths import expand
+from ..shell.rows import format_options
 from .jobs import INCLUDED, Options
 from .run import dump
 
@@ -24,10 +25,7 @@ def _kinds(text: str) -> frozenset[str]:
 
 @click.command("dump")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option(
-    "--format", "format_", type=click.Choice(("text", "jsonl", "csv")), default="text", show_default=True,
-    help="text for people, one JSON object a line, or comma-separated rows.",
-)
+@format_options("csv")
 @click.option("--offsets", metavar="A:B", callback=filters.read_by(filters.offset_range),
     help="Records from offset A up to, but without, B. Either may be left out; N alone is that one offset.")
 @click.option("--since", metavar="TIME", callback=filters.read_by(filters.time_ms),

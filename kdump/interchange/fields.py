@@ -161,6 +161,8 @@ def batch_values(batch: Batch, transaction: TxnState) -> tuple[Value, ...]:
 
 TYPE = "type"
 RECORD, BATCH = "record", "batch"
+AROUND = frozenset(("header", "summary"))
+"""Types of the objects around the rows of a command, which say nothing of records."""
 
 _EXPORTED = ("timestampUs", "keySize", "valueSize", "headerCount", "magic", "codec", "path")
 """Fields of records that only an export writes (kdump.columns)."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kdump.interchange.dumped import Item
 from kdump.interchange.fields import (
+    AROUND,
     BATCH,
     RECORD,
     TYPE,
@@ -187,6 +188,8 @@ def read_jsonl(lines: Lines, reading: Reading) -> Iterator[Item]:
             continue
         values = _object(line, lines)
         kind = values.get(TYPE, RECORD)
+        if kind in AROUND:
+            continue
         if kind not in (RECORD, BATCH):
             raise lines.error(f"an object of type {kind!r:.40}: expected {RECORD} or {BATCH}")
         fields = Fields(values, kind, lines)
