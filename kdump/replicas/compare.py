@@ -247,6 +247,8 @@ class _Pair:
         """Take the batches of the next window."""
         rows_a, i, stop_a = a.rows, _from(a, self._start), a.stop
         rows_b, j, stop_b = b.rows, _from(b, self._start), b.stop
+        self._note_following(0, rows_a, i, stop_a)
+        self._note_following(1, rows_b, j, stop_b)
         chunk = max(_FIRST_CHUNK, stop_a - i)
         while rows_a is not None and rows_b is not None and i < stop_a and j < stop_b:
             size = min(chunk, stop_a - i, stop_b - j)
@@ -291,6 +293,11 @@ class _Pair:
     def _alone(self, side: int, batch: Batch) -> None:
         self._note(*((batch, None) if side == 0 else (None, batch)))
         self._only[side].add(batch)
+
+    def _note_following(self, side: int, rows: BatchRows | None, row: int, stop: int) -> None:
+        """Keep the batch of a copy that comes after the first difference, where the window with that had none of it."""
+        if self._differs and self._first[side] is None and rows is not None and row < stop:
+            self._first[side] = rows.batch(row)
 
     def _note(self, first: Batch | None, second: Batch | None) -> None:
         """Keep the first batches that differ; that of the other copy may be in a later window."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kdump.disk.reading import status_of
 from kdump.errors import RefusedError
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.names import parse_file_name, segment_file_name
@@ -114,13 +115,14 @@ class _Cursor:
 
     def __init__(self, log: PartitionLog, stop: int | None = None) -> None:
         self.path = log.path
-        self._batches = _valid(log, stop)
+        self._batches: Iterator[_Batch] = _valid(log, stop)
         self.head = next(self._batches, None)
 
     def step(self) -> None:
         self.head = next(self._batches, None)
 
     def close(self) -> None:
+        self._batches = iter(())
         self.head = None
 
 
@@ -210,7 +212,9 @@ class _Merge:
                 chosen = peer
                 self._check_not_older(peer.head, peer.path)
             elif chosen.head is not None and chosen.head.identity != peer.head.identity:
-                self._conflict(chosen, peer)
+                right = self._conflict(chosen, peer)
+                (peer if right is chosen else chosen).step()
+                chosen = right
             else:
                 peer.step()
         assert chosen is not None
@@ -223,10 +227,18 @@ class _Merge:
         chosen.step()
         return batch, chosen
 
-    def _conflict(self, chosen: _Cursor, peer: _Cursor) -> None:
+    def _conflict(self, chosen: _Cursor, peer: _Cursor) -> _Cursor:
+        """Say which of two valid batches of the same offset is right: the copy's own, or that of a newer history.
+
+        Raises RefusedError where nothing says so.
+        """
         mine, other = chosen.head, peer.head
         assert mine is not None
         assert other is not None
+        if mine._replace(epoch=0).identity == other._replace(epoch=0).identity:
+            term = max((entry.epoch for entry in self._terms if entry.start_offset <= mine.base), default=-1)
+            if term in (mine.epoch, other.epoch):  # no CRC covers the leader epoch, but leader-epoch-checkpoint has it
+                return chosen if term == mine.epoch else peer
         if mine.epoch == other.epoch or chosen is not self._own:
             raise RefusedError(
                 f"{peer.path} and {chosen.path} have other valid records from offset {other.base} on: nothing says"
@@ -240,6 +252,7 @@ class _Merge:
         self._diverged = Divergence(mine.base, mine.epoch, other.epoch)
         for each in self._peers:
             each.close()
+        return chosen
 
     def _check_not_older(self, batch: _Batch, path: str) -> None:
         """Refuse a batch of a leader whose term was over by what this copy's batches and its epoch file say."""
@@ -314,8 +327,13 @@ class _Segments:
             return _segment_base(batch)
         return None
 
+    def _has_rest(self) -> bool:
+        """Whether more than these batches is in the .log: half a batch must not stay at the end of a segment."""
+        path = os.path.join(self._log.path, segment_file_name(self._base or 0, ".log"))
+        return self._size != status_of(path).size
+
     def _close(self) -> None:
-        if self._base is not None and self._has_foreign:
+        if self._base is not None and (self._has_foreign or self._has_rest()):
             self._done.append(NewSegment(self._base, joined(self._parts)))
         self._base, self._parts, self._size, self._has_foreign = None, [], 0, False
 

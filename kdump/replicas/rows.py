@@ -86,8 +86,9 @@ def walk(log: PartitionLog, start_offset: int = 0) -> Iterator[BatchRows]:
         with segment.open_log() as file:
             start = segment.position_of(file, start_offset) if segment.base_offset < start_offset else 0
             for rows in _rows_of(segment, file, start):
-                if 0 in rows.valid:
-                    _drop_impossible(rows, expected, segment.base_offset)
+                highest = min(segment.base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
+                if not _is_plausible(rows, expected, highest):
+                    _settle(rows, expected, segment.base_offset, highest)
                 if rows.length:
                     expected = rows.last_offset[rows.length - 1] + 1
                     yield rows
@@ -114,21 +115,72 @@ def _rows_of(segment: Segment, file: LogFile, start: int) -> Iterator[BatchRows]
             yield BatchRows(segment.log_path, part.block, part.first, part.stop)
 
 
-def _drop_impossible(rows: BatchRows, expected: int, segment_base: int) -> None:
-    """Drop what a damaged size field made of the bytes after it; end damaged batches before the next valid one."""
-    highest = min(segment_base + MAX_RELATIVE_OFFSET, MAX_OFFSET)
+def _is_plausible(rows: BatchRows, expected: int, highest: int) -> bool:
+    """Whether all CRCs match and the offsets, which no CRC covers, rise from `expected` on."""
+    if 0 in rows.valid or rows.last_offset[0] < expected or rows.last_offset[rows.length - 1] > highest:
+        return False
+    offsets = rows.last_offset.tolist()
+    return offsets == sorted(offsets)
+
+
+def _settle(rows: BatchRows, expected: int, segment_base: int, highest: int) -> None:
+    """Count batches as damaged whose offsets cannot be right, and give damaged ones the offsets that are left for them.
+
+    What a damaged size field makes of the bytes after it goes.
+    """
+    trusted = _trusted(rows, expected, segment_base, highest)
     kept: list[int] = []
-    end = expected
-    for row in range(rows.length):
-        base, last = rows.base_offset[row], rows.last_offset[row]
-        if rows.valid[row] or end <= base <= highest:
+    at = 0
+    low = expected
+    for row in (*trusted, rows.length):
+        high = _first(rows, row) - 1 if row < rows.length else highest
+        group = range(at, row)
+        for bad in group:
+            if _fit(rows, bad, low, high, is_alone=len(group) == 1, is_last=row == rows.length):
+                kept.append(bad)
+                low = rows.last_offset[bad] + 1
+        if row < rows.length:
             kept.append(row)
-            end = max(end, (last if rows.valid[row] else base) + 1)
-    following = None
-    for row in reversed(kept):
-        if not rows.valid[row]:
-            limit = following - 1 if following is not None else max(rows.last_offset[row], rows.base_offset[row])
-            rows.last_offset[row] = max(rows.base_offset[row], min(limit, rows.last_offset[row], highest))
-        following = rows.base_offset[row] if rows.base_offset[row] >= 0 else rows.last_offset[row]
+            low = rows.last_offset[row] + 1
+        at = row + 1
     if len(kept) < rows.length:
         rows.keep(kept)
+
+
+def _trusted(rows: BatchRows, expected: int, segment_base: int, highest: int) -> list[int]:
+    """The rows of valid batches whose offsets rise; of two that contradict each other the one that follows directly."""
+    trusted: list[int] = []
+
+    def end(number: int) -> int:
+        return rows.last_offset[trusted[number]] + 1 if len(trusted) >= -number else expected
+
+    for row in range(rows.length):
+        first, last = _first(rows, row), rows.last_offset[row]
+        if not rows.valid[row] or not segment_base <= first <= last <= highest:
+            continue
+        if first >= end(-1):
+            trusted.append(row)
+        elif trusted and first >= end(-2) and _first(rows, trusted[-1]) != end(-2):
+            trusted[-1] = row
+    return trusted
+
+
+def _fit(rows: BatchRows, row: int, low: int, high: int, *, is_alone: bool, is_last: bool) -> bool:
+    """Let a batch that is not trusted have offsets from `low` to `high`; whether there are any for it."""
+    first, last = _first(rows, row), rows.last_offset[row]
+    rows.valid[row] = 0
+    if low > high:
+        return False
+    if low <= first <= high:
+        low, high = first, min(max(first, last), high)
+    elif not is_alone:
+        return False
+    elif is_last:
+        high = min(high, low + min(max(0, last - first), MAX_RELATIVE_OFFSET))
+    rows.base_offset[row], rows.last_offset[row] = low, high
+    return True
+
+
+def _first(rows: BatchRows, row: int) -> int:
+    """The first offset of a batch; of a v0/v1 wrapper the last, as its header has no other."""
+    return rows.base_offset[row] if rows.base_offset[row] >= 0 else rows.last_offset[row]
