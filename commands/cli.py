@@ -15,13 +15,8 @@ from .shell import exit_codes
 from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
 
 SECTIONS = {
-<<<<<<< HEAD
-    "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata"),
-    "Check": ("verify", "startup", "replicas", "retain", "compact"),
-=======
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata", "schemas"),
-    "Check": ("verify", "startup", "retain", "compact"),
->>>>>>> main
+    "Check": ("verify", "startup", "replicas", "retain", "compact"),
     "Mend": ("repair", "rebuild-index", "trim", "undo"),
     "Make": ("append", "roll", "fixture", "export"),
 }

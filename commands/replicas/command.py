@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from kdump.errors import KdumpError, Problem
@@ -10,8 +12,8 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.options import chooses, format_option, note, now_option, output_for
-from ..shell.output import safe, safe_path
+from ..shell.options import chooses, format_option, now_option, output_for
+from ..shell.output import note, safe, safe_path
 from ..shell.paths import KafkaFile, expand
 from ..shell.session import Troubles
 from .jsonl import JsonLines
@@ -67,6 +69,9 @@ def _places(paths: tuple[str, ...], troubles: Troubles) -> list[LogDirectory | P
     places: list[LogDirectory | PartitionLog] = []
     for path in paths:
         try:
+            if os.path.isdir(path) and not os.listdir(path):
+                note(f"{safe_path(path)} is empty: a broker that starts with it has no records at all")
+                continue
             found = expand([path])
         except OSError as error:
             troubles(Problem.unreadable(path, error))
@@ -74,8 +79,5 @@ def _places(paths: tuple[str, ...], troubles: Troubles) -> list[LogDirectory | P
         for place in found:
             if isinstance(place, KafkaFile):
                 raise click.UsageError(f"{safe_path(place.path)}: expected a partition directory or a log directory")
-            if isinstance(place, PartitionLog) and not place.files:
-                note(f"{safe_path(place.path)} is empty: a broker that starts with it has no records at all")
-                continue
             places.append(place)
     return places

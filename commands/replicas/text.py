@@ -55,7 +55,7 @@ class TextLines:
         self._behind += found.verdict is Verdict.BEHIND
         if found.verdict is Verdict.SAME and not self._is_all:
             return
-        sight = outlook(found.choices, found.state)
+        sight = outlook(found.choices, found.compared, found.state)
         for part in (_heading(found), _placement(found), _copies(found, sight), _leaders(found), _do(found, sight)):
             for line in part:
                 self._write(f"{line}\n")
@@ -69,7 +69,8 @@ class TextLines:
             more = f"; {behind}" if behind else ""
             self._write(f"FOUND: the copies of {self._differing} of {total} differ{more}.\n")
         elif behind:
-            self._write(f"OK. {total}: {behind}; all others are identical.\n")
+            others = "" if self._behind == self._partitions else "; all others are identical"
+            self._write(f"OK. {total}: {behind}{others}.\n")
         else:
             self._write(f"OK. {total}: all copies are identical.\n")
 
@@ -151,12 +152,12 @@ def _differs(found: PartitionReplicas, copy: Copy, number: int, reference: int |
     if copy.load_loss.has_data:
         span = ""
         if copy.load_loss.first_offset is not None and copy.load_loss.last_offset is not None:
-            span = f" {offset_range(copy.load_loss.first_offset, copy.load_loss.last_offset)}"
-        notes.append(f"the broker cuts{span or ' an incomplete batch'} at its start")
+            span = offset_range(copy.load_loss.first_offset, copy.load_loss.last_offset)
+        notes.append(f"{span or 'incomplete batch'} cut at start")
     if number == reference or reference is None:
         damaged = [Span(Difference.DAMAGED, each.first, each.last) for each in copy.contents.damaged]
         return ", ".join((*_spans(damaged), *notes)) or "complete"
-    pair = found.pair(reference, number)
+    pair = found.compared.pair(reference, number)
     spans = differences(pair, found.copies[reference].contents, copy.contents)
     return ", ".join((*_spans(spans), *notes)) or "complete"
 
@@ -210,38 +211,29 @@ def _blocked(choice: Choice) -> str:
 
 
 def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
+    """What to do, what loses nothing first."""
     best = sight.best
     if best is None:
         return
     yield ""
-    for number, choice in enumerate(each for each in found.choices if each.blocked_at is not None):
-        if number == 0:
-            yield from _folded(
-                f"First: a copy with a damaged batch must not lead: consumers and followers stop at offset"
-                f" {choice.blocked_at}.",
-                "  ",
-            )
-    for command in _heals(found, best):
-        yield f"do: {command}"
-        yield "    Loses nothing."
-    if not sight.risky:
-        if sight.safe:
-            yield "do: Start the brokers in any order. Loses nothing."
-        return
-    yield from _make_lead(found, best)
+    blocking = next((each for each in found.choices if each.blocked_at is not None), None)
+    if blocking is not None:
+        yield from _folded(
+            f"First: a copy with a damaged batch must not lead: consumers and followers stop at offset"
+            f" {blocking.blocked_at}.",
+            "  ",
+        )
+    source = found.copies[best.leader.number or 0].path
+    for number in sight.to_heal:
+        yield from _command("do: ", ("kdump", "repair", found.copies[number].path), ("--from", source))
+        yield "    Loses nothing; with --apply it is done."
+    if sight.is_healed:
+        yield f"do: {'Then start' if sight.to_heal else 'Start'} the brokers in any order. Loses nothing."
+    if sight.risky:
+        yield from _make_lead(found, best, "else: " if sight.is_healed else "do: ")
 
 
-def _heals(found: PartitionReplicas, best: Choice) -> Iterator[str]:
-    """The commands that put damaged offsets of other copies back from the best one."""
-    if best.leader.number is None or best.blocked_at is not None:
-        return
-    source = found.copies[best.leader.number]
-    for number, copy in enumerate(found.copies):
-        if number != best.leader.number and copy.contents.damaged:
-            yield _command("kdump", "repair", copy.path, "--from", source.path)
-
-
-def _make_lead(found: PartitionReplicas, best: Choice) -> Iterator[str]:
+def _make_lead(found: PartitionReplicas, best: Choice, label: str) -> Iterator[str]:
     who = best.leader.broker
     if who is None:
         yield from _folded(
@@ -250,7 +242,7 @@ def _make_lead(found: PartitionReplicas, best: Choice) -> Iterator[str]:
         return
     loses = "nothing" if not best.loss.records else number_words(best.loss.records, "record")
     yield from _folded(
-        f"do: Let broker {who} lead. Start the controllers and broker {who} alone, and wait: either it leads, or the"
+        f"{label}Let broker {who} lead. Start the controllers and broker {who} alone, and wait: either it leads, or the"
         f" partition has no leader. Then, only if it does not lead:",
         "    ",
     )
@@ -259,13 +251,22 @@ def _make_lead(found: PartitionReplicas, best: Choice) -> Iterator[str]:
     yield f"      --topic {shlex.quote(safe(found.key.topic))} --partition {found.key.partition}"
     yield from _folded(f"    Then start the other brokers. Loses {loses}.", "    ")
     if best.loss.records:
-        paths = " ".join(shlex.quote(safe_path(copy.path)) for copy in found.copies)
         yield from _folded("    No choice keeps everything. Write down first what this one loses:", "    ")
-        yield f"    kdump export --lost --leader {who} {paths} --output FILE"
+        paths = [(copy.path,) for copy in found.copies]
+        yield from _command("    ", ("kdump", "export", "--lost", "--leader", str(who)), *paths, ("--output", "FILE"))
 
 
-def _command(*words: str) -> str:
-    return shlex.join(map(safe_path, words))
+def _command(label: str, *parts: Sequence[str]) -> Iterator[str]:
+    """A command of these parts, in one line if it fits, else in several."""
+    texts = [shlex.join(map(safe_path, part)) for part in parts]
+    line = label + " ".join(texts)
+    if len(line) <= _WIDTH:
+        yield line
+        return
+    yield f"{label}{texts[0]} \\"
+    for text in texts[1:-1]:
+        yield f"      {text} \\"
+    yield f"      {texts[-1]}"
 
 
 def _numbers(numbers: Sequence[int]) -> str:

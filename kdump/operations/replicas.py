@@ -30,8 +30,9 @@ from kdump.replicas.compare import Compared, Comparison, Contents, Relation, com
 from kdump.replicas.election import PartitionState, partition_state
 from kdump.replicas.joined import Found, Joined, PartitionKey, join
 from kdump.replicas.truncation import LoadedLog
-from kdump.settings.loading import topic_config
 from kdump.settings.sources import Settings
+from kdump.settings.table import CLEANUP_POLICY, COMPACT
+from kdump.settings.views import LoadingSettings, ReplicationSettings
 from kdump.storage.broker import BrokerIdentity
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened
@@ -111,9 +112,10 @@ class PartitionReplicas:
             return Verdict.DIFFERS
         return Verdict.BEHIND if relations - {Relation.IDENTICAL} or self.absent else Verdict.SAME
 
-    def pair(self, first: int, second: int) -> Comparison:
-        """Two copies compared, in this order, by their numbers."""
-        return Compared((), self.pairs).pair(first, second)
+    @property
+    def compared(self) -> Compared:
+        """The copies compared, by their numbers."""
+        return Compared(tuple(copy.contents for copy in self.copies), self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +266,9 @@ class Replicas:
         directory = self._state_around(found.path)
         clean, recovery_point, log_start = directory.shutdown_of(log)
         try:
-            config = self._settings(found, cluster).loading(found.name.topic)
+            config = LoadingSettings.of(self._settings(found, cluster).of(found.name.topic))
         except ConfigError:
-            config = topic_config({})
+            config = LoadingSettings()
         startup = Startup(self._now, clean, recovery_point, log_start, config)
         outcome = load_log(log, startup)
         mark = directory.high_watermark_of(log)
@@ -287,7 +289,8 @@ class Replicas:
     def _compacts(self, found: Found, cluster: _Cluster | None) -> bool:
         try:
             settings = self._settings(found, cluster)
-            return settings.of(found.name.topic, was_cleaned=self._cleaned_up_to(found) > 0).config.compacts
+            policy = settings.of(found.name.topic, was_cleaned=self._cleaned_up_to(found) > 0).get(CLEANUP_POLICY)
+            return COMPACT in policy
         except ConfigError:
             return self._cleaned_up_to(found) > 0
 
@@ -311,7 +314,10 @@ def _state_of(cluster: _Cluster | None, key: PartitionKey) -> PartitionState | N
             fields = topic.partitions.get(key.partition)
             if fields is None:
                 return None
-            settings = Settings(image.configs).properties(topic.name)
+            try:
+                settings = ReplicationSettings.of(Settings(image.configs).of(topic.name))
+            except ConfigError:
+                settings = ReplicationSettings()
             return partition_state(fields, settings, image.features)
     return None
 

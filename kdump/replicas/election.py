@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from kdump.settings.views import ReplicationSettings
+
 NO_LEADER = -1
 
 ELR_FEATURE = "eligible.leader.replicas.version"
-UNCLEAN_ELECTION = "unclean.leader.election.enable"
-MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 
 class Standing(StrEnum):
@@ -82,14 +82,10 @@ class PartitionState:
 
 
 def partition_state(
-    fields: Mapping[str, Any], properties: Mapping[str, str], features: Mapping[str, int]
+    fields: Mapping[str, Any], settings: ReplicationSettings, features: Mapping[str, int]
 ) -> PartitionState:
     """Return the state that a PartitionRecord (as changes left it), the topic's settings and the features add up to."""
     replicas = tuple(fields["replicas"])
-    try:
-        min_insync = int(properties.get(MIN_INSYNC_REPLICAS, "1"))
-    except ValueError:
-        min_insync = 1
     return PartitionState(
         replicas=replicas,
         isr=tuple(fields["isr"]),
@@ -100,6 +96,6 @@ def partition_state(
         last_known_elr=tuple(fields.get("lastKnownElr") or ()),
         is_recovering=bool(fields.get("leaderRecoveryState")),
         has_elr=features.get(ELR_FEATURE, 0) > 0,
-        is_unclean_allowed=properties.get(UNCLEAN_ELECTION, "false").strip().lower() == "true",
-        min_insync=max(1, min(min_insync, len(replicas))),
+        is_unclean_allowed=settings.allows_unclean_election,
+        min_insync=max(1, min(settings.min_insync_replicas, len(replicas))),
     )

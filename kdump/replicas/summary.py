@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kdump.replicas.choice import Choice
-from kdump.replicas.compare import Comparison, Contents, OffsetRange
+from kdump.replicas.compare import Compared, Comparison, Contents, OffsetRange
 from kdump.replicas.election import PartitionState, Standing
 
 _RANK = {Standing.IN_SYNC: 0, Standing.ELIGIBLE: 1, Standing.LAST_KNOWN: 2, Standing.UNCLEAN: 3, None: 0}
@@ -37,19 +37,21 @@ class Span(NamedTuple):
 
 
 def best_choice(choices: Sequence[Choice], state: PartitionState | None) -> Choice | None:
-    """Return the choice that loses least: committed records first, then a blocked partition, then any record.
+    """Return the choice that loses least: records that may have been acknowledged by all, then a blocked partition.
 
-    Of equal ones that which needs no unclean election, then the present leader, then the first by assignment.
+    Then one that loses nothing counts, one that needs no unclean election, fewer records, the present leader, and the
+    first by assignment. The longest log is not the best one: it may be the tail of a leader that nobody followed.
     """
 
-    def cost(choice: Choice) -> tuple[int, int, int, int, int, int]:
+    def cost(choice: Choice) -> tuple[int, ...]:
         broker = choice.leader.broker
         order = state.replicas.index(broker) if state and broker in state.replicas else len(choices)
         return (
-            choice.loss.committed,
+            choice.loss.committed + choice.loss.possible,
             choice.blocked_at is not None,
-            choice.loss.records,
+            choice.loss.records > 0,
             _RANK[choice.standing],
+            choice.loss.records,
             state is None or broker != state.leader,
             order,
         )
@@ -118,26 +120,56 @@ def _overlap(one: OffsetRange, other: OffsetRange) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a partition's leaders may lose. `best` loses least; `safe` are the choices that lose nothing.
+    """What a partition's leaders may lose. `best` loses least.
 
-    `risky` are those that may come about without an administrator and lose records or block the partition.
+    `risky` are the choices that may come about without an administrator and lose records or block the partition;
+    `to_heal` are the copies (numbers) to which all can be given back that the best one has and they have not.
     """
 
     best: Choice | None
-    safe: tuple[Choice, ...]
     risky: tuple[Choice, ...]
+    to_heal: tuple[int, ...]
+
+    @property
+    def is_healed(self) -> bool:
+        """Whether nothing is risky any more once these copies are healed."""
+        return all(each.leader.number in self.to_heal for each in self.risky)
 
 
-def outlook(choices: Sequence[Choice], state: PartitionState | None) -> Outlook:
+def outlook(choices: Sequence[Choice], compared: Compared, state: PartitionState | None) -> Outlook:
     """Weigh the choices of a partition."""
-    safe = tuple(each for each in choices if _is_harmless(each) and each.leader.number is not None)
     risky = tuple(
         each
         for each in choices
         if not _is_harmless(each)
         and (state is None or each.leader.broker is None or state.may_lead(each.leader.broker))
     )
-    return Outlook(best_choice(choices, state), safe, risky)
+    best = best_choice(choices, state)
+    return Outlook(best, risky, _to_heal(best, choices, compared, state))
+
+
+def _to_heal(
+    best: Choice | None, choices: Sequence[Choice], compared: Compared, state: PartitionState | None
+) -> tuple[int, ...]:
+    """The copies that are damaged, or that may lead and end before the best one: the same history up to there."""
+    if best is None or best.leader.number is None or best.blocked_at is not None:
+        return ()
+    found = []
+    for choice in choices:
+        number = choice.leader.number
+        if number is None or number == best.leader.number:
+            continue
+        pair = compared.pair(best.leader.number, number)
+        is_history = all(each.is_damaged for each in pair.only_second)
+        if is_history and (choice.leader.damaged or (_may_lead(choice, state) and pair.only_first)):
+            found.append(number)
+    return tuple(found)
+
+
+def _may_lead(choice: Choice, state: PartitionState | None) -> bool:
+    """Whether it can come about without an administrator, for all that is known."""
+    broker = choice.leader.broker
+    return state is None or broker is None or state.may_lead(broker)
 
 
 def _is_harmless(choice: Choice) -> bool:

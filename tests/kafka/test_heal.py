@@ -93,7 +93,7 @@ def test_a_healed_replica_joins_from_where_it_was_healed_to(cluster: Cluster) ->
         assert starts[0] == str(end), DAMAGES[partition].__name__
     assert not [line for line in log.splitlines() if "Truncating" in line and f"{TOPIC}-" in line]
     for node in cluster.nodes.values():
-        node.stop()
+        node.kill()  # the last of them would wait for a quorum if it were told to stop
     compared = jsonl("replicas", *map(cluster.data, NODES), "--topic", TOPIC)
     assert {row["relation"] for row in compared.of_type("pair")} == {"identical"}
     assert [row["isr"] for row in compared.of_type("partition")] == [list(NODES)] * number

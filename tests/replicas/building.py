@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+from kdump.formats.kraft_snapshot import kraft_batch
 from kdump.formats.uuids import format_uuid
+from kdump.topics.cluster_image import ClusterImage, Topic
+from kdump.topics.image_records import MetadataRecord, encoded, records_of
 from tests.commands.logs import write_segment
 
 CLUSTER = "a2R1bXAgaXMgYSB0b29sLg"
@@ -106,3 +110,45 @@ def flip(path: Path, position: int, mask: int = 1) -> None:
     data = bytearray(path.read_bytes())
     data[position] ^= mask
     path.write_bytes(data)
+
+
+def partition_fields(replicas: Sequence[int], isr: Sequence[int], leader: int, **others: Any) -> dict[str, Any]:
+    """The fields of a PartitionRecord."""
+    return {
+        "partitionId": 0,
+        "topicId": TOPIC_ID,
+        "replicas": list(replicas),
+        "isr": list(isr),
+        "removingReplicas": [],
+        "addingReplicas": [],
+        "leader": leader,
+        "leaderRecoveryState": 0,
+        "leaderEpoch": 1,
+        "partitionEpoch": 3,
+        "directories": [bytes([broker] * 16) for broker in replicas],
+        "eligibleLeaderReplicas": [],
+        "lastKnownElr": [],
+        **others,
+    }
+
+
+def write_metadata(
+    root: Path,
+    broker: int,
+    partition: Mapping[str, Any],
+    *,
+    elr: bool = False,
+    config: Mapping[str, str] | None = None,
+    extra: int = 0,
+) -> None:
+    """Write the cluster's metadata log beside a broker's partitions; `extra` records make it a longer one."""
+    image = ClusterImage()
+    image.features = {"metadata.version": 27, **({"eligible.leader.replicas.version": 1} if elr else {})}
+    image.topics[TOPIC_ID] = Topic("orders", TOPIC_ID, {0: dict(partition)})
+    if config:
+        image.configs[2, "orders"] = dict(config)
+    values = [*encoded(records_of(image)), *[MetadataRecord("NoOpRecord", 0, {}).encode()] * extra]
+    pairs = [(None, value) for value in values]
+    folder = root / f"b{broker}" / "__cluster_metadata-0"
+    write_segment(folder, 0, [kraft_batch(pairs, 0, 1, NOW, is_control=False)])
+    (folder / "leader-epoch-checkpoint").write_text("0\n1\n1 0\n")
