@@ -202,14 +202,6 @@ TXN_INDEX_EMPTY = _since(
     "RemoteLogSegmentMetadata",
     "dump-log",
 )
-EMPTY_CLEANUP_POLICY = _since(
-    "4.2",
-    "EMPTY_CLEANUP_POLICY",
-    "cleanup.policy may be empty: then only records below the log start offset are deleted",
-    "LogConfig",
-    "append",
-    "compact",
-)
 MARKER_EPOCH_ABOVE_DATA = _since(
     "4.2",
     "MARKER_EPOCH_ABOVE_DATA",
