@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
+from kdump.change.kept import KeptPiece
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.interchange.fields import Format, Origin, Value
@@ -27,12 +28,15 @@ from ..shell.output import Output, complain, escape_json, safe, safe_path, wants
 from ..shell.paths import KafkaFile, Place, partition_of
 from .internal import DecodingFormat
 from .jobs import LOGS, Job, Options, columns, jobs_of, row_type
+from .kept import kept_words
 
 POLL_SECONDS = 0.2
 
 
 def dump(places: list[Place], options: Options) -> int:
     """Dump what `places` are, and return the exit code. Raises click.UsageError, FileNotFoundError, OutputError."""
+    if options.kept and options.follow:
+        raise click.UsageError("--kept shows what changes took out of logs, which does not grow: leave out --follow")
     unreadable: list[tuple[str, OSError]] = []
     jobs = [job for place in places for job in jobs_of(place, options, unreadable)]
     types = {row_type(job, options) for job in jobs}
@@ -54,6 +58,7 @@ def dump(places: list[Place], options: Options) -> int:
                 run.all(jobs)
         except _LimitReached:
             pass
+        run.hint()
     return run.code
 
 
@@ -74,6 +79,8 @@ class _Run:
         self._transactions: dict[str, TransactionStates] = {}  # by partition directory
         self._begun: Segment | None = None  # whose beginning was printed last
         selection = options.selection
+        self._kept_pieces: dict[str, KeptPiece] = {}  # by path
+        self._hides = False  # damage of which --include-damaged would show what can be read
         self._is_filtered = selection.reads_records or selection.compares_headers
 
     # --- one file after the other
@@ -83,6 +90,8 @@ class _Run:
         for job in jobs:
             if isinstance(job, PartitionLog):
                 self._partition(job)
+            elif isinstance(job, KeptPiece):
+                self._kept(job)
             else:
                 self._file(job)
 
@@ -94,6 +103,11 @@ class _Run:
                         self._segment(segment)
         except OSError as error:
             self.failed(job.path, error)
+
+    def _kept(self, piece: KeptPiece) -> None:
+        segment = piece.segment()
+        self._kept_pieces[segment.log_path] = piece
+        self._segment(segment)
 
     def _file(self, file: KafkaFile) -> None:
         if file.name.kind in names.SEGMENT_KINDS and file.name.offset is None:
@@ -117,6 +131,7 @@ class _Run:
                     options.selection,
                     start,
                     batches_only=options.batches_only,
+                    includes_damaged=options.include_damaged or options.kept,
                     limit=options.max_decompressed,
                 )
                 for event in sweep:
@@ -191,6 +206,7 @@ class _Run:
             single=single,
             batches_only=self._options.batches_only,
             use_indexes=self._options.use_indexes,
+            includes_damaged=self._options.include_damaged,
             limit=self._options.max_decompressed,
         )
 
@@ -241,10 +257,16 @@ class _Run:
         """How the transaction of a batch ended. Raises OSError."""
         if not batch.is_transactional or segment.is_checkpoint:
             return TxnState.NONE
-        folder = os.path.dirname(segment.log_path) or "."
+        folder = self._folder_of(segment)
+        if not os.path.isdir(folder):  # of what is kept of a partition that is gone
+            return TxnState.NONE
         if folder not in self._transactions:
             self._transactions = {folder: TransactionStates(PartitionLog(folder))}
         return self._transactions[folder].of(batch)
+
+    def _folder_of(self, segment: Segment) -> str:
+        piece = self._kept_pieces.get(segment.log_path)
+        return piece.partition if piece else os.path.dirname(segment.log_path) or "."
 
     def _count(self, printed: int) -> None:
         if self._left is not None:
@@ -259,12 +281,14 @@ class _Run:
         begun, self._begun = self._begun, segment
         if begun and begun.log_path == segment.log_path:
             return
-        partition = partition_of(os.path.dirname(os.path.abspath(segment.log_path)))
+        partition = partition_of(os.path.abspath(self._folder_of(segment)))
+        piece = self._kept_pieces.get(segment.log_path)
         origin = Origin(
             safe_path(segment.log_path),
             partition.topic if partition else None,
             partition.partition if partition else None,
             None if segment.is_checkpoint else segment.base_offset,
+            kept_words(piece) if piece else "",
         )
         self._printer.begin(origin, size)
 
@@ -273,6 +297,13 @@ class _Run:
         if damage.resumed >= size:
             onward = "nothing that can be trusted follows"
         self._report(f"{safe_path(path)}: byte {damage.position}: {safe(damage.text)}; {onward}")
+        self._hides |= not (self._options.include_damaged or self._options.kept)
+
+    def hint(self) -> None:
+        """Say how to see what was left out."""
+        if self._hides:
+            self._out.flush()
+            complain("What can be read of damaged batches: --include-damaged")
 
     def _undecodable(self, path: str, batch: Batch, text: str, is_newer: bool) -> None:
         place = f"{path}: byte {batch.position}: {safe(text)}"

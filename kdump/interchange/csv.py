@@ -22,6 +22,7 @@ from kdump.interchange.fields import (
     batch_values,
     camel_case,
     check_names,
+    check_valid,
 )
 from kdump.interchange.jsonl import base64, decoded_json, headers_json, json_text
 from kdump.interchange.lines import Lines, Reading
@@ -54,7 +55,8 @@ class CsvRows:
         given = iter(contents or ())
         kind = cell(batch.timestamp_type)
         producer = f"{batch.producer_id},{batch.producer_epoch}"
-        tail = _row((batch.is_transactional, batch.is_control, transaction, batch.leader_epoch, batch.position))
+        flags = batch.is_transactional, batch.is_control, transaction
+        tail = _row((*flags, batch.leader_epoch, batch.position, batch.valid))
         place, source = self._place, selected.source
         lines = []
         for offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count in selected.spans():
@@ -114,7 +116,7 @@ def _twins(data: bytes | bytearray) -> str:
 
 
 _CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^",]*))(,|$)')
-_READ = ("key", "keyBase64", "value", "valueBase64", "timestamp", "timestampUs", "headers", "isControl")
+_READ = ("key", "keyBase64", "value", "valueBase64", "timestamp", "timestampUs", "headers", "isControl", "isValid")
 
 
 def read_csv(lines: Lines, reading: Reading) -> Iterator[Item]:
@@ -137,6 +139,7 @@ def read_csv(lines: Lines, reading: Reading) -> Iterator[Item]:
         cells = {name: row[place] for name, place in places}
         if cells.pop("isControl", None) == "true":
             continue
+        check_valid(cells.pop("isValid", None) != "false", lines)
         yield _record(cells, lines, reading)
 
 
