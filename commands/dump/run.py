@@ -18,7 +18,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, tally, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch, TxnState, batch_at
-from kdump.storage.scan import Damage
+from kdump.storage.scan import Damage, has_batch, is_zero_tail
 from kdump.storage.segment import Segment
 from kdump.transactions.states import TransactionStates
 
@@ -58,7 +58,6 @@ def dump(places: list[Place], options: Options) -> int:
                 run.all(jobs)
         except _LimitReached:
             pass
-        run.hint()
     return run.code
 
 
@@ -80,7 +79,6 @@ class _Run:
         self._begun: Segment | None = None  # whose beginning was printed last
         selection = options.selection
         self._kept_pieces: dict[str, KeptPiece] = {}  # by path
-        self._hides = False  # damage of which --include-damaged would show what can be read
         self._is_filtered = selection.reads_records or selection.compares_headers
 
     # --- one file after the other
@@ -137,10 +135,24 @@ class _Run:
                 for event in sweep:
                     if isinstance(event, Selected):
                         self._selected(segment, event, log.size)
+                    elif is_zero_tail(event, log) and self._may_end_in_zeros(segment):
+                        self._out.flush()
+                        note(f"{safe_path(segment.log_path)}: byte {event.position}: {safe(event.text)}")
                     else:
-                        self._damage(segment.log_path, event, log.size)
+                        hides = not sweep.includes_damaged and has_batch(log, event, segment.base_offset)
+                        self._damage(segment.log_path, event, log.size, hides=hides)
         except OSError as error:
             self.failed(segment.log_path, error)
+
+    def _may_end_in_zeros(self, segment: Segment) -> bool:
+        """Whether zeros at the end are no loss: preallocated in the last segment, or all that a kept piece had.
+
+        Raises OSError.
+        """
+        if segment.is_checkpoint or segment.log_path in self._kept_pieces:
+            return not segment.is_checkpoint
+        last = PartitionLog(os.path.dirname(segment.log_path) or ".").segments[-1:]
+        return bool(last) and last[0].base_offset == segment.base_offset
 
     def _table(self, file: KafkaFile) -> None:
         from .tables import TABLES, rows_of
@@ -292,18 +304,12 @@ class _Run:
         )
         self._printer.begin(origin, size)
 
-    def _damage(self, path: str, damage: Damage, size: int) -> None:
+    def _damage(self, path: str, damage: Damage, size: int, *, hides: bool = False) -> None:
         onward = f"the dump goes on at byte {damage.resumed}"
         if damage.resumed >= size:
             onward = "nothing that can be trusted follows"
-        self._report(f"{safe_path(path)}: byte {damage.position}: {safe(damage.text)}; {onward}")
-        self._hides |= not (self._options.include_damaged or self._options.kept)
-
-    def hint(self) -> None:
-        """Say how to see what was left out."""
-        if self._hides:
-            self._out.flush()
-            complain("What can be read of damaged batches: --include-damaged")
+        see = " (--include-damaged shows what can be read)" if hides else ""
+        self._report(f"{safe_path(path)}: byte {damage.position}: {safe(damage.text)}{see}; {onward}")
 
     def _undecodable(self, path: str, batch: Batch, text: str, is_newer: bool) -> None:
         place = f"{path}: byte {batch.position}: {safe(text)}"

@@ -203,7 +203,7 @@ class _Run:
         if found is None:
             answer["logEndOffset"] = end = lookup.log_end_offset()
             self._worsen(exit_codes.FINDINGS)
-        return answer, timestamp_words(timestamp, found, end)
+        return answer, timestamp_words(timestamp, found, lookup.log_start_offset, end)
 
     def _answer_requests(self, requests: IO[str], lookup: LogLookup) -> None:
         for number, line in enumerate(requests, 1):

@@ -144,13 +144,13 @@ class Run:
         self._printer.partition(done, applies=self._rails.applies)
         for problem in done.task.problems:
             self._complain(safe(problem), exit_codes.INCOMPLETE)
-        if plan is None:
+        if plan is None or done.task.problems:
             totals.failed += 1
             totals.reason = totals.reason or f"{safe_path(done.path)} cannot be repaired this way"
             self._worsen(exit_codes.INCOMPLETE)
-        elif done.task.decision is not None:
+        if done.task.decision is not None:
             self._worsen(exit_codes.FINDINGS)
-        elif plan or done.interrupted:
+        elif plan or (done.interrupted and plan is not None):
             totals.work += 1
             totals.changed += self._rails.applies
             totals.records += done.task.dropped.records

@@ -30,7 +30,8 @@ SEVERITIES = tuple(Severity)
 class Finding(NamedTuple):
     """Something that is wrong, odd or worth knowing, and where.
 
-    `position` is a byte position in the file at `path`, `offset` an absolute offset; None where there is none.
+    `position` is a byte position in the file at `path`, `offset` an absolute offset; None where there is none. `effect`
+    is what a broker does about it where that is not what it does about most findings of the code.
     """
 
     code: str
@@ -39,6 +40,7 @@ class Finding(NamedTuple):
     position: int | None
     offset: int | None
     message: str
+    effect: BrokerEffect | None = None
 
     @property
     def kind(self) -> FindingKind:
@@ -53,7 +55,7 @@ class Finding(NamedTuple):
     @property
     def broker(self) -> str:
         """What a broker does: one of BrokerEffect."""
-        return self.kind.broker
+        return (self.effect or self.kind.effect).value
 
     @property
     def repair(self) -> str:
@@ -69,9 +71,10 @@ def found(
     offset: int | None = None,
     *,
     severity: str = "",
+    effect: BrokerEffect | None = None,
 ) -> Finding:
-    """A finding with its code's own severity, unless another one fits what was met."""
-    return Finding(code, severity or CATALOGUE[code].severity, path, position, offset, message)
+    """A finding with its code's own severity and effect, unless another one fits what was met."""
+    return Finding(code, severity or CATALOGUE[code].severity, path, position, offset, message, effect)
 
 
 # fmt: off

@@ -62,6 +62,7 @@ class Sweep:
     """Iterate to get it; `position` (bytes) is how far into the log that has led.
 
     `is_done` tells that the pass ended before the log because nothing wanted can be behind.
+    `includes_damaged`: what can be read of damaged batches is given too.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Sweep:
         self._selection = selection
         self._decodes = selection.reads_records or not batches_only
         self._growing = growing
-        self._includes_damaged = includes_damaged
+        self.includes_damaged = includes_damaged
         self._limit = limit
         self._shows_all = not (selection.reads_records or selection.bounds_offsets)
         self._records = RecordBlock() if self._decodes else _NO_RECORDS
@@ -103,7 +104,7 @@ class Sweep:
                     return
                 self.position = part.resumed
                 yield part
-                if self._includes_damaged:
+                if self.includes_damaged:
                     yield from self._damaged(part)
                 continue
             block, first, stop = part

@@ -182,6 +182,13 @@ def damaged_batches(log: LogFile, damage: Damage, base_offset: int, limit: int) 
         yield block
 
 
+def has_batch(log: LogFile, damage: Damage, base_offset: int) -> bool:
+    """Whether a batch's header stands where the damage begins, and its CRC is what does not hold."""
+    size = damage.resumed - damage.position
+    batch = _damaged_batch(log, damage.position, damage.resumed, base_offset, size)
+    return batch is not None
+
+
 def _damaged_batch(log: LogFile, position: int, end: int, base_offset: int, limit: int) -> BatchBlock | None:
     """The batch whose header stands at `position`, None where there is none from `base_offset` on.
 
