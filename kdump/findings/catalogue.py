@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kdump.findings import remedies as ways
-from kdump.findings.finding import BrokerEffect, FindingKind, Severity
+from kdump.findings.finding import BrokerEffect, FindingKind, Remedy, Severity, in_one_line
 
 ERROR, WARNING, INFO = Severity
 SEVERITIES = tuple(Severity)
@@ -31,7 +31,8 @@ class Finding(NamedTuple):
     """Something that is wrong, odd or worth knowing, and where.
 
     `position` is a byte position in the file at `path`, `offset` an absolute offset; None where there is none. `effect`
-    is what a broker does about it where that is not what it does about most findings of the code.
+    is what a broker does about it where that is not what it does about most findings of the code, `ways` are the ways
+    out where they are not those of the code.
     """
 
     code: str
@@ -41,6 +42,7 @@ class Finding(NamedTuple):
     offset: int | None
     message: str
     effect: BrokerEffect | None = None
+    ways: tuple[Remedy, ...] | None = None
 
     @property
     def kind(self) -> FindingKind:
@@ -58,9 +60,14 @@ class Finding(NamedTuple):
         return (self.effect or self.kind.effect).value
 
     @property
-    def repair(self) -> str:
+    def remedies(self) -> tuple[Remedy, ...]:
         """The ways out, the first to try first."""
-        return self.kind.repair
+        return self.kind.remedies if self.ways is None else self.ways
+
+    @property
+    def repair(self) -> str:
+        """The ways out in one line."""
+        return in_one_line(self.remedies)
 
 
 def found(

@@ -66,6 +66,11 @@ class LogCheck:
         return self._order.last_offset
 
     @property
+    def overflows(self) -> bool:
+        """Whether the segment at hand ends too far from its base offset."""
+        return self._order.overflows
+
+    @property
     def _is_opened_as_it_is(self) -> bool:
         """Whether a broker opens the segment at hand without recovery; its own metadata log it always recovers."""
         return self._is_active and self._was_closed and not self._holds_metadata

@@ -223,6 +223,8 @@ class Verification:
 
     def _chosen(self, findings: Iterator[Finding]) -> Iterator[Finding]:
         """Where a single file was asked for, what concerns it."""
+        if self._check is not None:
+            findings = self._check.advised(findings)
         if self._only:
             findings = (finding for finding in findings if os.path.basename(finding.path).startswith(self._only))
         return self._alike.first(findings)
