@@ -287,7 +287,7 @@ _KINDS = (
         "Partitions of one topic have different topic ids."),
     FindingKind("KD-META-TOPIC-CLUSTER", ERROR, SETS_ASIDE, ways.TOPIC_ID, "cluster",
         "partition.metadata has another topic id than the cluster has for a topic of that name: it is not served."),
-    FindingKind("KD-META-CLUSTER", WARNING, IGNORES, ways.CLUSTER_METADATA, "cluster",
+    FindingKind("KD-META-CLUSTER", WARNING, REFUSES, ways.CLUSTER_METADATA, "cluster",
         "Cluster metadata that is damaged or contradicts itself: partitions are not checked against it."),
     FindingKind("KD-META-NODES", INFO, REFUSES, (), "directory",
         "Log directories of several nodes are verified together; no broker starts with them."),
