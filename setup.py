@@ -12,12 +12,45 @@ import atexit
 import os
 import shutil
 import sys
+import sysconfig
 import tempfile
 from glob import glob
+from pathlib import Path
+from runpy import run_path
 
 from setuptools import Extension, find_packages, setup
 
 KERNELS = "kdump/kernels"
+CYTHON_FOLDER = "build/cython"
+SHARED_NUMBERS = (
+    "kdump/formats/faults.py",
+    "kdump/formats/batch.py",
+    "kdump/kernels/fates.py",
+    "kdump/kernels/batch_fates.py",
+)
+# With CPython's limited API one wheel a platform serves 3.11 and later. A free-threaded interpreter does not have it.
+LIMITED_API = None if sysconfig.get_config_var("Py_GIL_DISABLED") else "0x030B0000"
+
+
+def numbers() -> str:
+    """The numbers that the compiled kernel shares with Python modules, as Cython enums."""
+    lines = ["# Written by setup.py."]
+    if (here := str(Path(__file__).parent)) not in sys.path:
+        sys.path.insert(0, here)  # for what these modules import
+    for path in SHARED_NUMBERS:
+        values = run_path(path).items()
+        lines += ["", f"cdef enum:  # {path}"]
+        lines += [f"    {name} = {value}" for name, value in values if name.isupper() and type(value) is int]
+    return "\n".join(lines) + "\n"
+
+
+def write_numbers() -> None:
+    """Write numbers.pxi, unless it is there: what is compiled from it would be compiled again."""
+    path = Path(CYTHON_FOLDER, "numbers.pxi")
+    text = numbers()
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 def native_kernels() -> list[Extension]:
@@ -34,6 +67,9 @@ def native_kernels() -> list[Extension]:
         return []
     sanitizer = os.environ.get("KDUMP_SANITIZE")
     sanitize = [f"-fsanitize={sanitizer}"] if sanitizer else []
+    write_numbers()
+    for earlier in glob(f"{KERNELS}/_native.cpython-*.so"):
+        os.remove(earlier)  # it would be loaded in place of the one with the limited API
     extension = Extension(
         "kdump.kernels._native",
         [f"{KERNELS}/_native.pyx"],
@@ -41,8 +77,12 @@ def native_kernels() -> list[Extension]:
         depends=sorted(path for kind in ("h", "pxi") for path in glob(f"{KERNELS}/**/*.{kind}", recursive=True)),
         extra_compile_args=[*sanitize, "-fno-omit-frame-pointer", "-g", "-O1"] if sanitizer else ["-O3"],
         extra_link_args=sanitize,
+        define_macros=[("Py_LIMITED_API", LIMITED_API)] if LIMITED_API else [],
+        py_limited_api=LIMITED_API is not None,
     )
-    extensions: list[Extension] = cythonize(extension, build_dir="build/cython", language_level=3)
+    extensions: list[Extension] = cythonize(
+        extension, build_dir=CYTHON_FOLDER, include_path=[CYTHON_FOLDER], language_level=3
+    )
     for built in extensions:
         built.optional = not required  # only now: cythonize() drops it
     return extensions
@@ -59,6 +99,8 @@ def build_folder() -> str:
     return folder
 
 
+extensions = native_kernels()
+
 setup(
     packages=[
         *find_packages(include=["kdump", "kdump.*"]),
@@ -66,6 +108,9 @@ setup(
     ],
     package_dir={"kdump.commands": "commands"},
     py_modules=["pyspark_kdump"],
-    ext_modules=native_kernels(),
-    options={"build": {"build_base": build_folder()}},
+    ext_modules=extensions,
+    options={
+        "build": {"build_base": build_folder()},
+        "bdist_wheel": {"py_limited_api": "cp311"} if extensions and LIMITED_API else {},
+    },
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -14,7 +15,7 @@ from .shell import exit_codes
 from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
 
 SECTIONS = {
-    "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata"),
+    "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata", "schemas"),
     "Check": ("verify", "startup", "retain", "compact"),
     "Mend": ("repair", "rebuild-index", "trim", "undo"),
     "Make": ("append", "roll", "fixture", "export"),
@@ -86,33 +87,52 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit; no traceback reaches the user."""
+    code = _exit_code_of(_run)
+    sys.exit(_exit_code_of(lambda: _finish(code)))
+
+
+def _run() -> int:
+    end_on_sigterm()
+    tell_on_sigusr1()
+    code: int = cli.main(prog_name="kdump", standalone_mode=False)
+    _tell_circumstances(code)
+    return code
+
+
+def _finish(code: int) -> int:
+    """End the rows in JSON, which say how it went, and hand over what is still held."""
+    if "kdump.commands.shell.rows" in sys.modules:
+        from .shell.rows import finish_rows
+
+        finish_rows(code)
+    sys.stdout.flush()
+    return code
+
+
+def _exit_code_of(work: Callable[[], int]) -> int:
+    """The exit code of a piece of work, however it ends; what went wrong is said on stderr."""
     try:
-        end_on_sigterm()
-        tell_on_sigusr1()
-        code: int = cli.main(prog_name="kdump", standalone_mode=False)
-        _tell_circumstances(code)
-        sys.stdout.flush()
+        return work()
     except BrokenPipeError:
         # nobody reads on: what the next flush at exit would say is of no use to anyone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = exit_codes.OK
+        return exit_codes.OK
     except click.exceptions.Exit as done:
-        code = done.exit_code
+        return done.exit_code
     except click.ClickException as error:
         error.show()
-        code = error.exit_code
+        return error.exit_code
     except (KeyboardInterrupt, click.Abort) as end:  # click makes an Abort of what it is interrupted by
         is_terminated = isinstance(end, Terminated) or isinstance(end.__cause__, Terminated)
-        code = exit_codes.TERMINATED if is_terminated else exit_codes.INTERRUPTED
+        return exit_codes.TERMINATED if is_terminated else exit_codes.INTERRUPTED
     except KdumpError as error:
-        code = _fail(str(error))
+        return _fail(str(error))
     except MemoryError:
-        code = _fail("there is not enough memory for this")
+        return _fail("there is not enough memory for this")
     except OSError as error:
         from .shell.output import os_error_text
 
-        code = _fail(os_error_text(error, "") if isinstance(error.filename, str | bytes) else str(error))
-    sys.exit(code)
+        return _fail(os_error_text(error, "") if isinstance(error.filename, str | bytes) else str(error))
 
 
 def _tell_circumstances(code: int) -> None:

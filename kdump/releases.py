@@ -92,6 +92,17 @@ def metadata_version_name(level: int) -> str | None:
     return _METADATA_VERSIONS[level - 1] if 1 <= level <= NEWEST_METADATA_VERSION else None
 
 
+def metadata_version_level(name: str) -> int:
+    """Return the level of metadata.version that Kafka names so, as 3.7-IV4. Raises ValueError for an unknown one."""
+    return _METADATA_VERSIONS.index(name) + 1
+
+
+def newest_metadata_version(release: KafkaRelease) -> int:
+    """Return the highest level of metadata.version that a release supports."""
+    own = [level for level in range(1, NEWEST_METADATA_VERSION + 1) if of_metadata_version(level) == release]
+    return own[-1] if own else NEWEST_METADATA_VERSION
+
+
 def of_metadata_version(level: int) -> KafkaRelease | NewerThanKnown | None:
     """Return the release that a level of metadata.version belongs to; None for one before 3.9."""
     if level > NEWEST_METADATA_VERSION:
@@ -190,14 +201,6 @@ TXN_INDEX_EMPTY = _since(
     "kafka-dump-log --remote-log-metadata-decoder prints txnIdxEmpty (4.0 from 4.0.0 on, but not its previews)",
     "RemoteLogSegmentMetadata",
     "dump-log",
-)
-EMPTY_CLEANUP_POLICY = _since(
-    "4.2",
-    "EMPTY_CLEANUP_POLICY",
-    "cleanup.policy may be empty: then only records below the log start offset are deleted",
-    "LogConfig",
-    "append",
-    "compact",
 )
 MARKER_EPOCH_ABOVE_DATA = _since(
     "4.2",

@@ -10,6 +10,8 @@ from kdump.query.selection import Selection
 
 from ..shell import values as filters
 from ..shell.paths import expand
+from ..shell.rows import format_options
+from ..shell.schemas import schemas_option
 from .jobs import INCLUDED, Options
 from .run import dump
 
@@ -24,10 +26,7 @@ def _kinds(text: str) -> frozenset[str]:
 
 @click.command("dump")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option(
-    "--format", "format_", type=click.Choice(("text", "jsonl", "csv")), default="text", show_default=True,
-    help="text for people, one JSON object a line, or comma-separated rows.",
-)
+@format_options("csv")
 @click.option("--offsets", metavar="A:B", callback=filters.read_by(filters.offset_range),
     help="Records from offset A up to, but without, B. Either may be left out; N alone is that one offset.")
 @click.option("--since", metavar="TIME", callback=filters.read_by(filters.time_ms),
@@ -49,7 +48,8 @@ def _kinds(text: str) -> frozenset[str]:
 @click.option("--include", "kinds", metavar="LIST", default="log", show_default=True, callback=filters.read_by(_kinds),
     help=f"What to dump of a directory, separated by commas: {', '.join(INCLUDED)}, all.")
 @click.option("--raw", is_flag=True,
-    help="Show the records of Kafka's internal topics as bytes, not decoded.")
+    help="Show keys and values as bytes, not decoded.")
+@schemas_option
 @click.option("--full", is_flag=True, help="In text, show binary keys and values to their end.")
 @click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
     help="Colour in text; auto: on a terminal, unless NO_COLOR is set.")
@@ -94,6 +94,10 @@ def command(
     __share_group_state, __remote_log_metadata), known by their directory's name, are decoded: to their fields in text,
     to objects in jsonl. What cannot be decoded is shown as it is, and reported.
 
+    Keys and values that a schema registry's serializers wrote (Avro, Protobuf, JSON Schema) are decoded with --schemas,
+    or when a log directory among the PATHs holds the registry's topic _schemas; no registry is asked. Without schemas
+    their id is shown.
+
     In text, bytes that are not text are shown in hexadecimal with their number, and control characters are escaped.
     The schema of jsonl and csv is in docs/dump-format.md of the project: bytes that are not UTF-8 are null there, with
     a twin in base64.
@@ -107,6 +111,7 @@ def command(
       kdump dump /var/lib/kafka/data --batches-only --producer-id 4001
       kdump dump __cluster_metadata-0 --include kraft-snapshot,checkpoints
       kdump dump __consumer_offsets-7 --format jsonl | jq -c 'select(.key.name == "OffsetCommit") | .value.data'
+      kdump dump orders-0 --schemas /var/lib/kafka/data/_schemas-0
       kdump dump orders-0 --follow --format jsonl | jq -r 'select(.type == "record").value'
       kdump dump 'orders-*/*.timeindex' --format csv
 

@@ -13,7 +13,7 @@ from kdump.change.kept import KeptPiece, kept_pieces
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import FileName, PartitionDirName
-from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS, Table
+from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS, SCHEMA_COLUMNS, Table
 from kdump.query.selection import Selection
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import opened
@@ -53,6 +53,7 @@ class Options:
     color: str = "auto"
     full: bool = False
     raw: bool = False
+    schemas: str | None = None
     batches_only: bool = False
     limit: int | None = None
     follow: bool = False
@@ -146,11 +147,14 @@ def row_type(job: Job, options: Options) -> str:
     return table.type
 
 
-def columns(jobs: list[Job], options: Options) -> tuple[str, ...]:
-    """The names of the values in the rows of jobs of one kind."""
+def columns(jobs: list[Job], options: Options, *, schemas: bool = False) -> tuple[str, ...]:
+    """The names of the values in the rows of jobs of one kind, with `schemas` those of decoded records."""
     table = table_of(jobs[0]) if jobs else None
     if table is None:
-        return BATCH_COLUMNS if options.batches_only else RECORD_COLUMNS
+        if options.batches_only:
+            return BATCH_COLUMNS
+        at = RECORD_COLUMNS.index("headers") + 1
+        return (*RECORD_COLUMNS[:at], *(SCHEMA_COLUMNS if schemas else ()), *RECORD_COLUMNS[at:])
     return table.all_columns()
 
 

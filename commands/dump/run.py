@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,12 +24,16 @@ from kdump.storage.segment import Segment
 from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
-from ..shell.options import note
-from ..shell.output import Output, complain, escape_json, safe, safe_path, wants_color
+from ..shell.output import Output, complain, note, safe, safe_path, wants_color
 from ..shell.paths import KafkaFile, Place, partition_of
+from ..shell.rows import output_for
+from ..shell.schemas import payload_decoder
 from .internal import DecodingFormat
 from .jobs import LOGS, Job, Options, columns, jobs_of, row_type
 from .kept import kept_words
+
+if TYPE_CHECKING:
+    from kdump.schemas.decoder import PayloadDecoder
 
 POLL_SECONDS = 0.2
 
@@ -45,10 +50,11 @@ def dump(places: list[Place], options: Options) -> int:
             f"--format csv prints rows of one kind, and these files have {', '.join(sorted(types))}: dump them one"
             " kind at a time, or with --format jsonl"
         )
-    with Output(escape_json if options.format == "jsonl" else None) as out:
+    payloads = None if options.raw else payload_decoder(places, options.schemas)
+    with output_for(options.format) as out:
         if options.format == "csv":
-            out.write(f"{','.join(columns(jobs, options))}\n")
-        run = _Run(out, _format(out, options), options)
+            out.write(f"{','.join(columns(jobs, options, schemas=payloads is not None))}\n")
+        run = _Run(out, _format(out, options, schemas=payloads is not None), options, payloads)
         for path, error in unreadable:
             run.failed(path, error)
         try:
@@ -66,10 +72,12 @@ class _LimitReached(Exception):
 
 
 class _Run:
-    def __init__(self, out: Output, printer: Format, options: Options) -> None:
+    def __init__(
+        self, out: Output, printer: Format, options: Options, payloads: PayloadDecoder | None = None
+    ) -> None:
         self.code = exit_codes.OK
         self._out = out
-        self._printer = printer if options.raw else DecodingFormat(printer, self._undecodable)
+        self._printer = printer if options.raw else DecodingFormat(printer, self._undecodable, payloads)
         self._options = options
         self._newer: set[str] = set()  # logs with records that are newer than kdump
         self._left = options.limit
@@ -336,15 +344,15 @@ class _Run:
         self.code = exit_codes.INCOMPLETE
 
 
-def _format(out: Output, options: Options) -> Format:
+def _format(out: Output, options: Options, *, schemas: bool) -> Format:
     if options.format == "jsonl":
         from kdump.interchange.jsonl import JsonLines
 
-        return JsonLines(out.write)
+        return JsonLines(out.write, schemas=schemas)
     if options.format == "csv":
         from kdump.interchange.csv import CsvRows
 
-        return CsvRows(out.write, batches=options.batches_only)
+        return CsvRows(out.write, batches=options.batches_only, schemas=schemas)
     from .text import TextLines
 
     return TextLines(out.write, color=wants_color(options.color), full=options.full)

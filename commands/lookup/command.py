@@ -19,7 +19,8 @@ from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, escape_json, os_error_text, safe, safe_path
+from ..shell.output import Output, complain, os_error_text, safe, safe_path
+from ..shell.rows import bare_rows, format_options, json_line, output_for
 from ..shell.values import time_ms
 from .text import Answer, aborted_answer, missing_words, offset_answer, offset_words, timestamp_answer, timestamp_words
 
@@ -90,7 +91,7 @@ def _time(text: str | None) -> int | None:
     help="Use this log start offset instead of the checkpoint's.",
 )
 @click.option("--explain", is_flag=True, help="Show every step of the search (on stderr with --format jsonl).")
-@click.option("--format", type=click.Choice(["text", "jsonl"]), default="text", show_default=True)
+@format_options(name="format")
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
     """Find an offset or a time as a broker would.
@@ -117,8 +118,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """
     options = Options(**given)
     options.check()
-    is_json = options.format == "jsonl" or options.batch is not None
-    with Output(escape_json if is_json else None) as out:
+    with bare_rows() if options.batch is not None else output_for(options.format) as out:
         run = _Run(options, out)
         run.all()
     ctx.exit(run.code)
@@ -177,7 +177,7 @@ class _Run:
                 return
             answer, words = self._by_offset(lookup) if options.offset is not None else self._by_time(lookup)
         if options.format == "jsonl":
-            self._out.write(json.dumps((_names(log) if several else {}) | answer) + "\n")
+            self._out.write(json_line("answer", (_names(log) if several else {}) | answer))
         else:
             self._out.write(f"{label}{words}\n")
 

@@ -6,15 +6,13 @@ from typing import Any
 
 import click
 
+from ..shell.rows import format_option
 from .run import SORTS, Options, list_places
 
 
 @click.command("ls")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option(
-    "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True,
-    help="A table for people, or one JSON object a line.",
-)
+@format_option
 @click.option(
     "--segments/--no-segments", default=None,
     help="List the segments too, or not. By default those of partitions that are named themselves.",

@@ -30,9 +30,10 @@ from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, escape_json, os_error_text, safe, wants_color
+from ..shell.output import Output, complain, os_error_text, safe, wants_color
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import PathCounter
+from ..shell.rows import output_for
 from ..shell.unfinished import note_unfinished
 
 
@@ -101,7 +102,7 @@ SORTS: dict[str, Callable[[PartitionInfo], tuple[Any, ...]]] = {
 
 def list_places(paths: Iterable[str], options: Options) -> int:
     """List what is at `paths`; the exit code. Raises click.UsageError."""
-    with Output(escape_json if options.format == "jsonl" else None) as out:
+    with output_for(options.format) as out:
         paths = list(paths)
         run = _Run(out, _printer(out, options), options, paths)
         for path in paths:

@@ -11,8 +11,9 @@ import click
 from kdump.operations.rails import ALL_LOSSES, Rails
 from kdump.operations.repair import Examine
 
-from ..shell.output import Output, escape_json, wants_color
+from ..shell.output import Output, wants_color
 from ..shell.paths import check_not_kafkas
+from ..shell.rows import format_option, output_for
 from ..shell.startup_options import StartupOptions
 from .run import Printer, Run
 
@@ -26,7 +27,7 @@ def _number_of_records(ctx: click.Context, param: click.Parameter, text: str | N
     raise click.BadParameter("expected a number of records, or 'all'", ctx, param)
 
 
-_OPTIONS = (
+_OPTIONS: tuple[Any, ...] = (
     click.option("--apply", "applies", is_flag=True, help="Carry the plan out; else it is only shown."),
     click.option(
         "--plan-out", type=click.Path(dir_okay=False), metavar="FILE", help="Save the plan, for --apply-plan.",
@@ -53,10 +54,7 @@ _OPTIONS = (
         "--jobs", type=click.IntRange(min=0), default=0, metavar="N",
         help="Partitions that are worked on at once. By default one for each core.",
     ),
-    click.option(
-        "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True,
-        help="For people, or one JSON object a line.",
-    ),
+    format_option,
     click.option(
         "--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
         help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
@@ -107,7 +105,7 @@ def run(
         jobs or os.cpu_count() or 1,
         accept_loss,
     )
-    with Output(escape_json if format_ == "jsonl" else None) as out:
+    with output_for(format_) as out:
         return Run(
             examine,
             startup,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from json import dumps
 from typing import Any
 
 import click
@@ -16,9 +15,12 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, replicas
 
-from .output import Output, escape_json, safe_path
+from .output import note, safe_path
 from .paths import KafkaFile, expand
 from .release import ENVIRONMENT, asked_release
+from .rows import format_option as format_option
+from .rows import json_line as json_line
+from .rows import output_for as output_for
 from .session import Troubles
 from .values import time_ms
 
@@ -37,10 +39,6 @@ def _time(ctx: click.Context, param: click.Parameter, text: str | None) -> int:
 now_option: Option = click.option(
     "--now", metavar="TIME", callback=_time,
     help="Reckon ages up to this time (ISO 8601 or ms) in place of the clock's.",
-)  # fmt: skip
-format_option: Option = click.option(
-    "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True,
-    help="text for people, or one JSON object a line.",
 )  # fmt: skip
 
 
@@ -88,22 +86,7 @@ def newest(found: Iterable[Replica], troubles: Troubles) -> list[Replica]:
     return [chosen[key][1] for key in sorted(chosen)]
 
 
-def note(text: str) -> None:
-    """A remark on stderr, which is no finding. The text must be safe already."""
-    click.echo(f"kdump: note: {text}", err=True)
-
-
 def chooses(patterns: Iterable[str]) -> Callable[[str], bool]:
     """A test whether a name matches one of the patterns; all do where there is none."""
     wanted = tuple(patterns)
     return lambda name: not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
-
-
-def output_for(format_: str) -> Output:
-    """stdout for one of the formats."""
-    return Output(escape_json if format_ == "jsonl" else None)
-
-
-def json_line(kind: str, fields: dict[str, Any]) -> str:
-    """An object of a type as a line."""
-    return dumps({"type": kind} | fields, separators=(",", ":")) + "\n"

@@ -9,16 +9,13 @@ from typing import Any, TypeVar
 
 import click
 
-from kdump.disk.reading import read_small
-from kdump.errors import CheckpointError, ConfigError
-from kdump.formats.java_properties import parse_properties
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.startup import Startup
-from kdump.settings.loading import TopicConfig, topic_config
 from kdump.settings.sources import Configs, PropertyFile, Settings
+from kdump.settings.views import LoadingSettings, View
 from kdump.storage.partition import PartitionLog
 
-from .output import safe, safe_path
+from .property_files import read_config
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -36,11 +33,6 @@ class StartupOptions:
     now: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def config(self) -> TopicConfig:
-        """The settings of a topic of which nothing is known but --config."""
-        return topic_config(self.properties)
-
     def settings(self, configs: Configs, broker_id: int | None) -> Settings:
         """The settings of a broker's topics; `configs` are those in the cluster's metadata."""
         return Settings(configs, broker_id, (PropertyFile("", None, self.properties),))
@@ -57,7 +49,7 @@ class StartupOptions:
             clean if self.clean is None else self.clean,
             recovery_point if self.recovery_point is None else self.recovery_point,
             log_start if self.log_start_offset is None else self.log_start_offset,
-            settings.loading(log.name.topic if log.name else ""),
+            LoadingSettings.of(settings.of(log.name.topic if log.name else "")),
         )
 
 
@@ -94,22 +86,13 @@ def chosen_startup(
     log_start_offset: int | None = None,
     now: int | None = None,
     config_file: str | None = None,
+    view: type[View] = LoadingSettings,
 ) -> StartupOptions:
-    """What the options say. Raises click.BadParameter for a file that Kafka would not take."""
+    """What the options say; of --config counts what `view` does. Raises click.BadParameter, OSError."""
     return StartupOptions(
         clean,
         recovery_point,
         log_start_offset,
         time.time_ns() // 1_000_000 if now is None else now,
-        {} if config_file is None else read_config(config_file, topic_config),
+        {} if config_file is None else read_config(config_file, view),
     )
-
-
-def read_config(path: str, check: Callable[[Mapping[str, str]], Any]) -> dict[str, str]:
-    """The properties of a `--config`, in which `check` finds nothing wrong. Raises click.BadParameter, OSError."""
-    try:
-        properties = parse_properties(read_small(path), path)
-        check(properties)
-    except (ConfigError, CheckpointError) as error:
-        raise click.BadParameter(f"{safe_path(path)}: {safe(str(error))}", param_hint="--config") from None
-    return properties

@@ -12,14 +12,16 @@ from kdump.errors import Problem
 from kdump.formats import names
 from kdump.operations.startup import BrokerStart
 from kdump.recovery.broker_start import DirectoryState
+from kdump.settings.views import RetentionSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on, is_live, tally
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, escape_json, os_error_text, safe, safe_path, wants_color
+from ..shell.output import Output, complain, os_error_text, safe, safe_path, wants_color
 from ..shell.paths import KafkaFile, Place, expand
 from ..shell.progress import ProgressBar, total_size
+from ..shell.rows import format_option, output_for
 from ..shell.startup_options import StartupOptions, chosen_startup, startup_options
 from ..shell.unfinished import note_unfinished
 from .jsonl import JsonPrinter
@@ -30,14 +32,7 @@ from .text import TextPrinter
 @click.command("startup")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @startup_options
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(("text", "jsonl")),
-    default="text",
-    show_default=True,
-    help="For people, or one JSON object a line.",
-)
+@format_option
 @click.option("-v", "--verbose", is_flag=True, help="Show every partition with every step.")
 @click.option(
     "--color",
@@ -80,8 +75,8 @@ def command(
       kdump startup /disk1/kafka /disk2/kafka --config /etc/kafka/server.properties
       kdump startup /var/lib/kafka/data --format jsonl | jq 'select(.type == "outcome" and .losesData) | .path'
     """
-    options = chosen_startup(**circumstances)
-    with Output(escape_json if format_ == "jsonl" else None) as out:
+    options = chosen_startup(**circumstances, view=RetentionSettings)
+    with output_for(format_) as out:
         printer: Printer
         if format_ == "jsonl":
             printer = JsonPrinter(out.write)

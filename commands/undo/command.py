@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..shell.output import Output, escape_json
+from ..shell.rows import format_option, output_for
 from ..shell.values import read_by, time_span
 from .run import Asked, undo
 
@@ -30,10 +30,7 @@ from .run import Asked, undo
     help="Do not look whether a broker uses the directory. NAME must be that of the directory.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="A line for each partition.")
-@click.option(
-    "--format", "format_", type=click.Choice(("text", "jsonl")), default="text", show_default=True,
-    help="For people, or one JSON object a line.",
-)
+@format_option
 def command(
     paths: tuple[str, ...],
     id_: str | None = None,
@@ -71,5 +68,5 @@ def command(
     if applies and not prune and id_ is None:
         raise click.UsageError("--apply goes with --change ID or --prune")
     asked = Asked(id_, applies, prune, older_than or 0, close, backup_dir, force, verbose)
-    with Output(escape_json if format_ == "jsonl" else None) as out:
+    with output_for(format_) as out:
         return undo(paths, asked, out, format_)

@@ -25,10 +25,10 @@ from kdump.verify.timestamps import RETENTION_MS
 
 from ..shell import exit_codes
 from ..shell.engine import cluster_of, engine_options
-from ..shell.options import note
-from ..shell.output import Output, complain, escape_json, safe, safe_path, wants_color
+from ..shell.output import Output, complain, escape_json, note, safe, safe_path, wants_color
 from ..shell.paths import check_not_kafkas, matches
 from ..shell.progress import ProgressBar
+from ..shell.rows import JSONL, format_options, output_for
 from ..shell.values import read_by, size
 from .reports import FileReport, Together, report_to, reports_in
 from .text import Report, Summary
@@ -156,14 +156,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     metavar="MS",
     help="Reckon with this retention.ms.",
 )
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(("text", "json", "jsonl", "junit", "sarif")),
-    default="text",
-    show_default=True,
-    help="Text for people, one JSON document, one object a line, JUnit's XML, or SARIF 2.1.",
-)
+@format_options("junit", "sarif")
 @click.option(
     "--report",
     "reports",
@@ -284,9 +277,8 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
     if before is not None and chosen != absolute:
         before = before._replace(partition=_as_given(before.partition, chosen, absolute))
     state = read_state(asked.state) if asked.state else None
-    escape = escape_json if asked.format in ("json", "jsonl", "sarif") else None
     ended: KeyboardInterrupt | None = None
-    with ProgressBar(chosen) as bar, Output(escape) as out:
+    with ProgressBar(chosen) as bar, _output(asked.format) as out:
         showing = Showing(out, bar)
         verification = _verification(replace(options, progress=showing.progress), before, cluster, state)
         report = _reports(out, asked)
@@ -305,6 +297,7 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
         if summary.is_complete and not summary.unread and before is None and state is not None:
             state.last_pass = time.time()
         bar.hide()
+        summary.exit_code = _exit_code(summary, asked)
         report.finish(summary)
     if asked.resume and (summary.is_complete or verification.mark is not None):
         _keep(asked.resume, absolute, verification.mark)
@@ -312,7 +305,11 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
         write_state(asked.state, state)
     if ended is not None:
         raise ended
-    return _exit_code(summary, asked)
+    return summary.exit_code
+
+
+def _output(format_: str) -> Output:
+    return output_for(format_) if format_ == JSONL else Output(escape_json if format_ == "sarif" else None)
 
 
 def _verification(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import click
+
 from kdump.disk.durable import replace_file
 from kdump.findings.catalogue import Finding
 
 from ..shell.output import escape_json
-from .text import JsonLinesReport, JsonReport, Report, Sink, Summary, TextReport
+from ..shell.rows import JSON, JSONL, Envelope
+from .text import JsonLinesReport, Report, Sink, Summary, TextReport
 
 FORMATS = ("text", "json", "jsonl", "junit", "sarif")
 PROM = "prom"
@@ -26,10 +29,8 @@ def reports_in(format_: str, out: Sink, *, strict: bool, verbose: bool = False, 
     """What prints in one of the formats."""
     if format_ == "text":
         return TextReport(out, verbose=verbose, color=color)
-    if format_ == "jsonl":
+    if format_ in (JSON, JSONL):
         return JsonLinesReport(out)
-    if format_ == "json":
-        return JsonReport(out)
     if format_ == "junit":
         from .junit import JUnitReport
 
@@ -72,7 +73,9 @@ class FileReport:
     def __init__(self, format_: str, path: str, *, strict: bool) -> None:
         self._path = path
         self._pieces: list[str] = []
-        self._escapes = format_ in ("json", "jsonl", "sarif")
+        self._escapes = format_ in (JSON, JSONL, "sarif")
+        is_rows = format_ in (JSON, JSONL)
+        self._envelope = Envelope(click.get_current_context(), is_document=format_ == JSON) if is_rows else None
         if format_ == PROM:
             from .prometheus import PrometheusReport
 
@@ -83,11 +86,13 @@ class FileReport:
 
     def write(self, text: str) -> None:
         """Hold it for the end."""
-        self._pieces.append(text)
+        self._pieces.append(text if self._envelope is None else self._envelope.rows(text))
 
     def finish(self, summary: Summary) -> None:
         """Write the file. Raises OSError."""
         self._report.finish(summary)
+        if self._envelope is not None:
+            self._pieces.append(self._envelope.end(summary.exit_code))
         text = "".join(self._pieces)
         data = (escape_json(text) if self._escapes else text).encode("utf-8", "backslashreplace")
         replace_file(self._path, data, durable=False)

@@ -1,4 +1,4 @@
-"""What `kdump verify` prints: text grouped by partition, JSON, or JSON lines."""
+"""What `kdump verify` prints: text grouped by partition, or rows in JSON."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ class Summary:
     seconds: float = 0.0
     is_complete: bool = True
     was_interrupted: bool = False
+    exit_code: int = 0
     _start: float = field(default_factory=time.monotonic)
 
     def add(self, finding: Finding, *, is_unread: bool) -> None:
@@ -159,30 +160,6 @@ class JsonLinesReport:
     def finish(self, summary: Summary) -> None:
         """The last line."""
         self._out.write(json.dumps(summary.row()) + "\n")
-
-
-class JsonReport:
-    """One document: the findings, and the summary."""
-
-    def __init__(self, out: Sink) -> None:
-        self._out = out
-        self._before = "\n    "
-
-    def start(self) -> None:
-        """Open the document."""
-        self._out.write('{\n  "findings": [')
-
-    def partition(self, path: str) -> None:
-        """Said by its findings alone."""
-
-    def finding(self, finding: Finding) -> None:
-        """An element."""
-        self._out.write(self._before + json.dumps(row(finding)))
-        self._before = ",\n    "
-
-    def finish(self, summary: Summary) -> None:
-        """Close the document."""
-        self._out.write(f'\n  ],\n  "summary": {json.dumps(summary.row())}\n}}\n')
 
 
 class TextReport:

@@ -25,20 +25,33 @@ of its key (UTF-8), varint length (below 0: null) and bytes of its value. Varint
 
 from __future__ import annotations
 
-from struct import Struct
-
-LOG_OVERHEAD = 12
-FRAME_SIZE = 17
-MIN_SIZE_FIELD = 14
-HEADER_SIZE = 61
-CRC_START = 21
-MAGIC_AT = 16
-LAST_OFFSET_DELTA_AT = 23
-MAX_TIMESTAMP_AT = 35
+from struct import Struct, calcsize
 
 FRAME = Struct(">qiib")
 HEADER = Struct(">qiibIHiqqqhii")
 LAST_OFFSET_DELTA = Struct(">i")
+
+(
+    BASE_OFFSET_AT,
+    LENGTH_AT,
+    LEADER_EPOCH_AT,
+    MAGIC_AT,
+    CRC_AT,
+    ATTRIBUTES_AT,
+    LAST_OFFSET_DELTA_AT,
+    BASE_TIMESTAMP_AT,
+    MAX_TIMESTAMP_AT,
+    PRODUCER_ID_AT,
+    PRODUCER_EPOCH_AT,
+    BASE_SEQUENCE_AT,
+    COUNT_AT,
+) = (calcsize(HEADER.format[: 1 + fields]) for fields in range(13))
+
+LOG_OVERHEAD = LEADER_EPOCH_AT
+FRAME_SIZE = FRAME.size
+MIN_SIZE_FIELD = 14
+HEADER_SIZE = HEADER.size
+CRC_START = ATTRIBUTES_AT
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08

@@ -22,7 +22,23 @@ from kdump.storage.records import LOG_APPEND, Batch, TxnState
 
 Write = Callable[[str], object]
 Value = int | str | bool | None
-Content = bytes | dict[str, Any] | None
+
+
+class Payload(NamedTuple):
+    """A key or value that names a schema: what JSON can hold of it, the schema's id, and the name of its message.
+
+    `value` has the bytes where an `error` says why they do not decode.
+    """
+
+    value: Any
+    schema_id: int | None
+    message: str | None = None
+    error: str | None = None
+    is_unknown: bool = False
+    """Whether the error is that the schema is not at hand."""
+
+
+Content = bytes | dict[str, Any] | Payload | None
 """A key or value: as it is, or what it was decoded to."""
 
 Contents = tuple[Content, Content]
@@ -49,6 +65,9 @@ RECORD_COLUMNS = (
     "position",
     "isValid",
 )
+
+SCHEMA_COLUMNS = ("keySchemaId", "keyMessage", "valueSchemaId", "valueMessage")
+"""Columns of records that come after `headers` where keys and values are decoded by schemas."""
 
 BATCH_COLUMNS = (
     "topic",
@@ -164,13 +183,15 @@ def batch_values(batch: Batch, transaction: TxnState) -> tuple[Value, ...]:
 
 TYPE = "type"
 RECORD, BATCH = "record", "batch"
+AROUND = frozenset(("header", "summary"))
+"""Types of the objects around the rows of a command, which say nothing of records."""
 
 _EXPORTED = ("timestampUs", "keySize", "valueSize", "headerCount", "magic", "codec", "path")
 """Fields of records that only an export writes (kdump.columns)."""
 
 _CONTENTS = ("key", "keyBase64", "value", "valueBase64")
 KNOWN = {
-    RECORD: frozenset((TYPE, *RECORD_COLUMNS, *_EXPORTED)),
+    RECORD: frozenset((TYPE, *RECORD_COLUMNS, *SCHEMA_COLUMNS, *_EXPORTED)),
     BATCH: frozenset((TYPE, *BATCH_COLUMNS)),
     "header": frozenset(_CONTENTS),
 }
@@ -215,6 +236,8 @@ class Fields:
     def content(self, name: str) -> bytes | None:
         """Return bytes: text, or base64 under the name's twin."""
         value, twin = self.values.get(name), self.values.get(f"{name}Base64")
+        if twin is None and self.values.get(f"{name}SchemaId") is not None:
+            raise self.lines.error(f"{name} is decoded by a schema, and its bytes are not given: dump it with --raw")
         if value is not None and twin is not None:
             raise self.lines.error(f"both {name} and {name}Base64")
         if twin is not None:

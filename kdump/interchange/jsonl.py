@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kdump.interchange.dumped import Item
 from kdump.interchange.fields import (
+    AROUND,
     BATCH,
     RECORD,
     TYPE,
@@ -20,6 +21,7 @@ from kdump.interchange.fields import (
     Contents,
     Fields,
     Origin,
+    Payload,
     Table,
     Value,
     Write,
@@ -37,8 +39,10 @@ decoded_json = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 class JsonLines:
     """Prints objects. What it writes has to go through `output.escape_json` before it leaves."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: Write, *, schemas: bool = False) -> None:
+        """With `schemas` every record has the fields that say by which schemas it was decoded."""
         self._write = write
+        self._schemas = schemas
         self._place = ""
 
     def begin(self, origin: Origin, size: int) -> None:
@@ -68,6 +72,7 @@ class JsonLines:
     ) -> None:
         """An object for each record."""
         given = iter(contents or ())
+        named = _NO_SCHEMAS if self._schemas else ""
         shape = _shape(batch.magic, batch.attributes, batch.valid, transaction)
         head = f'{{"type":"record",{self._place},"offset":'
         kind = shape.record_kind
@@ -77,7 +82,10 @@ class JsonLines:
         lines = []
         for offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count in selected.spans():
             if contents:
-                key, value = map(_content, ("key", "value"), next(given))
+                found = next(given)
+                key, value = map(_content, ("key", "value"), found)
+                if self._schemas:
+                    named = _schema_fields(*found)
             else:
                 if key_size < 0:
                     key = "null"
@@ -97,7 +105,7 @@ class JsonLines:
                         value = f'null,"valueBase64":"{base64(data)}"'
             headers = headers_json(header_pairs(source, headers_at, count)) if count else "[]"
             lines.append(
-                f'{head}{offset},"timestamp":{timestamp}{kind}{key},"value":{value},"headers":{headers}'
+                f'{head}{offset},"timestamp":{timestamp}{kind}{key},"value":{value},"headers":{headers}{named}'
                 f"{producer}{sequence}{tail}"
             )
         self._write("".join(lines))
@@ -112,6 +120,18 @@ class JsonLines:
         template = "".join(f',"{name}":%s' for name in table.columns)
         for row in rows:
             self._write(f"{head}{template % tuple(map(json_text, row))}}}\n")
+
+
+_NO_SCHEMAS = ',"keySchemaId":null,"keyMessage":null,"valueSchemaId":null,"valueMessage":null'
+
+
+def _schema_fields(key: Content, value: Content) -> str:
+    """The fields that say by which schemas a record was decoded."""
+    fields = []
+    for name, content in (("key", key), ("value", value)):
+        number, message = (content.schema_id, content.message) if isinstance(content, Payload) else (None, None)
+        fields.append(f',"{name}SchemaId":{json_text(number)},"{name}Message":{json_text(message)}')
+    return "".join(fields)
 
 
 class _Shape(NamedTuple):
@@ -174,12 +194,20 @@ def _content(name: str, content: Content) -> str:
     """A key or value, with its twin where needed; an object where it is decoded."""
     if content is None:
         return "null"
+    if isinstance(content, Payload):
+        if content.error is None:
+            return decoded_json(content.value)
+        return _text_or_twin(name, content.value)
     if isinstance(content, dict):
         return decoded_json(content)
+    return _text_or_twin(name, content)
+
+
+def _text_or_twin(name: str, data: bytes) -> str:
     try:
-        return quote(content.decode())
+        return quote(data.decode())
     except UnicodeDecodeError:
-        return f'null,"{name}Base64":"{base64(content)}"'
+        return f'null,"{name}Base64":"{base64(data)}"'
 
 
 def read_jsonl(lines: Lines, reading: Reading) -> Iterator[Item]:
@@ -190,6 +218,8 @@ def read_jsonl(lines: Lines, reading: Reading) -> Iterator[Item]:
             continue
         values = _object(line, lines)
         kind = values.get(TYPE, RECORD)
+        if kind in AROUND:
+            continue
         if kind not in (RECORD, BATCH):
             raise lines.error(f"an object of type {kind!r:.40}: expected {RECORD} or {BATCH}")
         fields = Fields(values, kind, lines)

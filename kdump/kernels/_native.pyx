@@ -1,27 +1,25 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The compiled kernels: same functions and same results as `kdump.kernels.portable`, which says what they do.
 
-Every read is preceded by a comparison with what is left of the buffer. Numbers are those of kdump.formats.faults; the
-compiler cannot import them, so `tests/kernels` compares them.
+Every read is preceded by a comparison with what is left of the buffer. The numbers of faults and fates and the positions
+in a batch's header are those of Python: setup.py writes them to numbers.pxi before it compiles this.
 """
 
-from cpython cimport array
-from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_FORMAT, PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
+)
 from cpython.bytearray cimport (
-    PyByteArray_AS_STRING,
-    PyByteArray_FromStringAndSize,
-    PyByteArray_GET_SIZE,
-    PyByteArray_Resize,
+    PyByteArray_AsString, PyByteArray_FromStringAndSize, PyByteArray_Resize, PyByteArray_Size,
 )
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize, PyBytes_Size
 from libc.stdint cimport (
     INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy, memset, strlen
 
-import array
+from array import array
 
 from kdump.formats.faults import DamageError
 
@@ -75,6 +73,7 @@ def crc32(data, uint32_t value=0):
     return value
 
 
+include "numbers.pxi"
 include "native/common.pxi"
 include "native/walk.pxi"
 include "native/records.pxi"

@@ -1,7 +1,7 @@
 """The files beside the partitions of a log directory, kept as a broker keeps them: checkpoints, clean shutdown, id.
 
 with LogDirWriter("/tmp/data", durable=False) as log_dir:
-    orders = log_dir.create_log("orders", 0, LogConfig(segment_bytes=1 << 20), topic_id=bytes(15) + b"\\1")
+    orders = log_dir.create_log("orders", 0, WritingSettings(segment_bytes=1 << 20), topic_id=bytes(15) + b"\\1")
     orders.append(...)
     log_dir.close(clean=False)     # as a killed broker leaves it; else the `with` closes it in order
 """
@@ -20,7 +20,7 @@ from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_check
 from kdump.formats.metadata_files import CleanShutdown, format_clean_shutdown
 from kdump.formats.names import parse_partition_dir, partition_dir_name
 from kdump.formats.uuids import format_uuid
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 from kdump.storage.partition import base_offsets
 from kdump.write.clocks import Clock, Jitter, random_jitter, wall_clock
 from kdump.write.log_writer import LogWriter
@@ -158,7 +158,7 @@ class LogDirWriter:
         self,
         topic: str,
         partition: int,
-        config: LogConfig | None = None,
+        config: WritingSettings | None = None,
         *,
         start_offset: int = 0,
         topic_id: bytes | None = None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import sys
 import tempfile
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+
+from tests.rows import rows_in
 
 Row = dict[str, Any]
 
@@ -31,7 +32,7 @@ class Said:
     @cached_property
     def rows(self) -> list[Row]:
         """The JSON objects of the output, one a line."""
-        return [json.loads(line) for line in self.out.splitlines()]
+        return rows_in(self.out)
 
     def of_type(self, kind: str) -> list[Row]:
         """The rows of one type."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -12,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kdump.commands.cli import cli
+from tests.rows import rows_in
 
 
 class Run:
@@ -39,7 +39,7 @@ class Run:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
+        return rows_in(self.out)
 
     def of_type(self, kind: str) -> list[dict[str, Any]]:
         return [row for row in self.rows if row["type"] == kind]

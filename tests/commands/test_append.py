@@ -20,6 +20,7 @@ from kdump.formats.uuids import format_uuid
 from kdump.write.log_dir import read_offsets
 from tests.change.kept import only_change
 from tests.commands.running import Run
+from tests.rows import rows_in
 from tests.write.building import NOW, records
 from tests.write.replaying import CONFIGS, contents, fixture_case
 
@@ -97,8 +98,8 @@ def test_dump_comes_out_the_same(case: str, keeps: bool, run: Any, dump: Any, tm
     text = dump(source)
     done = run(copy, "--create", AT, *settings(case), *(["--keep-offsets"] if keeps else []), text=text)
     assert done.out.startswith(f"{source.name}: {len(records(source))} records in ")
-    assert [told(row) for row in map(json.loads, dump(copy).splitlines())] == [
-        told(row) for row in map(json.loads, text.splitlines())
+    assert [told(row) for row in rows_in(dump(copy))] == [
+        told(row) for row in rows_in(text)
     ]
 
 
@@ -250,7 +251,7 @@ def test_packing_options(run: Any, dump: Any, tmp_path: Path) -> None:
     how = ("--codec", "zstd", "--level", 5, "--batch-records", 3, "--leader-epoch", 8, "--producer-id", 6)
     how += ("--producer-epoch", 2, "--base-sequence", 100, "--start-offset", 50, "--topic-id", format_uuid(b"x" * 16))
     run(tmp_path / "t-0", "--create", "--format", "lines", *how, AT, text="1\n2\n3\n4\n")
-    rows = [json.loads(row) for row in dump(tmp_path / "t-0", "--format", "jsonl", "--batches-only").splitlines()]
+    rows = rows_in(dump(tmp_path / "t-0", "--format", "jsonl", "--batches-only"))
     fields = ("codec", "partitionLeaderEpoch", "producerId", "producerEpoch", "baseSequence", "baseOffset", "count")
     assert [[row[name] for name in fields] for row in rows] == [
         ["zstd", 8, 6, 2, 100, 50, 3],
@@ -262,7 +263,7 @@ def test_packing_options(run: Any, dump: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 def test_old_formats(magic: int, run: Any, dump: Any, tmp_path: Path) -> None:
     run(tmp_path / "t-0", "--create", "--format", "lines", "--magic", magic, "--codec", "gzip", AT, text="1\n2\n")
-    (row,) = map(json.loads, dump(tmp_path / "t-0", "--format", "jsonl", "--batches-only").splitlines())
+    (row,) = rows_in(dump(tmp_path / "t-0", "--format", "jsonl", "--batches-only"))
     assert (row["magic"], row["codec"], row["lastOffset"]) == (magic, "gzip", 1)
 
 
@@ -270,7 +271,7 @@ def test_old_formats(magic: int, run: Any, dump: Any, tmp_path: Path) -> None:
 def test_transactions(ending: str, run: Any, dump: Any, tmp_path: Path) -> None:
     how = ("--format", "lines", "--producer-id", 6, "--transactional", ending, "--coordinator-epoch", 3)
     done = run(tmp_path / "t-0", "--create", *how, AT, text="1\n2\n")
-    rows = [json.loads(row) for row in dump(tmp_path / "t-0").splitlines() if '"record"' in row]
+    rows = [row for row in rows_in(dump(tmp_path / "t-0")) if row["type"] == "record"]
     assert [row["isControl"] for row in rows] == [False, False] + ([] if ending == "open" else [True])
     assert done.out.endswith("offsets 0 to 1\n" if ending == "open" else "to 1, the marker of a transaction\n")
     assert (tmp_path / "t-0" / f"{0:020}.txnindex").exists() == (ending == "abort")

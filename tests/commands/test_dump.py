@@ -35,6 +35,7 @@ from kdump.storage.records import Record
 from kdump.storage.scan import Damage
 from tests.commands.logs import EPOCH, STEP, batch, write_partition, write_segment
 from tests.kernels.seeds import mended
+from tests.rows import rows_in
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "fixtures" / "corpus"
@@ -58,7 +59,7 @@ def process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[b
 
 def objects(*arguments: object) -> list[dict[str, Any]]:
     """What jsonl gives, every line of it parsed."""
-    return [json.loads(line) for line in run("--format", "jsonl", *arguments).stdout.splitlines()]
+    return rows_in(run("--format", "jsonl", *arguments).stdout)
 
 
 def rows(*arguments: object) -> list[dict[str, str]]:
@@ -183,9 +184,9 @@ def test_a_record_and_its_batch(tmp_path: Path) -> None:
 
 
 def test_the_order_of_fields_is_that_of_the_columns(partition: Path) -> None:
-    head, record = run(partition, "--format", "jsonl", "--limit", 1).stdout.splitlines()
-    assert list(json.loads(head)) == ["type", *BATCH_COLUMNS]
-    assert list(json.loads(record)) == ["type", *(name for name in RECORD_COLUMNS if "Base64" not in name)]
+    head, record = rows_in(run(partition, "--format", "jsonl", "--limit", 1).stdout)
+    assert list(head) == ["type", *BATCH_COLUMNS]
+    assert list(record) == ["type", *(name for name in RECORD_COLUMNS if "Base64" not in name)]
 
 
 def test_old_formats(tmp_path: Path) -> None:
@@ -342,7 +343,7 @@ def test_a_path_that_is_not_utf_8(tmp_path: Path) -> None:
     done = subprocess.run([*COMMAND, name], capture_output=True, check=True)
     assert b"/t\\xff-0/" in done.stdout
     done = subprocess.run([*COMMAND, name, "--format", "jsonl"], capture_output=True, check=True)
-    assert json.loads(done.stdout.splitlines()[0])["topic"] == "t\udcff"
+    assert rows_in(done.stdout)[0]["topic"] == "t\udcff"
 
 
 def on_terminal(*arguments: object, **environment: str) -> str:
@@ -471,7 +472,7 @@ def test_damage_is_passed_over_and_reported(partition: Path) -> None:
     path.write_bytes(data + b"\1" * 50)
     done = process(partition, "--format", "jsonl")
     assert done.returncode == 1
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    found = rows_in(done.stdout)
     assert [item["offset"] for item in found if item["type"] == "record"] == [*range(25), *range(30, 60)]
     crc, tail = done.stderr.decode().splitlines()
     assert crc.startswith(f"kdump: {path}: byte {first}: the CRC of the batch of {second} bytes at offset 29 does not")
@@ -521,7 +522,7 @@ def test_decompression_is_bounded(tmp_path: Path) -> None:
     done = run(path, "--max-decompressed-size", "1M", "--format", "jsonl")
     assert done.return_value == 1
     assert "more than the limit of 1048576 bytes" in done.stderr
-    assert [json.loads(line)["type"] for line in done.stdout.splitlines()] == ["batch", "batch", "record"]
+    assert [row["type"] for row in rows_in(done.stdout)] == ["batch", "batch", "record"]
     assert run(path, "--max-decompressed-size", "6M").return_value == 0
 
 
@@ -540,7 +541,7 @@ def test_a_bomb_in_little_memory(codec: int, tmp_path: Path) -> None:
     assert done.returncode == 1
     (line,) = done.stderr.decode().splitlines()
     assert "There is not enough memory for what the payload decompresses to" in line
-    assert [json.loads(line)["type"] for line in done.stdout.splitlines()] == ["batch", "batch", "record"]
+    assert [row["type"] for row in rows_in(done.stdout)] == ["batch", "batch", "record"]
 
 
 # --- other files
@@ -631,7 +632,7 @@ def test_other_files_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     (folder / f"{0:020d}.txnindex").write_bytes(b"\1" * 35)
     done = process(folder, "--include", "snapshot,checkpoints,txnindex", "--format", "jsonl")
     assert done.returncode == 1
-    assert [json.loads(line)["type"] for line in done.stdout.splitlines()] == ["abortedTransaction"]
+    assert [row["type"] for row in rows_in(done.stdout)] == ["abortedTransaction"]
     lines = done.stderr.decode().splitlines()
     assert len(lines) == 4
     assert all(line.startswith(f"kdump: {folder}/") for line in lines)
@@ -665,7 +666,7 @@ def test_paths_that_are_nothing(partition: Path, tmp_path: Path) -> None:
         (tmp_path / "none*", 3, "nothing matches this pattern"),
         (tmp_path / "empty-0", 3, "there is nothing to dump in it (log)"),
         (tmp_path / "notes.txt", 2, "not the name of a file"),
-        (tmp_path / "plain", 2, "neither a partition directory"),
+        (tmp_path / "plain", 3, "neither a partition directory"),
         (tmp_path / "copy of 00.log", 2, "begins with an offset"),
     ):
         done = process(partition, path)
@@ -677,7 +678,7 @@ def test_paths_that_are_nothing(partition: Path, tmp_path: Path) -> None:
     done = process(partition, "--format", "jsonl")
     assert done.returncode == 1
     assert b"copy of 00.log: passed over" in done.stderr
-    assert len(done.stdout.splitlines()) == 72
+    assert len(rows_in(done.stdout.decode())) == 72
 
 
 def test_a_file_that_cannot_be_read_does_not_end_the_dump(partition: Path) -> None:
@@ -688,14 +689,14 @@ def test_a_file_that_cannot_be_read_does_not_end_the_dump(partition: Path) -> No
     done = process(path, partition / f"{40:020d}.log", "--format", "jsonl")
     assert done.returncode == 3
     assert f"kdump: {path}: No such file" in done.stderr.decode()
-    assert len(done.stdout.splitlines()) == 24
+    assert len(rows_in(done.stdout.decode())) == 24
 
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
         ((), "Missing argument 'PATH...'"),
-        (("x", "--format", "jsno"), "'jsno' is not one of 'text', 'jsonl', 'csv'"),
+        (("x", "--format", "jsno"), "'jsno' is not one of 'text', 'json', 'jsonl', 'csv'"),
         (("x", "--offsets", "5-9"), "'5-9' is no range of offsets: expected A:B"),
         (("x", "--offsets", "9:5"), "'9:5' is empty"),
         (("x", "--offsets", ":"), "':' is no range of offsets"),
@@ -789,6 +790,7 @@ def test_following_until_interrupted(partition: Path) -> None:
         assert child.stdout is not None
         assert child.stderr is not None
         lines = (json.loads(line) for line in child.stdout)
+        assert next(lines)["type"] == "header"
         assert [next(lines).get("offset") for _ in range(3)] == [None, 58, 59]
         with last.open("ab") as file:
             file.write(batch(60, 1))
@@ -808,10 +810,10 @@ def test_following_ends_with_the_limit(partition: Path, tmp_path: Path) -> None:
         [*COMMAND, str(tmp_path), "--follow", "--format", "jsonl", "--limit", "61"], stdout=subprocess.PIPE
     ) as child:
         assert child.stdout is not None
-        for _ in range(72):
+        for _ in range(1 + 72):
             child.stdout.readline()
         write_segment(tmp_path / "new-0", 0, [batch(0, 5)], indexes=False)
-        rest = [json.loads(line) for line in child.stdout]
+        rest = rows_in(child.stdout.read().decode())
         assert [(item["type"], item["topic"]) for item in rest] == [("batch", "new"), ("record", "new")]
         assert child.wait() == 0
 
@@ -843,7 +845,7 @@ def test_the_examples_are_what_it_prints(tmp_path: Path) -> None:
     record = NewRecord(0, EPOCH, b"user-1", b"\xff\0", [(b"trace", b"a1")])
     path = write_segment(tmp_path / "orders-0", 0, [encode_batch([record], NewBatch(leader_epoch=3))], indexes=False)
     for language, form in (("json", "jsonl"), ("csv", "csv")):
-        assert f"```{language}\n{run(path, '--format', form).stdout}```" in text
+        assert f"```{language}\n{run(path, '--format', form, '--no-header').stdout}```" in text
 
 
 def test_every_option_has_a_help_text() -> None:

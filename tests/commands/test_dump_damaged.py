@@ -28,7 +28,13 @@ def run(*arguments: object) -> Result:
 
 
 def objects(*arguments: object) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run("dump", "--format", "jsonl", *arguments).stdout.splitlines()]
+    return rows_of(run("dump", "--format", "jsonl", *arguments))
+
+
+def rows_of(result: Result) -> list[dict[str, Any]]:
+    """The rows of a result, without what is around them."""
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    return [row for row in rows if row["type"] not in ("header", "summary")]
 
 
 def flipped(data: bytes, at: int = FLIPPED_AT) -> bytes:
@@ -150,7 +156,7 @@ def test_what_truncate_cut_off_can_be_read(log: Path) -> None:
 
 
 def test_undone_changes_keep_nothing(salvaged: Path) -> None:
-    id_ = json.loads(run("undo", salvaged, "--format", "jsonl").stdout.splitlines()[0])["id"]
+    id_ = rows_of(run("undo", salvaged, "--format", "jsonl"))[0]["id"]
     run("undo", salvaged / "orders-0", "--change", id_, "--apply")
     with pytest.raises(FileNotFoundError, match="no change keeps"):
         run("dump", salvaged / "orders-0", "--kept")

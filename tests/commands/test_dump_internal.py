@@ -35,6 +35,7 @@ from tests.formats.test_internal_topics_records import (
     flips,
     sample,
 )
+from tests.rows import rows_in
 from tests.topics.building import (
     NOW,
     ORDERS_ID,
@@ -62,7 +63,7 @@ def run(*arguments: object) -> Result:
 
 def records(result: Result) -> list[dict[str, Any]]:
     """The records among the lines of jsonl."""
-    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    rows = rows_in(result.stdout)
     return [row for row in rows if row["type"] == "record"]
 
 

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from kdump.commands.cli import cli
 from kdump.formats.names import LOG, OTHER, parse_file_name
+from tests.rows import rows_in
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "fixtures" / "corpus"
@@ -117,18 +118,18 @@ def test_the_document_has_tables() -> None:
 def test_jsonl(case: str, raw: tuple[str, ...]) -> None:
     seen = 0
     for path in files(case):
-        for line in lines(str(path), "--format", "jsonl", *raw):
-            check_object(json.loads(line))
+        for line in rows_in("\n".join(lines(str(path), "--format", "jsonl", *raw))):
+            check_object(line)
             seen += 1
     assert seen or "empty" in case
 
 
 def test_every_type_was_seen() -> None:
     seen = {
-        json.loads(line)["type"]
+        row["type"]
         for case in CASES
         for path in files(case)
-        for line in lines(str(path), "--format", "jsonl", "--limit", "1")
+        for row in rows_in("\n".join(lines(str(path), "--format", "jsonl", "--limit", "1")))
     }
     assert set(SCHEMA) - seen <= {"quorumState", "metaProperties", "cleanShutdown", "partitionMetadata"}
 
@@ -138,7 +139,7 @@ def test_csv(case: str) -> None:
     """The same rows as jsonl, under the same names; and each cell is what the table says."""
     for path in files(case):
         head, *rows = csv.reader(io.StringIO("\n".join(lines(str(path), "--format", "csv", "--raw")), newline=""))
-        items = [json.loads(line) for line in lines(str(path), "--format", "jsonl", "--raw")]
+        items = rows_in("\n".join(lines(str(path), "--format", "jsonl", "--raw")))
         items = [item for item in items if item["type"] != "batch"]
         assert len(rows) == len(items)
         for row, item in zip(rows, items, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from kdump.formats.schemas import consumer_offsets, share_group_state
 from kdump.formats.schemas.schema import encode
 from kdump.formats.uuids import format_uuid
 from tests.commands.running import invoked
+from tests.rows import rows_in
 from tests.topics.building import NOW, ORDERS_ID, Log, checkpoint, cluster_directory, commit_pair, group_pair
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +40,7 @@ def run(*arguments: object, now: int = NOW + 1000) -> Result:
 
 
 def objects(*arguments: object, now: int = NOW + 1000) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run(*arguments, "--format", "jsonl", now=now).stdout.splitlines()]
+    return rows_in(run(*arguments, "--format", "jsonl", now=now).stdout)
 
 
 def classic(**fields: Any) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from kdump.query.inventory import partition_info
 from kdump.storage.facts import log_end_offset
 from kdump.storage.replica import Replica
 from tests.commands.logs import EPOCH, STEP, batch, write_partition, write_segment
+from tests.rows import rows_in
 
 FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"
 
@@ -63,7 +64,7 @@ class Run:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
+        return rows_in(self.out)
 
 
 @pytest.fixture
@@ -196,8 +197,8 @@ def test_every_partition_of_a_log_directory(run: Run, data: Path) -> None:
     assert run(data, "--timestamp", EPOCH + 300, "--format", "jsonl") == 1
     result = {"offset": 30, "timestamp": EPOCH + 300, "leaderEpoch": 5}
     assert run.rows == [
-        {"topic": "orders", "partition": 0, "result": result},
-        {"topic": "orders", "partition": 1, "result": None, "logEndOffset": 20},
+        {"type": "answer", "topic": "orders", "partition": 0, "result": result},
+        {"type": "answer", "topic": "orders", "partition": 1, "result": None, "logEndOffset": 20},
     ]
 
 
@@ -206,6 +207,7 @@ def test_one_partition_of_a_log_directory(run: Run, data: Path) -> None:
     (row,) = run.rows
     position = len(batch(0, 5) + batch(5, 5))
     assert row == {
+        "type": "answer",
         "topic": "orders", "partition": 1, "segment": 0, "indexOffset": 0, "indexPosition": 0, "found": True,
         "batchBaseOffset": 10, "batchLastOffset": 14, "position": position, "size": len(batch(10, 5)),
         "isValid": True,

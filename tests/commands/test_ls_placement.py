@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from kdump.commands.cli import cli
+from tests.rows import rows_in
 from tests.topics.building import Log, cluster_directory
 
 
@@ -23,7 +23,7 @@ def run(*arguments: object) -> str:
 
 
 def placements(*arguments: object) -> dict[str, Any]:
-    rows = map(json.loads, run(*arguments, "--format", "jsonl", "--no-segments").splitlines())
+    rows = rows_in(run(*arguments, "--format", "jsonl", "--no-segments"))
     return {Path(row["path"]).name: row["placement"] for row in rows if row["type"] == "partition"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kdump.commands.cli import cli
+from tests.rows import rows_in
 from tests.topics.building import ORDERS_ID, OTHER_ID, Log, cluster_directory, metadata_pairs, snapshot_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +51,7 @@ def run(*arguments: object) -> Result:
 
 
 def objects(*arguments: object) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run(*arguments, "--format", "jsonl").stdout.splitlines()]
+    return rows_in(run(*arguments, "--format", "jsonl").stdout)
 
 
 def of_type(kind: str, *arguments: object) -> list[dict[str, Any]]:

@@ -594,7 +594,8 @@ class TestRows:
         assert row["kept"] is row["kafkaKeeps"] is row["openTransactions"] is row["markers"] is None
         (end,) = run.of_type("summary")
         assert end == {
-            "type": "summary", "partitionsWithWork": 3, "partitionsFailed": 0, "applied": False, "nothingChanged": None
+            "type": "summary", "partitionsWithWork": 3, "partitionsFailed": 0, "applied": False, "nothingChanged": None,
+            "verdict": "found", "exitCode": 1,
         }  # fmt: skip
 
     def test_of_salvage(self, run: Run, data: Path, config: list[str]) -> None:

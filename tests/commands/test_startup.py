@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import sys
@@ -15,6 +14,7 @@ import pytest
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
 from tests.recovery.building import METADATA, batch, broken, file, produced
+from tests.rows import rows_in
 from tests.topics.building import ORDERS_ID, Log, cluster_directory, metadata_pairs
 
 FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures" / "corpus"
@@ -60,7 +60,7 @@ class Run:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.lines]
+        return rows_in("\n".join(self.lines))
 
     def of_type(self, kind: str) -> list[dict[str, Any]]:
         return [row for row in self.rows if row["type"] == kind]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,6 +17,7 @@ from kdump.stats.partition import SegmentTimes, StatsOptions, partition_stats
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import EPOCH, batch, write_segment
 from tests.commands.running import Run
+from tests.rows import rows_in
 from tests.storage.building import flipped
 
 CORPUS = Path(__file__).resolve().parents[2] / "fixtures" / "corpus"
@@ -200,7 +200,7 @@ def test_ticks_are_few_and_in_range(low: int, high: int) -> None:
 
 def test_json_and_text_agree(run: Run, data: Path) -> None:
     run("stats", data, "--format", "jsonl")
-    found = {f"{row['topic']}-{row['partition']}": row for row in map(json.loads, run.lines) if "path" in row}
+    found = {f"{row['topic']}-{row['partition']}": row for row in rows_in("\n".join(run.lines)) if "path" in row}
     run("stats", data)
     for row in run.table("PARTITION"):
         assert int(row["SEGMENTS"]) == found[row["PARTITION"]]["segments"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from click.testing import Result
 
 from tests.commands.running import invoked
+from tests.rows import rows_in
 from tests.topics.building import NOW, Log, checkpoint, transaction_pair
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +46,7 @@ def run(*arguments: object, now: int = NOW + 1000) -> Result:
 
 
 def objects(*arguments: object, now: int = NOW + 1000) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run(*arguments, "--format", "jsonl", now=now).stdout.splitlines()]
+    return rows_in(run(*arguments, "--format", "jsonl", now=now).stdout)
 
 
 def of_type(kind: str, *arguments: object, now: int = NOW + 1000) -> list[dict[str, Any]]:

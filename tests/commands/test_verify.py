@@ -24,7 +24,9 @@ FIELDS = {
 SUMMARY = {
     "type": str, "sound": bool, "complete": bool, "errors": int, "warnings": int, "infos": int, "unread": int,
     "partitions": int, "segments": int, "segmentsSkipped": int, "bytes": int, "seconds": float,
+    "verdict": str, "exitCode": int,
 }  # fmt: skip
+HEADER = {"schema": str, "kdump": str, "host": str, "startedAt": str, "paths": list, "options": dict}
 
 
 class VerifyRun(Run):
@@ -143,11 +145,11 @@ def test_one_json_document(run: VerifyRun, damaged: Log, sound: Log) -> None:
     rows = run.objects(damaged.directory)
     assert run("--format", "json", damaged.directory) == 1
     document = json.loads(run.out)
-    assert list(document) == ["findings", "summary"]
-    assert document["findings"] == rows[:-1]
+    assert list(document) == [*HEADER, "rows", "summary"]
+    assert document["rows"] == rows[:-1]
     assert {**document["summary"], "seconds": 0} == {**rows[-1], "seconds": 0}
     assert run("--format", "json", "--ignore", "KD-*", sound.directory) == 0
-    assert json.loads(run.out)["findings"] == []
+    assert json.loads(run.out)["rows"] == []
 
 
 def test_junit(run: VerifyRun, damaged: Log) -> None:

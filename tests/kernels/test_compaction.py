@@ -293,11 +293,3 @@ def test_the_compiled_encoder_reads_nothing_outside(column: str, value: int) -> 
         NATIVE.rewrite(block, records, 0, 1, bytes((fates.KEPT_TOMBSTONE,)), 5)
     with pytest.raises(ValueError, match="have a fate"):
         NATIVE.rewrite(block, records, 0, 1, b"", 5)
-
-
-@only_native
-def test_both_mean_the_same_by_a_number() -> None:
-    names = {name: value for name, value in vars(fates).items() if name.isupper() and name != "DISCARDED"}
-    assert names == NATIVE.FATE_NUMBERS
-    names = {name: value for name, value in vars(batch_fates).items() if name.isupper()}
-    assert names == NATIVE.BATCH_FATE_NUMBERS

@@ -18,7 +18,7 @@ from kdump.formats.java_utf8 import java_utf8
 from kdump.storage.payloads import inflate
 from tests.kernels.faulty import UNPRINTABLE, UNREADABLE, Faulty
 from tests.kernels.golden import GOLDEN
-from tests.kernels.reading import KERNELS, walked
+from tests.kernels.reading import KERNELS, NATIVE, only_native, walked
 from tests.kernels.seeds import CONTROLS, MARKER, MAX_OFFSET, control, mend_checksums, mended, records
 
 FLUSH_SIZE = 1 << 18
@@ -490,3 +490,15 @@ def test_fields_that_change_from_one_batch_to_the_next(kernel: ModuleType) -> No
                 position = len(first) + (at - 1) * len(second)
                 assert line == expected.replace(" position: 0 ", f" position: {position} ")
             assert lines[3].replace(f" position: {position + len(second)} ", " position: 0 ") == lines[0]
+
+
+@only_native
+def test_what_a_kernel_reads_cannot_be_resized_meanwhile() -> None:
+    block = walked(NATIVE, encode_batch([NewRecord(0, 1, None, b"value")]))
+
+    def write(_: memoryview) -> None:
+        block.position.append(0)
+
+    with pytest.raises(BufferError):
+        NATIVE.LogText(*DATA, kraft_text).render(block, 0, 1, [None], write)
+    block.position.append(0)

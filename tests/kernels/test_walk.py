@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.blocks import BatchBlock
-from kdump.formats import faults
 from kdump.formats.batch import CONTROL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER, UNDERSIZED
@@ -38,15 +37,6 @@ def test_columns_of_golden_entries(kernel: ModuleType, golden: Golden) -> None:
     row = row_of(block, 0)
     assert {name: row[name] for name in golden.row} == golden.row
     assert block.holds(0)
-
-
-@only_native
-def test_fault_numbers_are_those_of_the_formats() -> None:
-    known = {name: getattr(faults, name) for name in NATIVE.FAULT_NUMBERS}
-    assert known == NATIVE.FAULT_NUMBERS
-    from_python = {"CONTROL_SCHEMA"}  # not the kernels' to find
-    numbers = {name for name, value in vars(faults).items() if name.isupper() and isinstance(value, int)}
-    assert numbers - from_python == set(NATIVE.FAULT_NUMBERS)
 
 
 # --- where a walk ends

@@ -11,7 +11,6 @@ files that are left. A damage that ends the process is tried alone. Not run by p
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import re
 import shutil
@@ -28,6 +27,7 @@ from typing import Any
 from tests.kafka.broker import Broker
 from tests.recovery.real_damage_kinds import Damage, every_small_file, some
 from tests.recovery.real_rich import DISKS, SETTINGS, Rich, rich
+from tests.rows import rows_in
 
 _ERROR = re.compile(r"There was an error in one of the threads during logs loading: (.*)")
 _FATAL = re.compile(r"(?:fatal fault|Exiting Kafka due to fatal exception).*\s+((?:org|java|kafka)\.[\w.$]+(?:: .*)?)")
@@ -82,7 +82,7 @@ def predict(disks: Sequence[Path], config: Path) -> Outcome:
     outcome = Outcome()
     root = disks[0].parent
     failures: list[tuple[str, dict[str, Any]]] = []
-    for row in map(json.loads, done.stdout.splitlines()):
+    for row in rows_in(done.stdout):
         if row["type"] == "broker":
             for failure in row["failures"]:
                 found = _AT_FAULT.search(failure["message"])

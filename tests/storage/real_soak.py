@@ -10,7 +10,6 @@ directory. Half way, ten kinds of damage are planted into closed segments of a t
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import shutil
@@ -32,6 +31,7 @@ from kdump.formats.batch import HEADER_SIZE, LOG_OVERHEAD
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from tests.kafka.broker import Broker, java
+from tests.rows import rows_in
 
 IDLE = "idle"
 ROLLS = {"segment.ms": "3000", "segment.bytes": "4194304", "file.delete.delay.ms": "2000"}
@@ -269,7 +269,7 @@ def plant(data: Path, scratch: Path) -> set[tuple[str, str, int | None, int | No
 
 def findings_in(text: str) -> set[tuple[str, str, int | None, int | None]]:
     """The findings above notes in the output of verify."""
-    rows = [json.loads(line) for line in text.splitlines()]
+    rows = rows_in(text)
     return {
         (row["code"], row["path"], row["position"], row["offset"])
         for row in rows

@@ -33,6 +33,7 @@ WIDTH = "80"
 _VARYING = (
     (re.compile(r"\bin \d+(?:\.\d+)? s\b"), "in N s"),
     (re.compile(r'("(?:seconds|elapsed|kdump)": ?)[^,}]+'), r"\1N"),
+    (re.compile(r'("(?:host|startedAt)": ?)"[^"]*"'), r"\1N"),
     (re.compile(r'("allocatedSize": ?)\d+'), r"\1N"),
     (re.compile(r'("begunTimestamp": ?)\d+'), r"\1N"),
     (re.compile(r"\b\d{8}T\d{6}(?:-\d{9})?\b"), "CHANGE"),

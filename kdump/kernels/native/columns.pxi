@@ -188,7 +188,7 @@ cdef void put_numbers(
 
 
 cdef int make_room(bytearray buffer, int64_t needed) except -1:
-    cdef Py_ssize_t room = PyByteArray_GET_SIZE(buffer)
+    cdef Py_ssize_t room = PyByteArray_Size(buffer)
     if needed > room:
         PyByteArray_Resize(buffer, max(<Py_ssize_t>needed, 2 * room))
     return 0
@@ -212,9 +212,9 @@ cdef class ByteColumn:
         make_room(self.validity, (self.v.length + more + 7) >> 3)
         make_room(self.offsets, 4 * (self.v.length + more + 1))
         make_room(self.data, self.v.size + more_bytes)
-        self.v.validity = <uint8_t *>PyByteArray_AS_STRING(self.validity)
-        self.v.offsets = <int32_t *>PyByteArray_AS_STRING(self.offsets)
-        self.v.data = <uint8_t *>PyByteArray_AS_STRING(self.data)
+        self.v.validity = <uint8_t *>PyByteArray_AsString(self.validity)
+        self.v.offsets = <int32_t *>PyByteArray_AsString(self.offsets)
+        self.v.data = <uint8_t *>PyByteArray_AsString(self.data)
         self.v.offsets[0] = 0
         return &self.v
 
@@ -272,22 +272,22 @@ cdef class RecordColumns:
         cdef Records r
         cdef Wanted w
         cdef Sizes z
-        cdef Py_buffer buffer
+        cdef Exports exports
         cdef Source *sources = NULL
-        cdef array.array listed
         cdef int64_t count = len(picks)
         cdef int failed
+        exports.count = 0
         if skip < 0 or skip > count:
             raise ValueError("there are fewer picks")
         w.picks = NULL
         w.pick_start = 0
+        listed = None
         if isinstance(picks, range):
             if picks.step != 1:
                 raise ValueError("a range of picks has no step")
             w.pick_start = picks.start
         else:
-            listed = array.array("q", picks)
-            w.picks = <const int64_t *>listed.data.as_longlongs
+            listed = array("q", picks)
         w.first = first
         w.stop = first + len(payloads)
         w.keys = self._keys is not None
@@ -295,11 +295,12 @@ cdef class RecordColumns:
         w.headers = self._lists is not None
         w.control = self._control
         z.taken = z.rows = z.keys = z.values = z.headers = z.names = z.contents = 0
-        PyObject_GetBuffer(block.data, &buffer, PyBUF_SIMPLE)
         try:
-            bind_batches(block, &b, &buffer)
+            if listed:
+                w.picks = numbers_of(listed, count, &exports)
+            bind_batches(block, &b, &exports)
             check_rows(&b, w.first, w.stop, True)
-            bind_records(records, &r)
+            bind_records(records, &r, &exports)
             r.length = records.length
             if r.length < 0 or r.length > r.capacity:
                 raise ValueError("the record block is shorter than it says")
@@ -316,7 +317,7 @@ cdef class RecordColumns:
             self._put(&w, &z, skip, block, records)
         finally:
             free(sources)
-            PyBuffer_Release(&buffer)
+            release(&exports)
         return skip + z.taken
 
     cdef int _put(self, const Wanted *w, const Sizes *z, int64_t skip, object block, object records) except -1:
@@ -326,9 +327,11 @@ cdef class RecordColumns:
         cdef Values *names = NULL
         cdef Values *contents = NULL
         cdef bytearray numbers
+        cdef Exports exports
         cdef const int64_t *source
         cdef bint of_batch
         cdef int64_t *to
+        exports.count = 0
         if w.keys:
             keys = self._keys.room(z.rows, z.keys)
         if w.values:
@@ -339,10 +342,18 @@ cdef class RecordColumns:
             contents = self._header_values.room(z.headers, z.contents)
         for numbers, (name, of_batch) in zip(self._numbers, self._names, strict=True):
             make_room(numbers, 8 * (self.length + z.rows))
-            source = column(block if of_batch else records, name, w.batches.capacity if of_batch else w.records.capacity)
-            to = <int64_t *>PyByteArray_AS_STRING(numbers) + self.length
-            with nogil:
-                put_numbers(w, skip, z.taken, source, of_batch, to)
+            try:
+                source = column(
+                    block if of_batch else records,
+                    name,
+                    w.batches.capacity if of_batch else w.records.capacity,
+                    &exports,
+                )
+                to = <int64_t *>PyByteArray_AsString(numbers) + self.length
+                with nogil:
+                    put_numbers(w, skip, z.taken, source, of_batch, to)
+            finally:
+                release(&exports)
         with nogil:
             put_columns(w, skip, z.taken, keys, values, lists, names, contents)
         self.length += z.rows
@@ -401,7 +412,7 @@ def murmur2(data, offsets):
     if ends[rows] > source.shape[0]:
         raise ValueError("the offsets are not those of byte strings in the data")
     hashes = bytearray(4 * rows)
-    to = <int32_t *>PyByteArray_AS_STRING(hashes)
+    to = <int32_t *>PyByteArray_AsString(hashes)
     with nogil:
         for row in range(rows):
             to[row] = <int32_t>murmur2_of(

@@ -1,72 +1,17 @@
-# What all compiled kernels share: constants, big-endian reads, blocks as C pointers.
-
-cdef enum:
-    BLOCK_FULL = 0
-    NEED_BYTES = 1
-    END = 2
-    PARTIAL = 3
-    UNDERSIZED = 4
-    SHORT_HEADER = 5
-    UNKNOWN_CODEC = 10
-    LEGACY_MAGIC = 11
-    NEGATIVE_COUNT = 12
-    PREMATURE_END = 13
-    RECORDS_REMAIN = 14
-    RECORD_BEYOND = 15
-    RECORD_SIZE = 16
-    STRUCTURE = 17
-    HEADER_COUNT = 18
-    HEADER_COUNT_BEYOND = 19
-    HEADER_KEY_SIZE = 20
-    RECORD_EOF = 21
-    VARINT_LONG = 22
-    NEGATIVE_SIZE = 23
-    OUT_OF_BOUNDS = 30
-    LEGACY_LIMIT = 31
-    WRAPPER_MAGIC = 32
-    WRAPPER_CODEC = 33
-    WRAPPER_NULL = 34
-    WRAPPER_EMPTY = 35
-    WRAPPER_OFFSET = 36
-    INNER_SIZE = 37
-    INNER_COMPRESSED = 38
-    CONTROL_NO_KEY = 40
-    CONTROL_KEY_SIZE = 41
-    CONTROL_VERSION = 42
-    MARKER_NO_VALUE = 43
-    MARKER_SIZE = 44
-    MARKER_VERSION = 45
-
-FAULT_NUMBERS = {
-    "BLOCK_FULL": BLOCK_FULL, "NEED_BYTES": NEED_BYTES, "END": END, "PARTIAL": PARTIAL, "UNDERSIZED": UNDERSIZED,
-    "SHORT_HEADER": SHORT_HEADER, "UNKNOWN_CODEC": UNKNOWN_CODEC, "LEGACY_MAGIC": LEGACY_MAGIC,
-    "NEGATIVE_COUNT": NEGATIVE_COUNT, "PREMATURE_END": PREMATURE_END, "RECORDS_REMAIN": RECORDS_REMAIN,
-    "RECORD_BEYOND": RECORD_BEYOND, "RECORD_SIZE": RECORD_SIZE, "STRUCTURE": STRUCTURE, "HEADER_COUNT": HEADER_COUNT,
-    "HEADER_COUNT_BEYOND": HEADER_COUNT_BEYOND, "HEADER_KEY_SIZE": HEADER_KEY_SIZE, "RECORD_EOF": RECORD_EOF,
-    "VARINT_LONG": VARINT_LONG, "NEGATIVE_SIZE": NEGATIVE_SIZE, "OUT_OF_BOUNDS": OUT_OF_BOUNDS,
-    "LEGACY_LIMIT": LEGACY_LIMIT, "WRAPPER_MAGIC": WRAPPER_MAGIC, "WRAPPER_CODEC": WRAPPER_CODEC,
-    "WRAPPER_NULL": WRAPPER_NULL, "WRAPPER_EMPTY": WRAPPER_EMPTY, "WRAPPER_OFFSET": WRAPPER_OFFSET,
-    "INNER_SIZE": INNER_SIZE, "INNER_COMPRESSED": INNER_COMPRESSED, "CONTROL_NO_KEY": CONTROL_NO_KEY,
-    "CONTROL_KEY_SIZE": CONTROL_KEY_SIZE, "CONTROL_VERSION": CONTROL_VERSION, "MARKER_NO_VALUE": MARKER_NO_VALUE,
-    "MARKER_SIZE": MARKER_SIZE, "MARKER_VERSION": MARKER_VERSION,
-}
-
-cdef enum:
-    CODEC_MASK = 0x07
-    LOG_APPEND_TIME = 0x08
-    TRANSACTIONAL = 0x10
-    CONTROL = 0x20
-    DELETE_HORIZON = 0x40
-    LOG_OVERHEAD = 12
-    FRAME_SIZE = 17
-    HEADER_SIZE = 61
-    CRC_START = 21
-    MIN_SIZE_FIELD = 14
+# What all compiled kernels share: big-endian reads, blocks as C pointers.
 
 ctypedef struct Fault:
     int code
     int64_t a
     int64_t b
+
+cdef enum:
+    MAX_EXPORTS = 32  # a block of batches, a block of records and some more
+
+ctypedef struct Exports:
+    # buffers in use: while one is, its owner can neither move nor resize it, whatever other threads do
+    Py_buffer views[MAX_EXPORTS]
+    int count
 
 ctypedef struct Batches:
     int64_t *position
@@ -120,39 +65,62 @@ cdef inline int fail(Fault *fault, int code, int64_t a, int64_t b) noexcept nogi
     return code
 
 
-cdef int64_t *column(object block, str name, int64_t capacity) except NULL:
-    """The numbers of one column, once it is sure that there are `capacity` of them."""
-    cdef array.array values = getattr(block, name)
+cdef inline int release(Exports *exports) noexcept:
+    """Give back all buffers in use."""
+    while exports.count:
+        exports.count -= 1
+        PyBuffer_Release(&exports.views[exports.count])
+    return 0
+
+
+cdef const Py_buffer *export(object owner, int flags, Exports *exports) except NULL:
+    """The memory of `owner`, which keeps its place and size until `release`."""
+    if exports.count == MAX_EXPORTS:
+        raise ValueError("too many buffers at a time")
+    PyObject_GetBuffer(owner, &exports.views[exports.count], flags)
+    exports.count += 1
+    return &exports.views[exports.count - 1]
+
+
+cdef int64_t *numbers_of(object values, int64_t length, Exports *exports) except NULL:
+    """64-bit integers, once it is sure that there are `length` of them."""
+    cdef const Py_buffer *view = export(values, PyBUF_FORMAT | PyBUF_WRITABLE, exports)
+    if view.itemsize != 8 or view.format[0] != c'q' or view.len // 8 < length:
+        raise ValueError(f"a column is not {length} 64-bit integers")
+    return <int64_t *>view.buf
+
+
+cdef inline int64_t *column(object block, str name, int64_t capacity, Exports *exports) except NULL:
+    """The numbers of one column of a block that has room for `capacity` rows."""
     if capacity < 1:
         raise ValueError("a block must have room for a row")
-    if values.ob_descr.typecode != c'q' or len(values) < capacity:
-        raise ValueError(f"column {name} is not {capacity} 64-bit integers")
-    return <int64_t *>values.data.as_longlongs
+    return numbers_of(getattr(block, name), capacity, exports)
 
 
-cdef int bind_batches(object block, Batches *b, const Py_buffer *buffer) except -1:
+cdef int bind_batches(object block, Batches *b, Exports *exports) except -1:
     """Point `b` at the block's columns and at its bytes."""
+    cdef const Py_buffer *data = export(block.data, PyBUF_SIMPLE, exports)
     b.capacity = block.capacity
-    b.position = column(block, "position", b.capacity)
-    b.size = column(block, "size", b.capacity)
-    b.base_offset = column(block, "base_offset", b.capacity)
-    b.last_offset = column(block, "last_offset", b.capacity)
-    b.magic = column(block, "magic", b.capacity)
-    b.attributes = column(block, "attributes", b.capacity)
-    b.crc = column(block, "crc", b.capacity)
-    b.valid = column(block, "valid", b.capacity)
-    b.base_timestamp = column(block, "base_timestamp", b.capacity)
-    b.max_timestamp = column(block, "max_timestamp", b.capacity)
-    b.producer_id = column(block, "producer_id", b.capacity)
-    b.producer_epoch = column(block, "producer_epoch", b.capacity)
-    b.base_sequence = column(block, "base_sequence", b.capacity)
-    b.count = column(block, "count", b.capacity)
-    b.leader_epoch = column(block, "leader_epoch", b.capacity)
+    b.position = column(block, "position", b.capacity, exports)
+    b.size = column(block, "size", b.capacity, exports)
+    b.base_offset = column(block, "base_offset", b.capacity, exports)
+    b.last_offset = column(block, "last_offset", b.capacity, exports)
+    b.magic = column(block, "magic", b.capacity, exports)
+    b.attributes = column(block, "attributes", b.capacity, exports)
+    b.crc = column(block, "crc", b.capacity, exports)
+    b.valid = column(block, "valid", b.capacity, exports)
+    b.base_timestamp = column(block, "base_timestamp", b.capacity, exports)
+    b.max_timestamp = column(block, "max_timestamp", b.capacity, exports)
+    b.producer_id = column(block, "producer_id", b.capacity, exports)
+    b.producer_epoch = column(block, "producer_epoch", b.capacity, exports)
+    b.base_sequence = column(block, "base_sequence", b.capacity, exports)
+    b.count = column(block, "count", b.capacity, exports)
+    b.leader_epoch = column(block, "leader_epoch", b.capacity, exports)
     b.data_position = block.data_position
     b.available = block.available
-    if b.available < 0 or b.available > buffer.len:
+    if b.available < 0 or b.available > data.len:
         raise ValueError("the block's data is shorter than it says")
-    b.data = <const uint8_t *>buffer.buf
+    b.data = <const uint8_t *>data.buf
     return 0
 
 

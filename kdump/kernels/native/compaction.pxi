@@ -1,16 +1,5 @@
 # Records that stay, encoded anew (portable.compaction).
 
-cdef enum:
-    ROW_COPIED = 0
-    ROW_REBUILT = 1
-    ROW_GONE = 2
-    ROW_OTHER = 3
-    CRC_AT = 17
-
-BATCH_FATE_NUMBERS = {"COPIED": ROW_COPIED, "REBUILT": ROW_REBUILT, "GONE": ROW_GONE, "OTHER": ROW_OTHER}
-
-cdef array.array NUMBERS = array.array("q")
-
 ctypedef struct RewrittenRows:
     int64_t first
     uint8_t *kinds
@@ -26,17 +15,17 @@ def encode_kept(block, records, int64_t start, int64_t stop, fates, payload, int
     cdef Batches b
     cdef Records r
     cdef Source s
-    cdef Py_buffer buffer
+    cdef Exports exports
     cdef const uint8_t[::1] kept = fates
     cdef int64_t at, row, body, total = HEADER_SIZE, base, largest, length = records.length
     cdef int64_t first = -1
     cdef uint8_t *to
     if start < 0 or stop <= start or stop > length or stop > kept.shape[0]:
         raise ValueError("records outside the block")
-    PyObject_GetBuffer(block.data, &buffer, PyBUF_SIMPLE)
+    exports.count = 0
     try:
-        bind_batches(block, &b, &buffer)
-        bind_records(records, &r)
+        bind_batches(block, &b, &exports)
+        bind_records(records, &r, &exports)
         if length > r.capacity:
             raise ValueError("the record block is shorter than it says")
         row = r.row[start]
@@ -63,14 +52,14 @@ def encode_kept(block, records, int64_t start, int64_t stop, fates, payload, int
         if first < 0:
             raise ValueError("no record stays")
         data = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>total)
-        to = <uint8_t *>PyByteArray_AS_STRING(data)
+        to = <uint8_t *>PyByteArray_AsString(data)
         memset(to, 0, HEADER_SIZE)
         to += HEADER_SIZE
         for at in range(first, stop):
             if kept[at] & 1:
                 to = put_kept(to, &b, &r, at, &s, base_offset, base)
     finally:
-        PyBuffer_Release(&buffer)
+        release(&exports)
     return data, base, largest
 
 
@@ -78,40 +67,39 @@ def rewrite(block, records, int64_t first, int64_t stop, fates, int64_t horizon)
     """What stays of rows, as far as that is to be told here; see portable.compaction."""
     cdef Batches b
     cdef Records r
-    cdef Py_buffer buffer
+    cdef Exports exports
     cdef const uint8_t[::1] kept = fates
     cdef RewrittenRows out
     cdef int64_t length = records.length
     cdef uint8_t *to
-    cdef array.array ends, offsets, times
+    cdef int64_t rows
     if length < 0 or length > kept.shape[0]:
         raise ValueError("not all records have a fate")
-    PyObject_GetBuffer(block.data, &buffer, PyBUF_SIMPLE)
+    exports.count = 0
     try:
-        bind_batches(block, &b, &buffer)
-        bind_records(records, &r)
+        bind_batches(block, &b, &exports)
+        bind_records(records, &r, &exports)
         check_rows(&b, first, stop, True)
         if length > r.capacity:
             raise ValueError("the record block is shorter than it says")
-        kinds = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>(stop - first))
-        ends = array.clone(NUMBERS, <Py_ssize_t>(stop - first), False)
-        offsets = array.clone(NUMBERS, <Py_ssize_t>(stop - first), False)
-        times = array.clone(NUMBERS, <Py_ssize_t>(stop - first), False)
+        rows = stop - first
+        kinds = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>rows)
+        ends, offsets, times = (array("q", bytes(8 * rows)) for _ in range(3))
         out.first = first
-        out.kinds = <uint8_t *>PyByteArray_AS_STRING(kinds)
-        out.ends = <int64_t *>ends.data.as_longlongs
-        out.max_offset = <int64_t *>offsets.data.as_longlongs
-        out.max_timestamp = <int64_t *>times.data.as_longlongs
+        out.kinds = <uint8_t *>PyByteArray_AsString(kinds)
+        out.ends = numbers_of(ends, rows, &exports)
+        out.max_offset = numbers_of(offsets, rows, &exports)
+        out.max_timestamp = numbers_of(times, rows, &exports)
         out.first_horizon = INT64_MAX
         out.has_horizon = False
         if measure_rows(&b, &r, length, first, stop, &kept[0] if length else NULL, horizon, &out):
             raise ValueError("records are not inside their batches, or not in order")
         data = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>(out.ends[stop - first - 1] if stop > first else 0))
-        to = <uint8_t *>PyByteArray_AS_STRING(data)
+        to = <uint8_t *>PyByteArray_AsString(data)
         with nogil:
             put_rows(to, &b, &r, length, first, stop, &kept[0] if length else NULL, horizon, &out)
     finally:
-        PyBuffer_Release(&buffer)
+        release(&exports)
     return data, kinds, ends, offsets, times, out.first_horizon if out.has_horizon else None
 
 
@@ -134,20 +122,20 @@ cdef int measure_rows(
             at += 1
         size = 0
         if b.magic[row] < 2 or b.attributes[row] & CONTROL or b.size[row] < HEADER_SIZE:
-            out.kinds[row - first] = ROW_OTHER
+            out.kinds[row - first] = OTHER
         elif not staying:
-            out.kinds[row - first] = ROW_GONE
+            out.kinds[row - first] = GONE
         else:
             own_horizon = b.base_timestamp[row] if b.attributes[row] & DELETE_HORIZON else horizon
             if staying == at - start and (not tombstones or b.attributes[row] & DELETE_HORIZON):
-                out.kinds[row - first] = ROW_COPIED
+                out.kinds[row - first] = COPIED
                 size = b.size[row]
                 out.max_offset[row - first] = b.last_offset[row]
                 out.max_timestamp[row - first] = b.max_timestamp[row]
             elif b.attributes[row] & CODEC_MASK:
-                out.kinds[row - first] = ROW_OTHER
+                out.kinds[row - first] = OTHER
             else:
-                out.kinds[row - first] = ROW_REBUILT
+                out.kinds[row - first] = REBUILT
                 base = base_of(b, r, row, start, kept, tombstones, horizon)
                 s.data = b.data
                 s.start = s.end = 0
@@ -156,10 +144,10 @@ cdef int measure_rows(
                 if size < 0:
                     return 1
                 if size > INT32_MAX:
-                    out.kinds[row - first] = ROW_OTHER
+                    out.kinds[row - first] = OTHER
                     out.max_timestamp[row - first] = out.max_offset[row - first] = -1
                     size = 0
-            if tombstones and out.kinds[row - first] != ROW_OTHER:
+            if tombstones and out.kinds[row - first] != OTHER:
                 out.has_horizon = True
                 out.first_horizon = min(out.first_horizon, own_horizon)
         end += size
@@ -223,10 +211,10 @@ cdef void put_rows(
             staying += kept[at] & 1
             tombstones += kept[at] == KEPT_TOMBSTONE
             at += 1
-        if out.kinds[row - first] == ROW_COPIED:
+        if out.kinds[row - first] == COPIED:
             memcpy(to, b.data + b.position[row] - b.data_position, <size_t>b.size[row])
             to += b.size[row]
-        elif out.kinds[row - first] == ROW_REBUILT:
+        elif out.kinds[row - first] == REBUILT:
             batch = to
             base = base_of(b, r, row, start, kept, tombstones, horizon)
             to += HEADER_SIZE
@@ -247,17 +235,17 @@ cdef inline void put_header(
     if tombstones or b.attributes[row] & DELETE_HORIZON:
         attributes |= DELETE_HORIZON
     put64(to, <uint64_t>b.base_offset[row])
-    put32(to + 8, <uint32_t>(size - LOG_OVERHEAD))
-    put32(to + 12, <uint32_t>b.leader_epoch[row])
-    to[16] = 2
-    put16(to + 21, <uint32_t>attributes)
-    put32(to + 23, <uint32_t>(b.last_offset[row] - b.base_offset[row]))
-    put64(to + 27, <uint64_t>base_timestamp)
-    put64(to + 35, <uint64_t>max_timestamp)
-    put64(to + 43, <uint64_t>b.producer_id[row])
-    put16(to + 51, <uint32_t>b.producer_epoch[row])
-    put32(to + 53, <uint32_t>b.base_sequence[row])
-    put32(to + 57, <uint32_t>count)
+    put32(to + LENGTH_AT, <uint32_t>(size - LOG_OVERHEAD))
+    put32(to + LEADER_EPOCH_AT, <uint32_t>b.leader_epoch[row])
+    to[MAGIC_AT] = 2
+    put16(to + ATTRIBUTES_AT, <uint32_t>attributes)
+    put32(to + LAST_OFFSET_DELTA_AT, <uint32_t>(b.last_offset[row] - b.base_offset[row]))
+    put64(to + BASE_TIMESTAMP_AT, <uint64_t>base_timestamp)
+    put64(to + MAX_TIMESTAMP_AT, <uint64_t>max_timestamp)
+    put64(to + PRODUCER_ID_AT, <uint64_t>b.producer_id[row])
+    put16(to + PRODUCER_EPOCH_AT, <uint32_t>b.producer_epoch[row])
+    put32(to + BASE_SEQUENCE_AT, <uint32_t>b.base_sequence[row])
+    put32(to + COUNT_AT, <uint32_t>count)
     put32(to + CRC_AT, kdump_crc32c(0, to + CRC_START, <size_t>(size - CRC_START)))
 
 

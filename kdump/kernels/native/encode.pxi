@@ -16,15 +16,15 @@ ctypedef struct NewRecords:
 def encode(columns, int64_t first, int64_t stop, int64_t limit, int64_t reserve):
     """The records of the rows from `first` on, behind `reserve` bytes of zeros, and the row that comes next."""
     cdef NewRecords r
-    cdef Py_buffer buffer
+    cdef Exports exports
     cdef int64_t row, size, body, total = reserve
     cdef uint8_t *to
     cdef int64_t length = columns.length
     if first < 0 or stop <= first or stop > length or reserve < 0:
         raise ValueError("rows outside the columns")
-    PyObject_GetBuffer(columns.source, &buffer, PyBUF_SIMPLE)
+    exports.count = 0
     try:
-        bind_new(columns, &r, length, &buffer)
+        bind_new(columns, &r, length, &exports)
         for row in range(first, stop):
             check_new(&r, row)
             body = new_size(&r, row, row - first, first)
@@ -34,27 +34,28 @@ def encode(columns, int64_t first, int64_t stop, int64_t limit, int64_t reserve)
                 break
             total += size
         data = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>total)
-        to = <uint8_t *>PyByteArray_AS_STRING(data)
+        to = <uint8_t *>PyByteArray_AsString(data)
         memset(to, 0, <size_t>reserve)
         to += reserve
         for row in range(first, stop):
             to = put_new(to, &r, row, row - first, first)
     finally:
-        PyBuffer_Release(&buffer)
+        release(&exports)
     return data, stop
 
 
-cdef int bind_new(object columns, NewRecords *r, int64_t length, const Py_buffer *buffer) except -1:
-    r.timestamp = column(columns, "timestamp", length)
-    r.key_position = column(columns, "key_position", length)
-    r.key_length = column(columns, "key_length", length)
-    r.value_position = column(columns, "value_position", length)
-    r.value_length = column(columns, "value_length", length)
-    r.headers_position = column(columns, "headers_position", length)
-    r.headers_length = column(columns, "headers_length", length)
-    r.headers_count = column(columns, "headers_count", length)
-    r.source = <const uint8_t *>buffer.buf
-    r.available = buffer.len
+cdef int bind_new(object columns, NewRecords *r, int64_t length, Exports *exports) except -1:
+    cdef const Py_buffer *source = export(columns.source, PyBUF_SIMPLE, exports)
+    r.timestamp = column(columns, "timestamp", length, exports)
+    r.key_position = column(columns, "key_position", length, exports)
+    r.key_length = column(columns, "key_length", length, exports)
+    r.value_position = column(columns, "value_position", length, exports)
+    r.value_length = column(columns, "value_length", length, exports)
+    r.headers_position = column(columns, "headers_position", length, exports)
+    r.headers_length = column(columns, "headers_length", length, exports)
+    r.headers_count = column(columns, "headers_count", length, exports)
+    r.source = <const uint8_t *>source.buf
+    r.available = source.len
     return 0
 
 

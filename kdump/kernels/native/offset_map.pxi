@@ -1,11 +1,6 @@
 # Keys and their latest offsets (portable.compaction).
 
 cdef enum:
-    SUPERSEDED = 0
-    KEPT = 1
-    EXPIRED = 2
-    KEPT_TOMBSTONE = 3
-    KEYLESS = 4
     HASH_SIZE = 16
     LAST_WORD = 12
     FIRST_SLOTS = 1 << 16
@@ -17,10 +12,6 @@ cdef enum:
     OVERTAKEN = 2
     MARK_BYTES = 1 << 24
     MARKS_IN_BYTE = 4
-
-FATE_NUMBERS = {
-    "SUPERSEDED": SUPERSEDED, "KEPT": KEPT, "EXPIRED": EXPIRED, "KEPT_TOMBSTONE": KEPT_TOMBSTONE, "KEYLESS": KEYLESS,
-}
 
 ctypedef struct MapEntry:
     uint8_t sum[16]
@@ -76,7 +67,7 @@ cdef class OffsetMap:
         cdef uint8_t sum[16]
         if self.size >= self.limit:
             return False
-        kdump_md5(<const uint8_t *>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key), sum)
+        kdump_md5(<const uint8_t *>PyBytes_AsString(key), <size_t>PyBytes_Size(key), sum)
         self.make_room(1)
         self.is_marking = False
         self.note(sum, offset)
@@ -85,7 +76,7 @@ cdef class OffsetMap:
     def get(self, bytes key):
         """The offset noted for `key`; -1 where there is none."""
         cdef uint8_t sum[16]
-        kdump_md5(<const uint8_t *>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key), sum)
+        kdump_md5(<const uint8_t *>PyBytes_AsString(key), <size_t>PyBytes_Size(key), sum)
         return self.find(sum)
 
     def take(self, block, records, int64_t first, payloads, wanted, int64_t start_offset):
@@ -94,15 +85,15 @@ cdef class OffsetMap:
         cdef Records r
         cdef Lanes lanes
         cdef Source *sources = NULL
-        cdef Py_buffer buffer
+        cdef Exports exports
         cdef const uint8_t[::1] rows = wanted
         cdef int64_t at, start, end = 0, stop = first + len(payloads), length = records.length, full_at = length
         if rows.shape[0] < stop - first:
             raise ValueError("not all rows are told to be wanted or not")
-        PyObject_GetBuffer(block.data, &buffer, PyBUF_SIMPLE)
+        exports.count = 0
         try:
-            bind_batches(block, &b, &buffer)
-            bind_records(records, &r)
+            bind_batches(block, &b, &exports)
+            bind_records(records, &r, &exports)
             check_rows(&b, first, stop, True)
             sources = bind_sources(&b, first, stop, payloads)
             check_keys(&b, &r, length, first, stop, sources)
@@ -130,7 +121,7 @@ cdef class OffsetMap:
                         self.note(self.sums + HASH_SIZE * (at - start), r.offset[at])
         finally:
             free(sources)
-            PyBuffer_Release(&buffer)
+            release(&exports)
         return full_at
 
     def sift(
@@ -142,17 +133,17 @@ cdef class OffsetMap:
         cdef Records r
         cdef Lanes lanes
         cdef Source *sources = NULL
-        cdef Py_buffer buffer
+        cdef Exports exports
         cdef int64_t at, start, end = 0, stop = first + len(payloads), length = records.length
         cdef uint8_t *fates
         cdef uint8_t fate
         cdef int mark
         found = PyByteArray_FromStringAndSize(NULL, <Py_ssize_t>length)
-        fates = <uint8_t *>PyByteArray_AS_STRING(found)
-        PyObject_GetBuffer(block.data, &buffer, PyBUF_SIMPLE)
+        fates = <uint8_t *>PyByteArray_AsString(found)
+        exports.count = 0
         try:
-            bind_batches(block, &b, &buffer)
-            bind_records(records, &r)
+            bind_batches(block, &b, &exports)
+            bind_records(records, &r, &exports)
             check_rows(&b, first, stop, True)
             sources = bind_sources(&b, first, stop, payloads)
             check_keys(&b, &r, length, first, stop, sources)
@@ -182,7 +173,7 @@ cdef class OffsetMap:
                         fates[at] = fate
         finally:
             free(sources)
-            PyBuffer_Release(&buffer)
+            release(&exports)
         return found
 
     cdef int make_marks(self, int64_t first_offset) except -1:

@@ -216,9 +216,9 @@ cdef int source_of(const Batches *b, int64_t row, object payload, Source *s) exc
         s.end = start + b.size[row]
         s.confined = False
         return 0
-    s.data = <const uint8_t *>PyBytes_AS_STRING(<bytes?>payload)
+    s.data = <const uint8_t *>PyBytes_AsString(<bytes?>payload)
     s.start = 0
-    s.end = PyBytes_GET_SIZE(payload)
+    s.end = PyBytes_Size(payload)
     s.confined = True
     return 0
 
@@ -353,14 +353,14 @@ def decode(block, records, int64_t first, int64_t stop, payloads):
     cdef Records r
     cdef Fault fault
     cdef Source *sources
-    cdef Py_buffer buffer
+    cdef Exports exports
     cdef int result
     fault.code = fault.a = fault.b = 0
-    PyObject_GetBuffer(block.data, &buffer, PyBUF_SIMPLE)
+    exports.count = 0
     sources = NULL
     try:
-        bind_batches(block, &b, &buffer)
-        bind_records(records, &r)
+        bind_batches(block, &b, &exports)
+        bind_records(records, &r, &exports)
         check_rows(&b, first, stop, True)
         if r.next_row < first or r.next_index < 0 or r.next_position < 0:
             raise ValueError("the cursor is outside the rows")
@@ -369,7 +369,7 @@ def decode(block, records, int64_t first, int64_t stop, payloads):
             result = decode_rows(&b, &r, first, stop, sources, &fault)
     finally:
         free(sources)
-        PyBuffer_Release(&buffer)
+        release(&exports)
     records.length = r.length
     records.flagged = r.flagged
     records.next_row = r.next_row
@@ -387,12 +387,12 @@ def check(block, int64_t row, payload):
     cdef Message m
     cdef Record r
     cdef Fault fault
-    cdef Py_buffer buffer
+    cdef Exports exports
     cdef int code
     fault.code = fault.a = fault.b = 0
-    PyObject_GetBuffer(block.data, &buffer, PyBUF_SIMPLE)
+    exports.count = 0
     try:
-        bind_batches(block, &b, &buffer)
+        bind_batches(block, &b, &exports)
         check_rows(&b, row, row + 1, True)
         source_of(&b, row, payload, &s)
         if b.magic[row] >= 2:
@@ -406,24 +406,24 @@ def check(block, int64_t row, payload):
             while not next_message(&s, &w, &m, &fault) and not get_contents(&s, &m, &r, &fault):
                 pass
     finally:
-        PyBuffer_Release(&buffer)
+        release(&exports)
     return (fault.code, fault.a, fault.b) if fault.code else None
 
 
-cdef int bind_records(object records, Records *r) except -1:
+cdef int bind_records(object records, Records *r, Exports *exports) except -1:
     r.capacity = records.capacity
-    r.row = column(records, "row", r.capacity)
-    r.offset = column(records, "offset", r.capacity)
-    r.timestamp = column(records, "timestamp", r.capacity)
-    r.sequence = column(records, "sequence", r.capacity)
-    r.key_position = column(records, "key_position", r.capacity)
-    r.key_length = column(records, "key_length", r.capacity)
-    r.value_position = column(records, "value_position", r.capacity)
-    r.value_length = column(records, "value_length", r.capacity)
-    r.headers_position = column(records, "headers_position", r.capacity)
-    r.headers_count = column(records, "headers_count", r.capacity)
-    r.crc = column(records, "crc", r.capacity)
-    r.valid = column(records, "valid", r.capacity)
+    r.row = column(records, "row", r.capacity, exports)
+    r.offset = column(records, "offset", r.capacity, exports)
+    r.timestamp = column(records, "timestamp", r.capacity, exports)
+    r.sequence = column(records, "sequence", r.capacity, exports)
+    r.key_position = column(records, "key_position", r.capacity, exports)
+    r.key_length = column(records, "key_length", r.capacity, exports)
+    r.value_position = column(records, "value_position", r.capacity, exports)
+    r.value_length = column(records, "value_length", r.capacity, exports)
+    r.headers_position = column(records, "headers_position", r.capacity, exports)
+    r.headers_count = column(records, "headers_count", r.capacity, exports)
+    r.crc = column(records, "crc", r.capacity, exports)
+    r.valid = column(records, "valid", r.capacity, exports)
     r.length = 0
     r.flagged = -1
     r.next_row = records.next_row

@@ -30,8 +30,12 @@ cdef int reserve(Out *out, size_t size) except -1 nogil:
 # A line is written through a cursor of its own, which stays in a register, up to where something of unknown length comes.
 
 
-cdef inline uint8_t *put(uint8_t *to, const char *text, size_t length) noexcept nogil:
-    """Literal text, for which there is room; where it ends."""
+cdef inline uint8_t *put(uint8_t *to, const char *text) noexcept nogil:
+    """Literal text, for which there is room; where it ends. Its length is known when this is compiled."""
+    return put_bytes_at(to, text, strlen(text))
+
+
+cdef inline uint8_t *put_bytes_at(uint8_t *to, const char *text, size_t length) noexcept nogil:
     memcpy(to, text, length)
     return to + length
 
@@ -99,7 +103,7 @@ cdef int put_text(Out *out, const uint8_t *p, size_t n) except -1 nogil:
                 out.length += <size_t>length
             else:
                 reserve(out, 3 + n - at)
-                advance(out, put(cursor(out), b"\xef\xbf\xbd", 3))
+                advance(out, put(cursor(out), b"\xef\xbf\xbd"))
             at += <size_t>length
         reserve(out, n - at)
     return 0
@@ -107,14 +111,14 @@ cdef int put_text(Out *out, const uint8_t *p, size_t n) except -1 nogil:
 
 cdef inline uint8_t *put_timestamp_type(uint8_t *to, const Batches *b, int64_t row) noexcept nogil:
     if b.magic[row] == 0:
-        return put(to, b" NoTimestampType: ", 18)
+        return put(to, b" NoTimestampType: ")
     if b.attributes[row] & LOG_APPEND_TIME:
-        return put(to, b" LogAppendTime: ", 16)
-    return put(to, b" CreateTime: ", 13)
+        return put(to, b" LogAppendTime: ")
+    return put(to, b" CreateTime: ")
 
 
 cdef inline uint8_t *put_bool(uint8_t *to, bint value) noexcept nogil:
-    return put(to, b"true", 4) if value else put(to, b"false", 5)
+    return put(to, b"true") if value else put(to, b"false")
 
 
 cdef inline int64_t last_sequence(const Batches *b, int64_t row) noexcept nogil:
@@ -126,25 +130,25 @@ cdef inline int64_t last_sequence(const Batches *b, int64_t row) noexcept nogil:
 
 
 cdef inline uint8_t *put_offsets(uint8_t *to, const Batches *b, int64_t row) noexcept nogil:
-    to = put_number(put(to, b"baseOffset: ", 12), b.base_offset[row])
-    return put_number(put(to, b" lastOffset: ", 13), b.last_offset[row])
+    to = put_number(put(to, b"baseOffset: "), b.base_offset[row])
+    return put_number(put(to, b" lastOffset: "), b.last_offset[row])
 
 
 cdef inline uint8_t *put_batch_fields(uint8_t *to, const Batches *b, int64_t row) noexcept nogil:
     """The part of a batch line from its count to its delete horizon."""
     cdef int64_t attributes = b.attributes[row]
-    to = put_number(put(to, b" count: ", 8), b.count[row])
-    to = put_number(put(to, b" baseSequence: ", 15), b.base_sequence[row])
-    to = put_number(put(to, b" lastSequence: ", 15), last_sequence(b, row))
-    to = put_number(put(to, b" producerId: ", 13), b.producer_id[row])
-    to = put_number(put(to, b" producerEpoch: ", 16), b.producer_epoch[row])
-    to = put_number(put(to, b" partitionLeaderEpoch: ", 23), b.leader_epoch[row])
-    to = put_bool(put(to, b" isTransactional: ", 18), attributes & TRANSACTIONAL != 0)
-    to = put_bool(put(to, b" isControl: ", 12), attributes & CONTROL != 0)
+    to = put_number(put(to, b" count: "), b.count[row])
+    to = put_number(put(to, b" baseSequence: "), b.base_sequence[row])
+    to = put_number(put(to, b" lastSequence: "), last_sequence(b, row))
+    to = put_number(put(to, b" producerId: "), b.producer_id[row])
+    to = put_number(put(to, b" producerEpoch: "), b.producer_epoch[row])
+    to = put_number(put(to, b" partitionLeaderEpoch: "), b.leader_epoch[row])
+    to = put_bool(put(to, b" isTransactional: "), attributes & TRANSACTIONAL != 0)
+    to = put_bool(put(to, b" isControl: "), attributes & CONTROL != 0)
     if attributes & DELETE_HORIZON:
-        to = put_number(put(to, b" deleteHorizonMs: OptionalLong[", 31), b.base_timestamp[row])
-        return put(to, b"]", 1)
-    return put(to, b" deleteHorizonMs: OptionalLong.empty", 36)
+        to = put_number(put(to, b" deleteHorizonMs: OptionalLong["), b.base_timestamp[row])
+        return put(to, b"]")
+    return put(to, b" deleteHorizonMs: OptionalLong.empty")
 
 
 ctypedef struct Repeat:
@@ -192,7 +196,7 @@ cdef int put_batch_line(Out *out, const Batches *b, int64_t row, Repeat *last, F
     if b.magic[row] >= 2:
         to = repeat_batch_fields(put_offsets(to, b, row), b, row, last)
     else:
-        to = put(to, b"offset: ", 8)
+        to = put(to, b"offset: ")
         to = put_number(to, b.last_offset[row])
         if b.magic[row] < 0:
             advance(out, to)
@@ -200,30 +204,30 @@ cdef int put_batch_line(Out *out, const Batches *b, int64_t row, Repeat *last, F
     if codec > 4:
         advance(out, to)
         return fail(fault, UNKNOWN_CODEC, codec, 0)
-    to = put(to, b" position: ", 11)
+    to = put(to, b" position: ")
     to = put_number(to, b.position[row])
     to = put_timestamp_type(to, b, row)
     to = put_number(to, b.max_timestamp[row])
-    to = put(to, b" size: ", 7)
+    to = put(to, b" size: ")
     to = put_number(to, b.size[row])
-    to = put(to, b" magic: ", 8)
+    to = put(to, b" magic: ")
     to = put_number(to, b.magic[row])
-    to = put(to, b" compresscodec: ", 16)
+    to = put(to, b" compresscodec: ")
     if codec == 0:
-        to = put(to, b"none", 4)
+        to = put(to, b"none")
     elif codec == 1:
-        to = put(to, b"gzip", 4)
+        to = put(to, b"gzip")
     elif codec == 2:
-        to = put(to, b"snappy", 6)
+        to = put(to, b"snappy")
     elif codec == 3:
-        to = put(to, b"lz4", 3)
+        to = put(to, b"lz4")
     else:
-        to = put(to, b"zstd", 4)
-    to = put(to, b" crc: ", 6)
+        to = put(to, b"zstd")
+    to = put(to, b" crc: ")
     to = put_number(to, b.crc[row])
-    to = put(to, b" isvalid: ", 10)
+    to = put(to, b" isvalid: ")
     to = put_bool(to, b.valid[row] != 0)
-    advance(out, put(to, b"\n", 1))
+    advance(out, put(to, b"\n"))
     return 0
 
 
@@ -231,7 +235,7 @@ cdef int put_header_names(Out *out, const Source *s, const Record *r) except -1 
     cdef int64_t at = r.headers_position, length = 0, position = 0, i
     for i in range(r.headers_count):
         if i:
-            advance(out, put(cursor(out), b",", 1))
+            advance(out, put(cursor(out), b","))
         get_varint(s.data, &at, s.end, &length)
         put_text(out, s.data + at, <size_t>length)
         at += length
@@ -242,13 +246,13 @@ cdef int put_header_names(Out *out, const Source *s, const Record *r) except -1 
 
 cdef inline int put_contents(Out *out, const Source *s, const Record *r, bint bar, bint all_bars) except -1 nogil:
     if r.key_length >= 0:
-        advance(out, put(cursor(out), b"| key: ", 7) if bar else put(cursor(out), b" key: ", 6))
+        advance(out, put(cursor(out), b"| key: ") if bar else put(cursor(out), b" key: "))
         put_text(out, s.data + r.key_position, <size_t>r.key_length)
         reserve(out, LINE_SIZE)
     if r.value_length >= 0:
         if bar and all_bars and r.key_length < 0:
-            advance(out, put(cursor(out), b"|", 1))
-        advance(out, put(cursor(out), b" payload: ", 10))
+            advance(out, put(cursor(out), b"|"))
+        advance(out, put(cursor(out), b" payload: "))
         put_text(out, s.data + r.value_position, <size_t>r.value_length)
         reserve(out, LINE_SIZE)
     return 0
@@ -298,7 +302,7 @@ cdef class LogText:
     def restart(self, int64_t last_offset=-1):
         """Forget the text that is held, and all offsets but the last one."""
         self.out.length = 0
-        self.gaps = array.array("q")
+        self.gaps = array("q")
         self.gap_numbers = 0
         self.has_first = False
         self.last_offset = last_offset
@@ -312,11 +316,11 @@ cdef class LogText:
         cdef Batches b
         cdef Fault fault
         cdef Source *sources = NULL
-        cdef Py_buffer buffer
+        cdef Exports exports
         fault.code = fault.a = fault.b = 0
-        PyObject_GetBuffer(block.data, &buffer, PyBUF_SIMPLE)
+        exports.count = 0
         try:
-            bind_batches(block, &b, &buffer)
+            bind_batches(block, &b, &exports)
             check_rows(&b, first, stop, self.deep)
             if self.deep:
                 sources = bind_sources(&b, first, stop, payloads)
@@ -333,7 +337,7 @@ cdef class LogText:
                     self.put_out(write)
         finally:
             free(sources)
-            PyBuffer_Release(&buffer)
+            release(&exports)
         return (fault.code, fault.a, fault.b) if fault.code else None
 
     cdef int put_out(self, object write) except -1:
@@ -427,22 +431,22 @@ cdef class LogText:
         self.follow(r.offset)
         reserve(out, LINE_SIZE)
         if not self.skip_metadata:
-            to = put(cursor(out), b"| offset: ", 10)
+            to = put(cursor(out), b"| offset: ")
             to = put_number(to, r.offset)
             to = put_timestamp_type(to, b, row)
             to = put_number(to, r.timestamp)
-            to = put(to, b" keySize: ", 10)
+            to = put(to, b" keySize: ")
             to = put_number(to, r.key_length)
-            to = put(to, b" valueSize: ", 12)
+            to = put(to, b" valueSize: ")
             to = put_number(to, r.value_length)
-            to = put(to, b" sequence: ", 11)
+            to = put(to, b" sequence: ")
             to = put_number(to, r.sequence)
             if r.headers_count:
-                advance(out, put(to, b" headerKeys: [", 14))
+                advance(out, put(to, b" headerKeys: ["))
                 put_header_names(out, s, r)
-                to = put(cursor(out), b"]", 1)
+                to = put(cursor(out), b"]")
             else:
-                to = put(to, b" headerKeys: []", 15)
+                to = put(to, b" headerKeys: []")
             advance(out, to)
             if control:
                 self.control_text(s, r, fault)
@@ -450,7 +454,7 @@ cdef class LogText:
                     return 0
         if self.print_data and not control:
             put_contents(out, s, r, self.skip_metadata, self.java)
-        advance(out, put(cursor(out), b"\n", 1))
+        advance(out, put(cursor(out), b"\n"))
         return 0
 
     cdef int control_text(self, const Source *s, const Record *r, Fault *fault) except -1 nogil:
@@ -475,14 +479,14 @@ cdef class LogText:
             if version < 0:
                 return fail(fault, MARKER_VERSION, version, 0)
             if number:
-                to = put(to, b" endTxnMarker: COMMIT coordinatorEpoch: ", 40)
+                to = put(to, b" endTxnMarker: COMMIT coordinatorEpoch: ")
             else:
-                to = put(to, b" endTxnMarker: ABORT coordinatorEpoch: ", 39)
+                to = put(to, b" endTxnMarker: ABORT coordinatorEpoch: ")
             advance(&self.out, put_number(to, get32(value + 2)))
             return 0
         if number < 0 or number > 6:
-            to = put_number(put(to, b" controlType: UNKNOWN(", 22), number)
-            advance(&self.out, put(to, b")", 1))
+            to = put_number(put(to, b" controlType: UNKNOWN("), number)
+            advance(&self.out, put(to, b")"))
             return 0
         with gil:
             self.kraft_text(number, value, r.value_length)
@@ -491,9 +495,9 @@ cdef class LogText:
     cdef int kraft_text(self, int number, const uint8_t *value, int64_t length) except -1:
         cdef bytes content = PyBytes_FromStringAndSize(<const char *>value, length) if length >= 0 else None
         cdef bytes text = self.control(number, content)
-        reserve(&self.out, <size_t>PyBytes_GET_SIZE(text) + LINE_SIZE)
-        advance(&self.out, put(cursor(&self.out), b" ", 1))
-        advance(&self.out, put(cursor(&self.out), PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text)))
+        reserve(&self.out, <size_t>PyBytes_Size(text) + LINE_SIZE)
+        advance(&self.out, put(cursor(&self.out), b" "))
+        advance(&self.out, put_bytes_at(cursor(&self.out), PyBytes_AsString(text), <size_t>PyBytes_Size(text)))
         return 0
 
     cdef int messages(
@@ -525,22 +529,22 @@ cdef class LogText:
         if not self.skip_metadata:
             if get_key(s, m, &r, fault) or get_value(s, m, &r, fault):
                 return 0
-            to = put(cursor(out), b"| offset: ", 10)
+            to = put(cursor(out), b"| offset: ")
             to = put_number(to, m.offset)
             to = put_timestamp_type(to, b, row)
             to = put_number(to, m.timestamp)
-            to = put(to, b" keySize: ", 10)
+            to = put(to, b" keySize: ")
             to = put_number(to, r.key_length)
-            to = put(to, b" valueSize: ", 12)
+            to = put(to, b" valueSize: ")
             to = put_number(to, r.value_length)
-            to = put(to, b" isValid: ", 10)
+            to = put(to, b" isValid: ")
             to = put_bool(to, message_is_valid(s, m))
-            to = put(to, b" crc: ", 6)
+            to = put(to, b" crc: ")
             to = put_number(to, <uint32_t>get32(s.data + m.position))
-            advance(out, to if self.java else put(to, b"}", 1))
+            advance(out, to if self.java else put(to, b"}"))
         if self.print_data:
             if get_contents(s, m, &r, fault):
                 return 0
             put_contents(out, s, &r, self.skip_metadata, self.java)
-        advance(out, put(cursor(out), b"\n", 1))
+        advance(out, put(cursor(out), b"\n"))
         return 0

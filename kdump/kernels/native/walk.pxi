@@ -4,20 +4,20 @@
 def walk(block, int64_t position, int64_t end, int64_t file_end, int64_t row=0):
     """Fill `block`, from `row` on, with the entries from byte `position` on; return why it stopped."""
     cdef Batches b
-    cdef Py_buffer buffer
+    cdef Exports exports
     cdef int64_t length = row, needed = 0, bad_size = 0
     cdef int status
     if position < block.data_position:
         raise ValueError("the walk would start before the block's data")
-    PyObject_GetBuffer(block.data, &buffer, PyBUF_SIMPLE)
+    exports.count = 0
     try:
-        bind_batches(block, &b, &buffer)
+        bind_batches(block, &b, &exports)
         if row < 0 or row >= b.capacity:
             raise ValueError("the row is not inside the block")
         with nogil:
             status = walk_rows(&b, &position, end, file_end, &length, &needed, &bad_size)
     finally:
-        PyBuffer_Release(&buffer)
+        release(&exports)
     block.length = length
     block.packed = rows_with(&b, length, CODEC_MASK)
     block.controls = rows_with(&b, length, CONTROL)
@@ -53,7 +53,7 @@ cdef int walk_rows(
             needed[0] = FRAME_SIZE
             return NEED_BYTES
         p = b.data + at
-        size = get32(p + 8)
+        size = get32(p + LENGTH_AT)
         if size < MIN_SIZE_FIELD:
             bad_size[0] = size
             return UNDERSIZED
@@ -61,7 +61,7 @@ cdef int walk_rows(
         if position[0] > end - total:
             return PARTIAL
         need = total
-        if <signed char>p[16] >= 2 and total < HEADER_SIZE:
+        if <signed char>p[MAGIC_AT] >= 2 and total < HEADER_SIZE:
             need = HEADER_SIZE
             if position[0] + need > file_end:
                 return SHORT_HEADER
@@ -77,22 +77,22 @@ cdef int walk_rows(
 
 cdef inline void put_row(const Batches *b, int64_t row, int64_t position, const uint8_t *p, int64_t total) noexcept nogil:
     cdef int64_t offset = get64(p), timestamp
-    cdef int magic = <signed char>p[16]
+    cdef int magic = <signed char>p[MAGIC_AT]
     b.position[row] = position
     b.size[row] = total
     b.magic[row] = magic
     if magic >= 2:
-        b.leader_epoch[row] = get32(p + 12)
+        b.leader_epoch[row] = get32(p + LEADER_EPOCH_AT)
         b.base_offset[row] = offset
-        b.last_offset[row] = add64(offset, get32(p + 23))
-        b.attributes[row] = <uint16_t>get16(p + 21)
-        b.crc[row] = <uint32_t>get32(p + 17)
-        b.base_timestamp[row] = get64(p + 27)
-        b.max_timestamp[row] = get64(p + 35)
-        b.producer_id[row] = get64(p + 43)
-        b.producer_epoch[row] = get16(p + 51)
-        b.base_sequence[row] = get32(p + 53)
-        b.count[row] = get32(p + 57)
+        b.last_offset[row] = add64(offset, get32(p + LAST_OFFSET_DELTA_AT))
+        b.attributes[row] = <uint16_t>get16(p + ATTRIBUTES_AT)
+        b.crc[row] = <uint32_t>get32(p + CRC_AT)
+        b.base_timestamp[row] = get64(p + BASE_TIMESTAMP_AT)
+        b.max_timestamp[row] = get64(p + MAX_TIMESTAMP_AT)
+        b.producer_id[row] = get64(p + PRODUCER_ID_AT)
+        b.producer_epoch[row] = get16(p + PRODUCER_EPOCH_AT)
+        b.base_sequence[row] = get32(p + BASE_SEQUENCE_AT)
+        b.count[row] = get32(p + COUNT_AT)
         b.valid[row] = (
             total >= HEADER_SIZE
             and <int64_t>kdump_crc32c(0, p + CRC_START, <size_t>(total - CRC_START)) == b.crc[row]
@@ -121,8 +121,8 @@ def hop(data, int64_t start, int64_t stop, int64_t end):
         with nogil:
             while at < stop:
                 p = <const uint8_t *>buffer.buf + at
-                total = <int64_t>get32(p + 8) + LOG_OVERHEAD
-                if total < (HEADER_SIZE if <signed char>p[16] >= 2 else MIN_SIZE_FIELD + LOG_OVERHEAD):
+                total = <int64_t>get32(p + LENGTH_AT) + LOG_OVERHEAD
+                if total < (HEADER_SIZE if <signed char>p[MAGIC_AT] >= 2 else MIN_SIZE_FIELD + LOG_OVERHEAD):
                     break
                 if at > end - total:
                     break
@@ -155,21 +155,21 @@ cdef int64_t find_entry(
     cdef const uint8_t *p
     for index in range(start, stop - HEADER_SIZE + 1):
         p = data + index
-        if p[16] > 2:
+        if p[MAGIC_AT] > 2:
             continue
         offset = get64(p)
-        size = get32(p + 8)
+        size = get32(p + LENGTH_AT)
         if offset < lowest or offset > highest or size < MIN_SIZE_FIELD or <int64_t>size + LOG_OVERHEAD > left - index:
             continue
-        if plausible_batch(p, size, offset, highest) if p[16] == 2 else plausible_message(p, stop - index, size):
+        if plausible_batch(p, size, offset, highest) if p[MAGIC_AT] == 2 else plausible_message(p, stop - index, size):
             return index
     return -1
 
 
 cdef bint plausible_batch(const uint8_t *p, int32_t size, int64_t offset, int64_t highest) noexcept nogil:
     cdef int64_t room = <int64_t>size + LOG_OVERHEAD - HEADER_SIZE
-    cdef int attributes = <uint16_t>get16(p + 21)
-    cdef int64_t delta = get32(p + 23), count = get32(p + 57)
+    cdef int attributes = <uint16_t>get16(p + ATTRIBUTES_AT)
+    cdef int64_t delta = get32(p + LAST_OFFSET_DELTA_AT), count = get32(p + COUNT_AT)
     return (
         room >= 0
         and attributes & ~0x7F == 0
@@ -178,20 +178,20 @@ cdef bint plausible_batch(const uint8_t *p, int32_t size, int64_t offset, int64_
         and <uint64_t>delta <= <uint64_t>highest - <uint64_t>offset  # which may be more than an int64 holds
         and 0 <= count <= delta + 1
         and (attributes & CODEC_MASK != 0 or count * 7 <= room)
-        and get64(p + 43) >= -1
-        and get16(p + 51) >= -1
-        and get32(p + 53) >= -1
+        and get64(p + PRODUCER_ID_AT) >= -1
+        and get16(p + PRODUCER_EPOCH_AT) >= -1
+        and get32(p + BASE_SEQUENCE_AT) >= -1
     )
 
 
 cdef bint plausible_message(const uint8_t *p, int64_t stop, int32_t size) noexcept nogil:
     cdef int attributes = p[17]
-    cdef int64_t at = LOG_OVERHEAD + (14 if p[16] else 6)
+    cdef int64_t at = LOG_OVERHEAD + (14 if p[MAGIC_AT] else 6)
     cdef int64_t key_length, room
-    if attributes > (0x0F if p[16] else CODEC_MASK) or attributes & CODEC_MASK > 3:
+    if attributes > (0x0F if p[MAGIC_AT] else CODEC_MASK) or attributes & CODEC_MASK > 3:
         return False
     key_length = get32(p + at)
-    room = <int64_t>size - (22 if p[16] else 14) - max(0, key_length)
+    room = <int64_t>size - (22 if p[MAGIC_AT] else 14) - max(0, key_length)
     if key_length < -1 or room < 0:
         return False
     at += 4 + max(0, key_length)

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kdump.errors import ConfigError
-from kdump.settings.retention import RetentionConfig, retention_config
-from kdump.settings.sources import BUILT_IN, CLEANER, COMMAND_LINE, DEFAULTS, METADATA, PropertyFile, Settings
+from kdump.settings.sources import (
+    BUILT_IN,
+    CLEANER,
+    COMMAND_LINE,
+    DEFAULTS,
+    METADATA,
+    PropertyFile,
+    Settings,
+    TopicSettings,
+)
+from kdump.settings.views import LoadingSettings, RetentionSettings
+
+
+def retention(properties: dict[str, str]) -> RetentionSettings:
+    """The view of retention on properties of which nothing else is known."""
+    return replace(RetentionSettings.of(TopicSettings.of(properties)), sources=(DEFAULTS,))
+
+
+def of(settings: Settings, topic: str, *, was_cleaned: bool = False) -> RetentionSettings:
+    """The view of retention on a topic."""
+    return RetentionSettings.of(settings.of(topic, was_cleaned=was_cleaned))
 
 
 def test_kafkas_defaults() -> None:
-    assert retention_config({}) == RetentionConfig(
+    assert retention({}) == RetentionSettings(
         retention_ms=604_800_000, retention_bytes=-1, delete_retention_ms=86_400_000, deletes=True, compacts=False
     )
 
@@ -28,11 +49,11 @@ def test_kafkas_defaults() -> None:
     ],
 )
 def test_a_server_has_three_ways_to_say_how_long(properties: dict[str, str], expected: int) -> None:
-    assert retention_config(properties).retention_ms == expected
+    assert retention(properties).retention_ms == expected
 
 
 def test_all_settings_by_the_names_of_a_server() -> None:
-    config = retention_config(
+    config = retention(
         {
             "log.cleanup.policy": "compact, delete",
             "log.retention.bytes": "10",
@@ -45,14 +66,16 @@ def test_all_settings_by_the_names_of_a_server() -> None:
             "remote.storage.enable": "TRUE",
         }
     )
-    assert config == RetentionConfig(604_800_000, 10, 11, True, True, True, 12, 13, True, 14, 15)
+    assert config == RetentionSettings(
+        604_800_000, 10, 11, True, True, True, 12, 13, True, 14, 15, LoadingSettings(remote_storage=True)
+    )
     assert config.policy == "compact,delete"
     assert (config.time_limit_ms, config.time_name) == (12, "local.retention.ms")
     assert (config.size_limit, config.size_name) == (13, "local.retention.bytes")
 
 
 def test_an_empty_policy_deletes_nothing() -> None:
-    config = retention_config({"cleanup.policy": ""})
+    config = retention({"cleanup.policy": ""})
     assert (config.deletes, config.compacts, config.policy) == (False, False, "none")
 
 
@@ -70,7 +93,7 @@ def test_an_empty_policy_deletes_nothing() -> None:
 )
 def test_values_that_kafka_would_not_take(properties: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        retention_config(properties)
+        retention(properties)
 
 
 CLUSTER = {
@@ -85,44 +108,45 @@ def test_layers_from_the_metadata_log_to_the_command_line() -> None:
     server = PropertyFile("server.properties", None, {"log.retention.ms": "3000", "log.retention.bytes": "5"})
     topic = PropertyFile("orders.properties", "ord*", {"retention.ms": "4000"})
     settings = Settings(CLUSTER, 7, (server,))
-    orders = settings.of("orders")
-    assert (orders.config.retention_ms, orders.config.retention_bytes) == (2000, 5)
+    orders = of(settings, "orders")
+    assert (orders.retention_ms, orders.retention_bytes) == (2000, 5)
     assert orders.sources == (METADATA, "server.properties")
-    assert settings.of("clicks").config.retention_ms == 3000
-    assert Settings(CLUSTER, 7).of("clicks").config == RetentionConfig(1000, 77)
-    assert Settings(CLUSTER, 7, (topic, server)).of("orders").config.retention_ms == 4000
-    given = Settings(CLUSTER, 7, (topic, server), {"retention.ms": "6000"}).of("orders")
-    assert given.config.retention_ms == 6000
+    assert of(settings, "clicks").retention_ms == 3000
+    clicks = of(Settings(CLUSTER, 7), "clicks")
+    assert (clicks.retention_ms, clicks.retention_bytes) == (1000, 77)
+    assert of(Settings(CLUSTER, 7, (topic, server)), "orders").retention_ms == 4000
+    given = of(Settings(CLUSTER, 7, (topic, server), {"retention.ms": "6000"}), "orders")
+    assert given.retention_ms == 6000
     assert given.sources[-1] == COMMAND_LINE
 
 
 def test_what_nothing_is_said_of_has_the_defaults_and_is_not_known() -> None:
-    found = Settings().of("orders")
+    found = of(Settings(), "orders")
     assert found.sources == (DEFAULTS,)
     assert not found.is_known
-    assert not Settings(given={"delete.retention.ms": "5"}).of("orders").is_known
-    assert Settings(given={"retention.bytes": "5"}).of("orders").is_known
-    assert Settings(files=(PropertyFile("server.properties", None, {}),)).of("orders").is_known
+    assert not of(Settings(given={"delete.retention.ms": "5"}), "orders").is_known
+    assert of(Settings(given={"retention.bytes": "5"}), "orders").is_known
+    assert of(Settings(files=(PropertyFile("server.properties", None, {}),)), "orders").is_known
 
 
 def test_what_the_cleaner_has_been_at_is_compacted_unless_its_own_policy_is_known() -> None:
     server = PropertyFile("server.properties", None, {"log.cleanup.policy": "delete"})
-    found = Settings(files=(server,)).of("clicks", was_cleaned=True)
-    assert found.config.policy == "compact"
+    found = of(Settings(files=(server,)), "clicks", was_cleaned=True)
+    assert found.policy == "compact"
     assert CLEANER in found.sources
-    assert Settings(CLUSTER).of("orders", was_cleaned=True).config.policy == "delete"
-    assert Settings(given={"cleanup.policy": "delete"}).of("clicks", was_cleaned=True).config.policy == "delete"
+    assert of(Settings(CLUSTER), "orders", was_cleaned=True).policy == "delete"
+    assert of(Settings(given={"cleanup.policy": "delete"}), "clicks", was_cleaned=True).policy == "delete"
 
 
 def test_a_brokers_own_topics_are_as_it_creates_them() -> None:
     meant_for_others = PropertyFile("a", None, {"cleanup.policy": "delete", "retention.ms": "1"})
     all_topics = PropertyFile("b", "*", {"cleanup.policy": "delete", "retention.ms": "1"})
     settings = Settings(files=(meant_for_others, all_topics), given={"cleanup.policy": "delete", "retention.ms": "1"})
-    assert settings.of("__consumer_offsets").config.policy == "compact"
-    assert settings.of("__consumer_offsets").sources == (BUILT_IN,)
-    assert settings.of("__remote_log_metadata").config.retention_ms == -1
-    assert Settings(given={"delete.retention.ms": "5"}).of("__consumer_offsets").config.delete_retention_ms == 5
+    assert of(settings, "__consumer_offsets").policy == "compact"
+    assert of(settings, "__consumer_offsets").sources == (BUILT_IN,)
+    assert of(settings, "__remote_log_metadata").retention_ms == -1
+    assert of(Settings(given={"delete.retention.ms": "5"}), "__consumer_offsets").delete_retention_ms == 5
     named = PropertyFile("c", "__consumer_offsets", {"cleanup.policy": "delete"})
-    assert Settings(files=(named,)).of("__consumer_offsets").config.policy == "delete"
+    assert of(Settings(files=(named,)), "__consumer_offsets").policy == "delete"
     in_cluster = {(2, "__consumer_offsets"): {"cleanup.policy": "compact,delete"}}
-    assert Settings(in_cluster).of("__consumer_offsets").config.deletes
+    assert of(Settings(in_cluster), "__consumer_offsets").deletes

@@ -1,0 +1,223 @@
+"""What stands around the rows of every command in JSON: a header before them, a summary after them.
+
+A command writes its rows, one object a line; as JSON lines they go out as they are, as one document they become its
+`rows`. The summary has the verdict and the exit code, which are known only when the command is over: `cli.main` ends
+what is open. Without a summary the output is not complete.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import click
+from click.core import ParameterSource
+
+from . import exit_codes
+from .output import Output, escape_json
+
+TEXT, JSON, JSONL = "text", "json", "jsonl"
+SCHEMA_VERSION = 1
+
+_HEADER, _SUMMARY = "header", "summary"
+_SUMMARY_STARTS = ('{"type":"summary"', '{"type": "summary"')
+_NOT_OPTIONS = frozenset({"path", "paths", "format_", "format", "is_headless"})
+_MAX_WORDS = 100
+
+VERDICTS = {
+    exit_codes.OK: "ok",
+    exit_codes.FINDINGS: "found",
+    exit_codes.INCOMPLETE: "incomplete",
+    exit_codes.REFUSED: "refused",
+    exit_codes.INTERRUPTED: "interrupted",
+    exit_codes.TERMINATED: "interrupted",
+}
+"""The verdict for each exit code; text has the same word in capitals."""
+
+
+class Envelope:
+    """What stands around the rows of one run; takes them as lines, gives back what is to be printed."""
+
+    current: ClassVar[Envelope | None] = None
+    """The one around what goes to standard output."""
+
+    def __init__(self, ctx: click.Context, *, is_document: bool) -> None:
+        self._ctx = ctx
+        self._is_document = is_document
+        self._started_at = time.time()
+        self._is_begun = False
+        self._has_rows = False
+        self._summary: dict[str, Any] = {}
+
+    @property
+    def has_summary(self) -> bool:
+        """Whether the command has given a summary of its own."""
+        return bool(self._summary)
+
+    def rows(self, text: str) -> str:
+        """Return complete lines of rows with what comes before them; a summary is kept for the end."""
+        if text.startswith(_SUMMARY_STARTS):
+            self._summary = json.loads(text)
+            return ""
+        if not text:
+            return text
+        return self.begin() + (self._elements(text) if self._is_document else text)
+
+    def begin(self) -> str:
+        """Return the header, unless it was given already or is not wanted."""
+        if self._is_begun:
+            return ""
+        self._is_begun = True
+        if self._is_document:
+            return f'{_line(self._header())[:-2]},"rows":['
+        return "" if self._ctx.meta.get(_HEADLESS) else _line({"type": _HEADER} | self._header())
+
+    def end(self, code: int) -> str:
+        """Return what comes after the last row, by the exit code."""
+        summary = {"verdict": VERDICTS.get(code, "failed"), "exitCode": code}
+        given = {name: value for name, value in self._summary.items() if name != "type"}
+        row = {"type": _SUMMARY} | given | {name: value for name, value in summary.items() if name not in given}
+        if self._is_document:
+            last = "\n]" if self._has_rows else "]"
+            return f'{self.begin()}{last},"summary":{_line(row)[:-1]}}}\n'
+        if self._ctx.meta.get(_HEADLESS) and not given:
+            return ""
+        return self.begin() + _line(row)
+
+    def _elements(self, text: str) -> str:
+        before = ",\n" if self._has_rows else "\n"
+        self._has_rows = True
+        return before + text.removesuffix("\n").replace("\n", ",\n")
+
+    def _header(self) -> dict[str, Any]:
+        from kdump import __version__
+
+        return {
+            "schema": f"kdump.{_command_name(self._ctx)}/{SCHEMA_VERSION}",
+            "kdump": __version__,
+            "host": socket.gethostname(),
+            "startedAt": datetime.fromtimestamp(int(self._started_at), UTC).isoformat().replace("+00:00", "Z"),
+            "paths": _paths(self._ctx.params),
+            "options": _options(self._ctx),
+        }
+
+
+class RowOutput(Output):
+    """stdout as rows in JSON."""
+
+    def __init__(self, envelope: Envelope) -> None:
+        super().__init__(escape_json)
+        self._envelope = envelope
+
+    def write(self, text: str) -> None:
+        """Print complete lines, an object each."""
+        if text := self._envelope.rows(text):
+            super().write(text)
+
+
+def output_for(format_: str) -> Output:
+    """stdout for one of the formats that `format_option` gives to a command."""
+    if format_ != JSONL:
+        return Output()
+    return Output(escape_json) if Envelope.current is None else RowOutput(Envelope.current)
+
+
+def bare_rows() -> Output:
+    """stdout for answers to requests, one JSON object a line each, with nothing around them."""
+    Envelope.current = None
+    return Output(escape_json)
+
+
+def finish_rows(code: int) -> None:
+    """End the rows on stdout, if there are any, by the exit code."""
+    envelope, Envelope.current = Envelope.current, None
+    was_cut = code in (exit_codes.INTERRUPTED, exit_codes.TERMINATED)
+    if envelope is None or code == exit_codes.USAGE or (was_cut and not envelope.has_summary):
+        return
+    with Output(escape_json) as out:
+        out.write(envelope.end(code))
+
+
+_HEADLESS = "kdump.shell.rows.headless"
+
+
+def _choose(ctx: click.Context, param: click.Parameter, format_: str) -> str:
+    """Say that a command prints rows where one document is asked for; what is around them is another matter."""
+    Envelope.current = Envelope(ctx, is_document=format_ == JSON) if format_ in (JSON, JSONL) else None
+    return JSONL if format_ == JSON else format_
+
+
+def _leave_out_header(ctx: click.Context, param: click.Parameter, is_wanted: bool) -> None:
+    ctx.meta[_HEADLESS] = is_wanted
+
+
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def format_options(*others: str, name: str = "format_") -> _Decorator:
+    """The options --format, of which a command sees `text`, `jsonl` and `others`, and --no-header."""
+    more = f", {', '.join(others)}" if others else ""
+    options = (
+        click.option(
+            "--format", name, type=click.Choice((TEXT, JSON, JSONL, *others)), default=TEXT, show_default=True,
+            callback=_choose, help=f"text for people, one JSON document, one JSON object a line{more}.",
+        ),
+        click.option(
+            "--no-header", is_flag=True, expose_value=False, callback=_leave_out_header,
+            help="With --format jsonl: only the rows, without header and plain summary.",
+        ),
+    )  # fmt: skip
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+format_option: _Decorator = format_options()
+
+
+def json_line(kind: str, fields: Mapping[str, Any]) -> str:
+    """An object of a type as a line."""
+    return _line({"type": kind} | dict(fields))
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def _command_name(ctx: click.Context) -> str:
+    """The words after `kdump` on the command line, as in `fixture faults`, joined by a hyphen."""
+    return "-".join((ctx.command_path or "").split()[1:]) or str(ctx.info_name)
+
+
+def _paths(params: Mapping[str, Any]) -> list[str]:
+    given = params.get("paths") or params.get("path") or ()
+    return [str(path) for path in ((given,) if isinstance(given, str) else given)]
+
+
+def _options(ctx: click.Context) -> dict[str, Any]:
+    """The options of the command line, by the names that they have there."""
+    found = {}
+    for param in ctx.command.params:
+        name = str(param.name)
+        is_given = ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
+        if isinstance(param, click.Option) and is_given and name in ctx.params and name not in _NOT_OPTIONS:
+            words = max(param.opts, key=len).lstrip("-").split("-")
+            found["".join((words[0], *map(str.title, words[1:])))] = _plain(ctx.params[name])
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it; of what it cannot have, that it was given."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value[:_MAX_WORDS]]
+    return True
