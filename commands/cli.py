@@ -19,6 +19,7 @@ SECTIONS = {
     "Check": ("verify", "startup", "retain", "compact"),
     "Mend": ("repair", "rebuild-index", "trim", "undo"),
     "Make": ("append", "roll", "fixture", "export"),
+    "Serve": ("serve",),
 }
 """The commands as the help has them."""
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)

@@ -18,6 +18,7 @@ from kdump.query.selection import Selection
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import opened
 from kdump.storage.partition import PartitionLog
+from kdump.transactions.isolation import Isolation
 
 from ..shell.output import safe_path
 from ..shell.paths import KafkaFile, Place
@@ -52,6 +53,7 @@ class Options:
     format: str = "text"
     color: str = "auto"
     full: bool = False
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
     raw: bool = False
     schemas: str | None = None
     batches_only: bool = False

@@ -14,6 +14,7 @@ from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.interchange.fields import Format, Origin, Value
 from kdump.query.follow import Follower, Truncated
+from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, tally, was_deleted
@@ -21,6 +22,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch, TxnState, batch_at
 from kdump.storage.scan import Damage, has_batch, is_zero_tail
 from kdump.storage.segment import Segment
+from kdump.transactions.isolation import Isolation, isolated
 from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
@@ -87,7 +89,8 @@ class _Run:
         self._begun: Segment | None = None  # whose beginning was printed last
         selection = options.selection
         self._kept_pieces: dict[str, KeptPiece] = {}  # by path
-        self._is_filtered = selection.reads_records or selection.compares_headers
+        is_isolated = options.isolation is Isolation.READ_COMMITTED
+        self._is_filtered = selection.reads_records or selection.compares_headers or is_isolated
 
     # --- one file after the other
 
@@ -105,36 +108,46 @@ class _Run:
         try:
             with held(job.path) as log:
                 if log is not None:
-                    for segment in self._options.selection.segments(log, use_indexes=self._options.use_indexes):
-                        self._segment(segment)
+                    selection = self._selection(log)
+                    for segment in selection.segments(log, use_indexes=self._options.use_indexes):
+                        self._segment(segment, selection)
         except OSError as error:
             self.failed(job.path, error)
 
     def _kept(self, piece: KeptPiece) -> None:
         segment = piece.segment()
         self._kept_pieces[segment.log_path] = piece
-        self._segment(segment)
+        self._segment(segment, self._options.selection)
 
     def _file(self, file: KafkaFile) -> None:
         if file.name.kind in names.SEGMENT_KINDS and file.name.offset is None:
             self._report(f"{safe_path(file.path)}: passed over, its name does not begin with an offset")
         elif file.name.kind in LOGS:
-            self._segment(Segment(file.path))
+            segment = Segment(file.path)
+            self._segment(segment, self._selection(None if segment.is_checkpoint else _partition_around(segment)))
         else:
             self._table(file)
 
-    def _segment(self, segment: Segment) -> None:
+    def _selection(self, log: PartitionLog | None) -> Selection:
+        """What is wanted of a partition; None stands for a snapshot of KRaft's, in which all is committed."""
+        selection = self._options.selection
+        if log is None or self._options.isolation is Isolation.READ_UNCOMMITTED:
+            return selection
+        states = self._transactions_of(log.path)
+        return isolated(selection, log, self._options.isolation, states)
+
+    def _segment(self, segment: Segment, selection: Selection) -> None:
         self._check_limit()
         options = self._options
         try:
             with segment.open_log() as log:
                 if not self._is_filtered:
                     self._begin(segment, log.size)
-                start = options.selection.start(segment, log) if options.use_indexes else 0
+                start = selection.start(segment, log) if options.use_indexes else 0
                 sweep = Sweep(
                     segment,
                     log,
-                    options.selection,
+                    selection,
                     start,
                     batches_only=options.batches_only,
                     includes_damaged=options.include_damaged or options.kept,
@@ -280,9 +293,12 @@ class _Run:
         folder = self._folder_of(segment)
         if not os.path.isdir(folder):  # of what is kept of a partition that is gone
             return TxnState.NONE
+        return self._transactions_of(folder).of(batch)
+
+    def _transactions_of(self, folder: str) -> TransactionStates:
         if folder not in self._transactions:
             self._transactions = {folder: TransactionStates(PartitionLog(folder))}
-        return self._transactions[folder].of(batch)
+        return self._transactions[folder]
 
     def _folder_of(self, segment: Segment) -> str:
         piece = self._kept_pieces.get(segment.log_path)
@@ -342,6 +358,10 @@ class _Run:
         self._out.flush()
         complain(f"{safe_path(path)}: {error.strerror or error}")
         self.code = exit_codes.INCOMPLETE
+
+
+def _partition_around(segment: Segment) -> PartitionLog:
+    return PartitionLog(os.path.dirname(segment.log_path) or ".")
 
 
 def _format(out: Output, options: Options, *, schemas: bool) -> Format:
