@@ -56,6 +56,10 @@ def _kinds(text: str) -> frozenset[str]:
 @click.option("--full", is_flag=True, help="In text, show binary keys and values to their end.")
 @click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
     help="Colour in text; auto: on a terminal, unless NO_COLOR is set.")
+@click.option("--include-damaged", is_flag=True,
+    help="Also show what can be read of batches that fail their CRC or are cut off, marked as damaged.")
+@click.option("--kept", is_flag=True,
+    help="Show not the logs, but what changes took out of them and keep: cut pieces, ends and segments.")
 @click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
 @click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
     callback=filters.read_by(filters.size),

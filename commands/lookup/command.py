@@ -216,7 +216,7 @@ class _Run:
         if found is None:
             answer["logEndOffset"] = end = lookup.log_end_offset()
             self._worsen(exit_codes.FINDINGS)
-        words = timestamp_words(timestamp, found, end)
+        words = timestamp_words(timestamp, found, lookup.log_start_offset, end)
         if timestamp == LATEST and self._options.isolation is Isolation.READ_COMMITTED:
             words = words.replace("log end offset", "last stable offset")
         return answer, words

@@ -319,8 +319,12 @@ class LogLookup:
         return None
 
     def _find_largest(self) -> TimestampOffset | None:
-        """The first record that has the log's largest timestamp."""
-        if not self._segments:
+        """The first record that has the log's largest timestamp.
+
+        As with a broker it may be one below the log start offset, whose segment is still there. A log that ends below
+        its log start offset is emptied by the start (LogLoader.recoverLog).
+        """
+        if not self._segments or self._segments[-1].next_offset < self.log_start_offset:
             return None
         segment = max(self._segments, key=lambda each: each.last_time_entry().timestamp)
         entry = segment.last_time_entry()

@@ -41,6 +41,8 @@ def open_directory(path: str) -> PartitionLog | LogDirectory:
         )
     if directory.partition_names or names.META_PROPERTIES in directory.files:
         return directory
+    if names.META_PROPERTIES in directory.files:
+        return directory
     named = is_partition_dir(os.path.basename(os.path.abspath(path)))
     if named or any(says.kind in names.SEGMENT_KINDS for says in partition.files.values()):
         return partition
