@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from errno import ENOENT
 from typing import Self
 
 import click
@@ -21,6 +22,8 @@ from kdump.formats.printable import safe_path as safe_path
 
 from . import exit_codes
 from .whole_lines import write_lines
+
+NO_SUCH = "no such file or directory"
 
 PIECE = 1 << 18
 TERMINAL_PIECE = 1 << 12
@@ -107,7 +110,8 @@ def note(text: str) -> None:
 def os_error_text(error: OSError, path: str) -> str:
     """What the system says, with the file that it names, or else `path`; safe to print."""
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path  # else a descriptor
-    return f"{safe_path(where)}: {safe(error.strerror or str(error))}"
+    text = NO_SUCH if error.errno == ENOENT and error.strerror == os.strerror(ENOENT) else error.strerror or str(error)
+    return f"{safe_path(where)}: {safe(text)}"
 
 
 def size_text(size: int) -> str:

@@ -103,7 +103,7 @@ def java(release: str, *arguments: str, heap: str = "512m", extra: Sequence[Path
     return ["java", f"-Xmx{heap}", *_JVM, "-cp", path, *arguments]
 
 
-def _free_ports(number: int) -> list[int]:
+def free_ports(number: int) -> list[int]:
     first, last = map(int, os.environ.get(PORTS, _DEFAULT_PORTS).split("-"))
     wanted = range(first, last + 1)
     ports: list[int] = []
@@ -137,7 +137,7 @@ class Broker:
         self._configure()
 
     def _configure(self) -> None:
-        broker, controller = _free_ports(2)
+        broker, controller = free_ports(2)
         self.servers = f"127.0.0.1:{broker}"
         lines = {
             "process.roles": "broker,controller",
