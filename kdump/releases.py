@@ -103,6 +103,26 @@ def newest_metadata_version(release: KafkaRelease) -> int:
     return own[-1] if own else NEWEST_METADATA_VERSION
 
 
+_FEATURES = {
+    "group.version": (("4.0", 1),),
+    "transaction.version": (("4.0", 2),),
+    "eligible.leader.replicas.version": (("4.0", 1),),
+    "share.version": (("4.1", 1),),
+    "streams.version": (("4.2", 1),),
+}
+"""By feature the releases that raised its highest level, as their brokers register it."""
+
+
+def feature_levels(release: KafkaRelease) -> dict[str, int]:
+    """Return the highest level of each feature, but metadata.version and kraft.version, that a release supports."""
+    levels = {}
+    for name, raised in _FEATURES.items():
+        supported = [level for since, level in raised if KafkaRelease(since) <= release]
+        if supported:
+            levels[name] = supported[-1]
+    return levels
+
+
 def of_metadata_version(level: int) -> KafkaRelease | NewerThanKnown | None:
     """Return the release that a level of metadata.version belongs to; None for one before 3.9."""
     if level > NEWEST_METADATA_VERSION:
