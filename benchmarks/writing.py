@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 from kdump.write.log_dir import LogDirWriter
 from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing
@@ -84,7 +84,7 @@ def fixture_seconds(folder: Path, divisor: int) -> float:
         timestamp=array("q", range(NOW, NOW + rows)),
     )
     place = folder / "fixture"
-    config = LogConfig(segment_bytes=SEGMENT + 5000)
+    config = WritingSettings(segment_bytes=SEGMENT + 5000)
     start = time.process_time()
     with LogDirWriter(str(place), clock=lambda: NOW, durable=False) as log_dir:
         for partition in range(max(1, PARTITIONS // divisor)):

@@ -15,10 +15,11 @@ from .shell import exit_codes
 from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
 
 SECTIONS = {
-    "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata"),
-    "Check": ("doctor", "explain", "verify", "startup", "retain", "compact"),
-    "Mend": ("repair", "rebuild-index", "trim", "undo"),
+    "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata", "schemas"),
+    "Check": ("doctor", "explain", "verify", "startup", "replicas", "retain", "compact"),
+    "Mend": ("repair", "rebuild-index", "trim", "undo", "resurrect"),
     "Make": ("append", "roll", "fixture", "export"),
+    "Serve": ("serve",),
     "Help": ("help", "completion"),
 }
 """The commands as the help has them."""

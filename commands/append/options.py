@@ -14,14 +14,15 @@ from kdump.operations.append import NewLog, Opening, rules_beside
 from kdump.operations.cluster_rules import ClusterRules
 from kdump.operations.open_log import NotAppendableError
 from kdump.releases import KafkaRelease
-from kdump.settings.writing import PROPERTIES, LogConfig
+from kdump.settings.names import suggestion
+from kdump.settings.views import TOPIC_PROPERTIES, WritingSettings
 from kdump.write.clocks import wall_clock
 from kdump.write.log_writer import LogWriter
 
 from ..shell import exit_codes
-from ..shell.options import kafka_option
-from ..shell.output import complain, safe, safe_path
-from ..shell.startup_options import read_config, startup_options
+from ..shell.output import NO_SUCH, complain, safe, safe_path
+from ..shell.property_files import read_config
+from ..shell.startup_options import startup_options
 
 Command = Callable[..., Any]
 PER_BATCH, PER_APPEND = "batch", "append"
@@ -38,7 +39,6 @@ _OPTIONS = (
         help="What index entries are counted by: each batch, as since Kafka 4.1, or each append. By default as the"
         " release does.",
     ),
-    kafka_option,
     click.option(
         "--no-backup", is_flag=True,
         help="After an unclean shutdown, keep nothing of the files beside the log that have to be made anew.",
@@ -64,23 +64,24 @@ def chosen_config(
     kafka: KafkaRelease | None,
     rules: ClusterRules,
     version: Mapping[str, str] | None = None,
-) -> LogConfig:
+) -> WritingSettings:
     """The configuration that the options name; the `rules`, and `version`, count where these are silent.
 
     Raises click.BadParameter.
     """
-    properties = {**rules.properties, **(version or {})}
+    known = rules.settings.under(version or {})
     if config_file is not None:
-        properties |= read_config(config_file, LogConfig.from_properties)
+        known = known.under(read_config(config_file, WritingSettings))
+    given: dict[str, str] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         name = name.strip()
-        if not equals or name not in PROPERTIES:
+        if not equals or name not in TOPIC_PROPERTIES:
             raise click.BadParameter(_unknown(setting, name, bool(equals)), param_hint="--topic-config")
-        properties[name] = value
+        given[name] = value
     try:
         per_batch = None if index_entries is None else index_entries == PER_BATCH
-        return LogConfig.from_properties(properties, kafka or rules.release, index_per_batch=per_batch)
+        return WritingSettings.of(known.under(given), kafka or rules.release, index_per_batch=per_batch)
     except ConfigError as error:
         raise click.UsageError(f"{safe(str(error))}.") from None
 
@@ -88,10 +89,8 @@ def chosen_config(
 def _unknown(setting: str, name: str, has_value: bool) -> str:
     if not has_value:
         return f"{safe(setting)!r}: expected NAME=VALUE"
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, PROPERTIES, 1)
-    hint = f"did you mean {close[0]!r}?" if close else f"those that matter here are {', '.join(sorted(PROPERTIES))}"
+    close = suggestion(name, TOPIC_PROPERTIES)
+    hint = f"did you mean {close!r}?" if close else f"those that matter here are {', '.join(sorted(TOPIC_PROPERTIES))}"
     return f"{safe(name)!r} is no setting that matters here: {hint}"
 
 
@@ -160,13 +159,19 @@ def naming(path: str) -> Iterator[None]:
         raise
 
 
-def check_partition(path: str) -> None:
-    """Refuse, as wrong usage, what has not the name of a partition directory."""
+def check_partition(path: str, *, may_be_new: bool = False) -> None:
+    """Raise FileNotFoundError for what is not there, unless it is to be made, and for what is no partition directory.
+
+    One that is to be made needs the name of one: anything else is wrong usage.
+    """
     from kdump.formats.names import parse_partition_dir
 
     try:
         parse_partition_dir(os.path.basename(os.path.abspath(path)))
     except NameFormatError:
-        raise click.UsageError(
-            f"{safe_path(path)}: expected a partition directory, whose name is <topic>-<partition>"
-        ) from None
+        text = "expected a partition directory, whose name is <topic>-<partition>"
+        if may_be_new:
+            raise click.UsageError(f"{safe_path(path)}: {text}") from None
+        raise FileNotFoundError(2, text if os.path.lexists(path) else NO_SUCH, path) from None
+    if not may_be_new and not os.path.lexists(path):
+        raise FileNotFoundError(2, NO_SUCH, path)

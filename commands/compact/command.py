@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from kdump.releases import KafkaRelease
-from kdump.settings.cleaning import cleaner_config
+from kdump.settings.views import CleaningSettings
 
 from ..shell.config_option import config_option, property_file
 from ..shell.options import format_option, kafka_option, now_option
@@ -98,7 +98,7 @@ def command(
         raise click.UsageError("--no-backup needs --apply.")
     if passes > 1 and not applies and output is None:
         raise click.UsageError("--passes needs --apply or --output.")
-    files = tuple(property_file(text, cleaner_config) for text in config_files)
+    files = tuple(property_file(text, CleaningSettings) for text in config_files)
     options = Options(
         now=now,
         files=files,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
@@ -20,6 +20,7 @@ from kdump.clean.apply import (
     copy_directory_files,
 )
 from kdump.clean.cleaning import Cleaning, clean
+from kdump.clean.eligibility import not_compacted
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState, look
 from kdump.errors import KdumpError, RefusedError
@@ -27,16 +28,16 @@ from kdump.formats import names
 from kdump.operations.rails import Guard, Rails, check_unlocked, guarded
 from kdump.query.inventory import DirectoryCheckpoints
 from kdump.releases import NEWEST, KafkaRelease
-from kdump.settings.cleaning import CleanerConfig, cleaner_config, not_compacted
-from kdump.settings.sources import PropertyFile, Settings
+from kdump.settings.sources import PropertyFile, Settings, TopicSettings
+from kdump.settings.views import CleaningSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
 from ..shell.config_option import settings_and_release
-from ..shell.options import note, output_for
-from ..shell.output import complain, os_error_text, safe, safe_path
+from ..shell.options import output_for
+from ..shell.output import complain, note, os_error_text, safe, safe_path
 from ..shell.paths import KafkaFile, check_not_kafkas, expand
 from ..shell.progress import ProgressBar
 from ..shell.session import tell_refused
@@ -58,9 +59,9 @@ class Options:
     passes: int = 1
     exact_keys: bool = False
 
-    def config(self, properties: Mapping[str, str], written_by: KafkaRelease) -> CleanerConfig:
-        """The settings that these properties of a topic come to, in a directory of a release. Raises ConfigError."""
-        config = cleaner_config(properties, self.release or written_by, converts_legacy=self.converts_legacy)
+    def config(self, settings: TopicSettings, written_by: KafkaRelease) -> CleaningSettings:
+        """The settings that those of a topic come to, in a directory of a release. Raises ConfigError."""
+        config = CleaningSettings.of(settings, self.release or written_by, converts_legacy=self.converts_legacy)
         ratio = config.min_cleanable_ratio if self.min_cleanable_ratio is None else self.min_cleanable_ratio
         return replace(config, min_cleanable_ratio=ratio)
 
@@ -74,7 +75,7 @@ class Found(NamedTuple):
     """
 
     state: PartitionState
-    config: CleanerConfig
+    config: CleaningSettings
     cleaning: Cleaning | None
     is_done: bool = False
     kept: str | None = None
@@ -280,8 +281,8 @@ class _Run:
         options = self._options
         known = self._checkpoints(place.path).of(log)
         topic = log.name.topic if log.name else ""
-        config = options.config(self._settings.properties(topic), self._release)
-        why = not_compacted(config, topic, was_cleaned=known.cleaner is not None, is_named=place.is_named)
+        config = options.config(self._settings.of(topic), self._release)
+        why = not_compacted(config, was_cleaned=known.cleaner is not None, is_named=place.is_named)
         if why:
             self._printer.passed_over(log.path, why)
             return None
@@ -303,7 +304,7 @@ class _Run:
         self._printer.partition(found)
         return found
 
-    def _clean(self, guard: Guard | None, state: PartitionState, config: CleanerConfig, number: int) -> Found:
+    def _clean(self, guard: Guard | None, state: PartitionState, config: CleaningSettings, number: int) -> Found:
         """Clean a partition as it was asked for, if it is due."""
         options = self._options
         is_due = state.is_due(config)
@@ -329,7 +330,9 @@ class _Run:
         cleaning = clean_in_place(state, clean, files, keep_old=options.keep_old)
         return Found(state, config, cleaning, True, files.id if options.keep_old else None)
 
-    def _cleaner(self, state: PartitionState, config: CleanerConfig, *, guarded: bool) -> Callable[[Staging], Cleaning]:
+    def _cleaner(
+        self, state: PartitionState, config: CleaningSettings, *, guarded: bool
+    ) -> Callable[[Staging], Cleaning]:
         """What cleans the partition; `guarded`: only if it does not look as if the topic were not compacted at all."""
         options = self._options
 

@@ -98,10 +98,10 @@ class Graphs(Tables):
 def cleaner_state(info: PartitionInfo) -> PartitionState | None:
     """What the log cleaner knows of a partition; None where that cannot be told."""
     from kdump.clean.state import look
-    from kdump.settings.cleaning import CleanerConfig
+    from kdump.settings.views import CleaningSettings
 
     try:
-        return look(PartitionLog(info.path), info.checkpoints, CleanerConfig(), time.time_ns() // 1_000_000)
+        return look(PartitionLog(info.path), info.checkpoints, CleaningSettings(), time.time_ns() // 1_000_000)
     except (KdumpError, OSError):
         return None
 

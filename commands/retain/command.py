@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from kdump.errors import ConfigError
-from kdump.settings.retention import (
-    CLEANUP_POLICY,
-    DELETE_RETENTION_MS,
-    RETENTION_BYTES,
-    RETENTION_MS,
-    retention_config,
-)
+from kdump.settings.sources import TopicSettings
+from kdump.settings.table import CLEANUP_POLICY, DELETE_RETENTION_MS, RETENTION_BYTES, RETENTION_MS, Setting
+from kdump.settings.views import RetentionSettings
 
 from ..shell.completing import topics_of_paths
 from ..shell.config_option import config_option, property_file
@@ -21,7 +18,7 @@ from ..shell.options import format_option, now_option
 from ..shell.output import safe
 from .run import Options, retain
 
-_GIVEN = {
+_GIVEN: Mapping[str, Setting[Any]] = {
     "retention_ms": RETENTION_MS,
     "retention_bytes": RETENTION_BYTES,
     "delete_retention_ms": DELETE_RETENTION_MS,
@@ -94,10 +91,11 @@ def command(paths: tuple[str, ...], config_files: tuple[str, ...], format_: str,
       kdump retain /var/lib/kafka/data --config 'orders*=orders.properties' --apply --no-backup
       kdump retain /var/lib/kafka/data --format jsonl | jq 'select(.type == "partition" and .blocked) | .path'
     """
-    files = tuple(property_file(text, retention_config) for text in config_files)
-    given = {name: str(value) for option, name in _GIVEN.items() if (value := options.pop(option)) is not None}
+    files = tuple(property_file(text, RetentionSettings) for text in config_files)
+    asked = {setting.name: options.pop(option) for option, setting in _GIVEN.items()}
+    given = {name: str(value) for name, value in asked.items() if value is not None}
     try:
-        retention_config(given)
+        TopicSettings.of(given).check()
     except ConfigError as error:
         raise click.UsageError(f"{safe(str(error))}.") from None
     if options["no_backup"] and not options["applies"]:

@@ -22,14 +22,15 @@ from kdump.retention.plan import partition_plan
 from kdump.retention.segments import Shutdown
 from kdump.retention.totals import Totals
 from kdump.settings.sources import PropertyFile
+from kdump.settings.views import RetentionSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
 from ..shell.config_option import settings_in
-from ..shell.options import note, output_for
-from ..shell.output import complain, os_error_text, safe, safe_path
+from ..shell.options import output_for
+from ..shell.output import complain, note, os_error_text, safe, safe_path
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import PathCounter
 from ..shell.session import tell_refused
@@ -274,9 +275,9 @@ class _Place:
             raise KdumpError(f"{log.path}: KRaft trims this log by its snapshots, not by retention")
         checkpoints = self._checkpoints.of(log)
         topic = log.name.topic if log.name else ""
-        settings = self._settings.of(topic, was_cleaned=checkpoints.cleaner is not None)
+        settings = RetentionSettings.of(self._settings.of(topic, was_cleaned=checkpoints.cleaner is not None))
         if options.log_start_offset is not None and not settings.is_known:
-            settings = settings._replace(config=replace(settings.config, deletes=False), sources=(ONLY_START,))
+            settings = replace(settings, deletes=False, sources=(ONLY_START,))
         shutdown = Shutdown(self._clean, checkpoints.recovery_point or 0)
         circumstances = Circumstances(
             shutdown, checkpoints, options.now, options.log_start_offset, options.high_watermark

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import click
 
@@ -13,12 +12,12 @@ from kdump.formats import names
 from kdump.query.inventory import owner_of
 from kdump.releases import KafkaRelease
 from kdump.settings.sources import PropertyFile, Settings
+from kdump.settings.views import View
 from kdump.storage.directory import LogDirectory
 from kdump.topics.metadata_log import MetadataState, release_of, state_beside
 
-from .options import note
-from .output import safe, safe_path
-from .startup_options import read_config
+from .output import note, safe, safe_path
+from .property_files import read_config
 
 config_option = click.option(
     "--config",
@@ -30,13 +29,13 @@ config_option = click.option(
 )
 
 
-def property_file(text: str, check: Callable[[Mapping[str, str]], Any]) -> PropertyFile:
-    """The properties that a `[TOPIC=]FILE` names, in which `check` finds nothing wrong. Raises click.BadParameter."""
+def property_file(text: str, view: type[View]) -> PropertyFile:
+    """The properties that a `[TOPIC=]FILE` names; those count that `view` does. Raises click.BadParameter."""
     topics, equals, path = text.partition("=")
     if not equals or os.sep in topics:
         topics, path = "", text
     try:
-        properties = read_config(path, check)
+        properties = read_config(path, view)
     except OSError as error:
         raise click.BadParameter(f"{safe_path(path)}: {error.strerror}", param_hint="--config") from None
     return PropertyFile(path, topics or None, properties)

@@ -15,7 +15,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, replicas
 
-from .output import safe_path
+from .output import note, safe_path
 from .paths import KafkaFile, expand
 from .release import ENVIRONMENT, asked_release
 from .rows import format_option as format_option
@@ -84,11 +84,6 @@ def newest(found: Iterable[Replica], troubles: Troubles) -> list[Replica]:
         else:
             chosen[key] = (end, replica)
     return [chosen[key][1] for key in sorted(chosen)]
-
-
-def note(text: str) -> None:
-    """A remark on stderr, which is no finding. The text must be safe already."""
-    click.echo(f"kdump: note: {text}", err=True)
 
 
 def chooses(patterns: Iterable[str]) -> Callable[[str], bool]:

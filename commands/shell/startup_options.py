@@ -5,29 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from kdump.disk.reading import read_small
-from kdump.errors import CheckpointError, ConfigError
-from kdump.formats.java_properties import parse_properties
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.startup import Startup
-from kdump.settings.loading import TopicConfig, topic_config
+from kdump.releases import KafkaRelease
 from kdump.settings.sources import Configs, PropertyFile, Settings
+from kdump.settings.views import LoadingSettings, View
 from kdump.storage.partition import PartitionLog
 
-from .output import safe, safe_path
+from .options import kafka_option
+from .property_files import read_config
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Command = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
 class StartupOptions:
     """What the command line says of the start; None where the directory itself is to be asked.
 
-    `properties` are those of --config.
+    `properties` are those of --config. `release` is the one that is to start.
     """
 
     clean: bool | None = None
@@ -35,11 +34,7 @@ class StartupOptions:
     log_start_offset: int | None = None
     now: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def config(self) -> TopicConfig:
-        """The settings of a topic of which nothing is known but --config."""
-        return topic_config(self.properties)
+    release: KafkaRelease | None = None
 
     def settings(self, configs: Configs, broker_id: int | None) -> Settings:
         """The settings of a broker's topics; `configs` are those in the cluster's metadata."""
@@ -57,7 +52,7 @@ class StartupOptions:
             clean if self.clean is None else self.clean,
             recovery_point if self.recovery_point is None else self.recovery_point,
             log_start if self.log_start_offset is None else self.log_start_offset,
-            settings.loading(log.name.topic if log.name else ""),
+            LoadingSettings.of(settings.of(log.name.topic if log.name else "")),
         )
 
 
@@ -78,6 +73,7 @@ _OPTIONS = (
         "--config", "config_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
         help="A server.properties, or a properties file with the topic's settings. By default Kafka's defaults.",
     ),
+    kafka_option,
 )
 
 
@@ -94,22 +90,15 @@ def chosen_startup(
     log_start_offset: int | None = None,
     now: int | None = None,
     config_file: str | None = None,
+    kafka: KafkaRelease | None = None,
+    view: type[View] = LoadingSettings,
 ) -> StartupOptions:
-    """What the options say. Raises click.BadParameter for a file that Kafka would not take."""
+    """What the options say; of --config counts what `view` does. Raises click.BadParameter, OSError."""
     return StartupOptions(
         clean,
         recovery_point,
         log_start_offset,
         time.time_ns() // 1_000_000 if now is None else now,
-        {} if config_file is None else read_config(config_file, topic_config),
+        {} if config_file is None else read_config(config_file, view),
+        kafka,
     )
-
-
-def read_config(path: str, check: Callable[[Mapping[str, str]], Any]) -> dict[str, str]:
-    """The properties of a `--config`, in which `check` finds nothing wrong. Raises click.BadParameter, OSError."""
-    try:
-        properties = parse_properties(read_small(path), path)
-        check(properties)
-    except (ConfigError, CheckpointError) as error:
-        raise click.BadParameter(f"{safe_path(path)}: {safe(str(error))}", param_hint="--config") from None
-    return properties

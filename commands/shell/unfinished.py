@@ -8,8 +8,7 @@ from kdump.change.interrupted import unfinished_in
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
-from .options import note
-from .output import os_error_text, safe, safe_path
+from .output import note, os_error_text, safe, safe_path
 
 
 def note_unfinished(place: LogDirectory | PartitionLog) -> None:

@@ -12,6 +12,7 @@ from kdump.errors import Problem
 from kdump.formats import names
 from kdump.operations.startup import BrokerStart
 from kdump.recovery.broker_start import DirectoryState
+from kdump.settings.views import RetentionSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on, is_live, tally
 from kdump.topics.clusters import Clusters
@@ -74,7 +75,7 @@ def command(
       kdump startup /disk1/kafka /disk2/kafka --config /etc/kafka/server.properties
       kdump startup /var/lib/kafka/data --format jsonl | jq 'select(.type == "outcome" and .losesData) | .path'
     """
-    options = chosen_startup(**circumstances)
+    options = chosen_startup(**circumstances, view=RetentionSettings)
     with output_for(format_) as out:
         printer: Printer
         if format_ == "jsonl":

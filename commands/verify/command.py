@@ -26,8 +26,7 @@ from kdump.verify.timestamps import RETENTION_MS
 from ..shell import exit_codes
 from ..shell.completing import finding_codes
 from ..shell.engine import cluster_of, engine_options
-from ..shell.options import note
-from ..shell.output import Output, complain, escape_json, safe, safe_path, wants_color
+from ..shell.output import Output, complain, escape_json, note, safe, safe_path, wants_color
 from ..shell.paths import check_not_kafkas, matches
 from ..shell.progress import ProgressBar
 from ..shell.prose import prose_width

@@ -124,7 +124,7 @@ def row(finding: Finding) -> dict[str, Any]:
                 "text": remedy.note,
                 "loses": remedy.loses,
             }
-            for remedy in finding.kind.remedies
+            for remedy in finding.remedies
         ],
     }
 
@@ -249,9 +249,11 @@ _INDENT = " " * 11
 def consequences(finding: Finding, group: str) -> Iterator[str]:
     """What a finding means for consumers or for the broker, and what to do: in full where there is one way out."""
     known = EXPLANATIONS[finding.code]
-    effect = finding.kind.effect
-    yield known.consumers if effect == BrokerEffect.SERVES_WRONG_DATA else known.broker
-    remedies = finding.kind.remedies
+    if finding.effect is not None:
+        yield f"The broker {finding.effect}."
+    else:
+        yield known.consumers if finding.kind.effect == BrokerEffect.SERVES_WRONG_DATA else known.broker
+    remedies = finding.remedies
     place = safe_path(group)
     if len(remedies) == 1:
         yield f"do: {way_out(remedies[0], place)}"

@@ -16,7 +16,7 @@ from kdump.clean.state import PartitionState, SegmentFacts
 from kdump.clean.transactions import aborted_in
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
-from kdump.settings.cleaning import CleanerConfig
+from kdump.settings.views import CleaningSettings
 from kdump.storage.facts import next_offset
 
 
@@ -66,7 +66,7 @@ class Cleaning:
 
 def clean(
     state: PartitionState,
-    config: CleanerConfig,
+    config: CleaningSettings,
     now: int,
     staging: Staging,
     *,
@@ -99,7 +99,7 @@ def clean(
     return Cleaning(state, found.keys.size, found.is_full, found.end_offset, tuple(groups), rewriting.counts)
 
 
-def _legacy_horizon(state: PartitionState, config: CleanerConfig) -> int:
+def _legacy_horizon(state: PartitionState, config: CleaningSettings) -> int:
     """Tombstones of format v0 and v1 go from segments whose time (ms) is not behind this: long clean before now."""
     clean_segments = state.between(0, state.first_dirty_offset)
     return clean_segments[-1].modified - config.delete_retention_ms if clean_segments else 0

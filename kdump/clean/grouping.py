@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from kdump.clean.state import SegmentFacts
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
-from kdump.settings.cleaning import CleanerConfig
+from kdump.settings.views import CleaningSettings
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 
 
 def group_segments(
-    segments: Sequence[SegmentFacts], first_uncleanable_offset: int, config: CleanerConfig
+    segments: Sequence[SegmentFacts], first_uncleanable_offset: int, config: CleaningSettings
 ) -> Iterator[list[SegmentFacts]]:
     """The segments in groups of as many as fit into one by size, by index size and by offsets. Raises OSError."""
     group: list[SegmentFacts] = []

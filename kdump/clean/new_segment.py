@@ -11,7 +11,7 @@ from kdump.formats.batch import FRAME, LAST_OFFSET_DELTA, LAST_OFFSET_DELTA_AT, 
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.message_set import MESSAGE_AT, TIMESTAMP
 from kdump.formats.names import segment_file_name
-from kdump.settings.cleaning import CleanerConfig
+from kdump.settings.views import CleaningSettings
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 
@@ -56,7 +56,7 @@ class NewSegment:
     what the chunk has so far.
     """
 
-    def __init__(self, base_offset: int, config: CleanerConfig, folder: str) -> None:
+    def __init__(self, base_offset: int, config: CleaningSettings, folder: str) -> None:
         """`folder` is the partition's, for what errors say."""
         self.base_offset = base_offset
         self.size = self.chunk_size = 0

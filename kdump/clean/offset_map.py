@@ -14,7 +14,7 @@ from kdump.clean.transactions import Transactions, aborted_in
 from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.control import KEY as CONTROL_KEY
-from kdump.settings.cleaning import CleanerConfig
+from kdump.settings.views import CleaningSettings
 
 if TYPE_CHECKING:
     from kdump.kernels.portable.compaction import KeyOffsets
@@ -39,7 +39,7 @@ class OffsetMap:
         return self.latest_offset + 1
 
 
-def new_keys(config: CleanerConfig, *, exact: bool = False) -> KeyOffsets:
+def new_keys(config: CleaningSettings, *, exact: bool = False) -> KeyOffsets:
     """An empty map; `exact`: keys are kept as they are, not as MD5 sums."""
     if exact:
         from kdump.clean.exact_keys import ExactKeys

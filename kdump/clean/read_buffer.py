@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.settings.cleaning import CleanerConfig
+from kdump.settings.views import CleaningSettings
 
 
 class ReadBuffer:
@@ -11,7 +11,7 @@ class ReadBuffer:
     The buffer grows while it does not hold a batch. `limit` is the byte of the segment up to which the chunk reaches.
     """
 
-    def __init__(self, config: CleanerConfig) -> None:
+    def __init__(self, config: CleaningSettings) -> None:
         self._full_size = self.size = config.buffer_bytes
         self._max_message_bytes = config.max_message_bytes
         self._broker_message_bytes = config.broker_message_bytes

@@ -19,7 +19,7 @@ from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from kdump.kernels.batch_fates import GONE, OTHER
 from kdump.kernels.fates import DISCARDED, EXPIRED, KEPT, KEPT_TOMBSTONE, KEYLESS, SUPERSEDED
-from kdump.settings.cleaning import CleanerConfig
+from kdump.settings.views import CleaningSettings
 from kdump.storage.log_reader import LogFile
 
 _TRANSACTIONS = CONTROL | TRANSACTIONAL
@@ -59,7 +59,7 @@ class Rewriting:
     def __init__(
         self,
         state: PartitionState,
-        config: CleanerConfig,
+        config: CleaningSettings,
         found: OffsetMap,
         buffer: ReadBuffer,
         now: int,

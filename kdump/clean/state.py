@@ -15,7 +15,7 @@ from kdump.formats import names
 from kdump.formats.java_text import LONG_MAX
 from kdump.query.inventory import Checkpoints
 from kdump.recovery.startup import Startup
-from kdump.settings.cleaning import CleanerConfig
+from kdump.settings.views import CleaningSettings
 from kdump.storage.facts import next_offset
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
@@ -88,7 +88,7 @@ class PartitionState:
         total = self.clean_size + self.cleanable_size
         return self.cleanable_size / total if total else 0.0
 
-    def is_due(self, config: CleanerConfig) -> bool:
+    def is_due(self, config: CleaningSettings) -> bool:
         """Whether the cleaner would take this partition on."""
         if self.clean_size + self.cleanable_size <= 0:
             return False
@@ -109,7 +109,7 @@ def between(segments: Sequence[SegmentFacts], start: int, stop: int) -> Sequence
     return segments[max(0, bisect_right(bases, start) - 1) : bisect_left(bases, stop)]
 
 
-def look(log: PartitionLog, checkpoints: Checkpoints, config: CleanerConfig, now: int) -> PartitionState:
+def look(log: PartitionLog, checkpoints: Checkpoints, config: CleaningSettings, now: int) -> PartitionState:
     """What the cleaner, at the time `now` (ms), knows of a partition. Raises OSError, CleaningError.
 
     Without a high watermark in the checkpoints all of the log counts as replicated.
@@ -190,7 +190,7 @@ def _limits(
     watermark: int,
     end: int,
     open_txns: dict[int, int],
-    config: CleanerConfig,
+    config: CleaningSettings,
     now: int,
 ) -> Iterator[Limit]:
     if open_txns and min(open_txns) < watermark:

@@ -1,6 +1,6 @@
 """Open a partition of a log directory that is there already for appending, with the rails that keep others' data safe.
 
-    with opened("/var/lib/kafka/data/orders-3", LogConfig()) as log:
+    with opened("/var/lib/kafka/data/orders-3", WritingSettings()) as log:
         log.append(...)
 
 While it is open the log directory is locked as by a broker, and is not marked as cleanly shut down: whatever ends the
@@ -23,8 +23,8 @@ from kdump.formats import names
 from kdump.operations.cluster_rules import ClusterRules, cluster_rules
 from kdump.operations.open_log import NotAppendableError, check_files, open_log
 from kdump.recovery.broker_start import directory_state
-from kdump.settings.sources import built_in
-from kdump.settings.writing import LogConfig
+from kdump.settings.sources import Settings
+from kdump.settings.views import WritingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import segment_info
 from kdump.storage.open import check_has_kafka_files
@@ -63,7 +63,7 @@ class Opening:
 
 
 @contextmanager
-def opened(path: str, config: LogConfig | None = None, how: Opening | None = None) -> Iterator[LogWriter]:
+def opened(path: str, config: WritingSettings | None = None, how: Opening | None = None) -> Iterator[LogWriter]:
     """The log in the partition directory `path`, open for appending; it is closed in order when the `with` ends.
 
     Without a `config` the topic has the settings that the cluster's metadata beside it names. The checkpoints beside
@@ -81,7 +81,7 @@ def opened(path: str, config: LogConfig | None = None, how: Opening | None = Non
         rules = how.rules or rules_beside(site.path)
         start = site.startup(how)
         try:
-            writer = start(config or LogConfig.from_properties(rules.properties))
+            writer = start(config or WritingSettings.of(rules.settings, rules.release))
             writer.next_producer_id = None if how.any_producer_id else rules.next_producer_id
         except (KdumpError, OSError):
             if not any(unfinished(site.path)):
@@ -103,7 +103,7 @@ def rules_beside(path: str) -> ClusterRules:
     folder, base = os.path.split(os.path.abspath(path))
     name = names.parse_partition_dir(base, path)
     if not os.path.isdir(folder) or not is_log_directory(folder):
-        return ClusterRules(built_in(name.topic))
+        return ClusterRules(Settings().of(name.topic))
     return cluster_rules(folder, name)
 
 
@@ -133,7 +133,7 @@ class _Site:
             if folder and not os.access(folder, os.W_OK | os.X_OK):
                 raise RefusedError(f"{folder}: nothing can be written here (permissions, or a read-only file system)")
 
-    def startup(self, how: Opening) -> Callable[[LogConfig | None], LogWriter]:
+    def startup(self, how: Opening) -> Callable[[WritingSettings | None], LogWriter]:
         """What opens or makes the log, by what the log directory says now. Raises NotAppendableError, OSError."""
         if self.log and os.listdir(self.path):
             check_has_kafka_files(self.log)

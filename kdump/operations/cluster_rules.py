@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kdump.errors import CheckpointError, KdumpError, Problem
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
-from kdump.releases import NEWEST, KafkaRelease
-from kdump.settings.sources import Settings, built_in
+from kdump.releases import NEWEST, TRANSACTION_VERSION, KafkaRelease
+from kdump.settings.sources import Settings, TopicSettings
 from kdump.storage.directory import LogDirectory
 from kdump.topics.metadata_log import release_of, state_beside
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRules:
-    """`properties` are the settings of the topic and its broker, without Kafka's defaults.
+    """`settings` are those of the topic.
 
     `next_producer_id` is the first producer id that the cluster has not given to its brokers yet, None where that is
-    not known. `release` is the one that wrote the log directory, the newest where that is not known. `problem` says why
-    metadata that is there is of no use.
+    not known. `release` is the one that wrote the log directory, the newest where that is not known.
+    `transaction_version` is the level of that feature, 0 where nothing says it. `problem` says why metadata that is
+    there is of no use.
     """
 
-    properties: Mapping[str, str] = field(default_factory=dict)
+    settings: TopicSettings = field(default_factory=TopicSettings)
     next_producer_id: int | None = None
     release: KafkaRelease = NEWEST
+    transaction_version: int = 0
     problem: Problem | None = None
 
 
@@ -38,16 +39,13 @@ def cluster_rules(log_directory: str, name: PartitionDirName) -> ClusterRules:
     problems: list[Problem] = []
     state = state_beside(directory, problems.append)
     node_id = _node_id(directory)
-    properties = dict(built_in(name.topic))
-    if state is not None:
-        properties |= Settings(state.image.configs, node_id).properties(name.topic)
-    if _was_cleaned(directory, name):
-        properties.setdefault("cleanup.policy", "compact")
+    settings = Settings(state.image.configs if state else {}, node_id)
     given = state.image.producer_ids if state else None
     return ClusterRules(
-        properties,
+        settings.of(name.topic, was_cleaned=_was_cleaned(directory, name)),
         given["nextProducerId"] if given else None,
         release_of(state, node_id),
+        state.image.features.get(TRANSACTION_VERSION, 0) if state else 0,
         problems[0] if problems else None,
     )
 

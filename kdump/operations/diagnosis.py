@@ -174,11 +174,11 @@ def _family(code: str) -> str:
 
 def _weight(finding: Finding) -> tuple[bool, bool, Stake, int]:
     is_error = finding.severity == Severity.ERROR
-    return not is_error, finding.code in _COMMITTED_CODES, _stake(finding.kind), finding.position or 0
+    return not is_error, finding.code in _COMMITTED_CODES, _stake(finding.kind, finding.effect), finding.position or 0
 
 
-def _stake(kind: FindingKind) -> Stake:
-    return _STAKES.get(kind.effect, Stake.OTHER)
+def _stake(kind: FindingKind, effect: BrokerEffect | None = None) -> Stake:
+    return _STAKES.get(effect or kind.effect, Stake.OTHER)
 
 
 def _mended_by_start(loaded: Loaded | None) -> set[str]:
@@ -197,7 +197,7 @@ def _of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Dia
     stake = Stake.DISK if failure.offline else Stake.START
     title = "log directory goes offline" if failure.offline else "broker does not start"
     text = f"{failure.exception}: {failure.text}"
-    remedies = [_action(remedy, path) for remedy in (findings[0].kind.remedies if findings else ())]
+    remedies = [_action(remedy, path) for remedy in (findings[0].remedies if findings else ())]
     actions = tuple(remedies) or (Action("shows the file and the place", ("kdump", "startup", path)),)
     sentences = [EXPLANATIONS[finding.code].broker for finding in findings[:1]]
     broker = sentences[0] if sentences else ""
@@ -223,7 +223,8 @@ def _of_family(path: str, loaded: Loaded | None, findings: list[Finding], family
         found.append(f"and {len(findings) - 2} more in this partition")
     if not found and loaded is not None and loaded.stray:
         found = [loaded.stray]
-    actions = tuple(_action(remedy, path) for remedy in kind.remedies)
+    remedies = findings[0].remedies if findings else kind.remedies
+    actions = tuple(_action(remedy, path) for remedy in remedies)
     return Diagnosis(
         stake, known.title, (path,), tuple(found), known.broker, known.consumers, actions=actions,
         findings=tuple(findings),

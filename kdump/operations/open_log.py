@@ -1,6 +1,6 @@
 """Open a log that is there already, in the state in which a broker that starts now would have it.
 
-    with open_log("/tmp/data/orders-0", LogConfig()) as log:
+    with open_log("/tmp/data/orders-0", WritingSettings()) as log:
         log.append(...)
 
 This looks at the partition directory alone; kdump.operations.append opens one as part of its log directory.
@@ -25,7 +25,7 @@ from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
@@ -43,7 +43,7 @@ class NotAppendableError(KdumpError):
 
 def open_log(
     path: str,
-    config: LogConfig | None = None,
+    config: WritingSettings | None = None,
     *,
     clean: bool = True,
     recovery_point: int = 0,
@@ -62,14 +62,14 @@ def open_log(
     last segment is damaged, is refused untouched; `begin` is called before the first change.
     Raises NotAppendableError, OSError.
     """
-    config = config or LogConfig()
+    config = config or WritingSettings()
     path = os.path.abspath(path)
     log = PartitionLog(path)
     if not log.segments:
         raise NotAppendableError(f"{path}: there is no .log in it")
     check_files(path, log)
     now = clock()
-    outcome, plan = plan_recovery(log, Startup(now, clean, recovery_point, log_start_offset, config.for_loading()))
+    outcome, plan = plan_recovery(log, Startup(now, clean, recovery_point, log_start_offset, config.loading))
     _check_outcome(path, outcome)
     base_offset = max(says.offset or 0 for says in map(parse_file_name, outcome.files or ()) if says.kind == names.LOG)
     if clean:  # else all of it has been checked

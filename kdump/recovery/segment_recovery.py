@@ -14,7 +14,7 @@ from kdump.recovery.outcome import TRUNCATE, Loss, Step, total_loss
 from kdump.recovery.producer_batches import RecoveredBatches
 from kdump.recovery.producer_state import CompletedTxn, ProducerStates
 from kdump.recovery.segments import MAX_RELATIVE_OFFSET, LoadedSegment, fits
-from kdump.settings.loading import TopicConfig
+from kdump.settings.views import LoadingSettings
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.planned_log import LogView
@@ -26,7 +26,7 @@ class SegmentRecovery:
     def __init__(
         self,
         segment: LoadedSegment,
-        config: TopicConfig,
+        config: LoadingSettings,
         states: ProducerStates,
         epochs: EpochCache | None,
         partition: str,

@@ -23,7 +23,7 @@ from kdump.formats import names
 from kdump.formats.batch import wrap64
 from kdump.recovery.outcome import SPLIT, Step
 from kdump.recovery.segments import LoadedSegment, Segments, file_name, fits
-from kdump.settings.loading import TopicConfig
+from kdump.settings.views import LoadingSettings
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 class _Builder:
     """A new segment while it grows."""
 
-    def __init__(self, base_offset: int, start: int, config: TopicConfig, directory: VirtualDirectory) -> None:
+    def __init__(self, base_offset: int, start: int, config: LoadingSettings, directory: VirtualDirectory) -> None:
         self.base_offset = base_offset
         self.start = self.end = self._chunk_start = start
         self._interval = config.index_interval_bytes
@@ -95,7 +95,7 @@ class _Builder:
 
 
 def split_segment(
-    directory: VirtualDirectory, segments: Segments, old: LoadedSegment, config: TopicConfig, steps: list[Step]
+    directory: VirtualDirectory, segments: Segments, old: LoadedSegment, config: LoadingSettings, steps: list[Step]
 ) -> list[int]:
     """Replace a segment by parts of it; the base offset that is gone, if it is. Raises LoadError, OSError."""
     next_offset = old.next_offset()
@@ -126,7 +126,7 @@ def split_segment(
     return [] if not was_loaded or old.base_offset in bases else [old.base_offset]
 
 
-def _parts(log: LogView, old: LoadedSegment, config: TopicConfig) -> list[Part]:
+def _parts(log: LogView, old: LoadedSegment, config: LoadingSettings) -> list[Part]:
     """Cut the log into new segments. Raises LoadError where a batch fits into none."""
     parts = []
     builder: _Builder | None = None
@@ -170,7 +170,7 @@ def _base_offset(log: LogView, block: BatchBlock, row: int) -> int:
     return first.offset
 
 
-def _put(directory: VirtualDirectory, part: Part, source: Recipe, config: TopicConfig) -> LoadedSegment:
+def _put(directory: VirtualDirectory, part: Part, source: Recipe, config: LoadingSettings) -> LoadedSegment:
     directory.put(file_name(part.base_offset, names.LOG), piece_of(source, part.start, part.size))
     directory.write(file_name(part.base_offset, names.OFFSET_INDEX), part.offset_entries)
     directory.write(file_name(part.base_offset, names.TIME_INDEX), part.time_entries)

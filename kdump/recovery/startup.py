@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kdump.settings.loading import TopicConfig
+from kdump.settings.views import LoadingSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,4 +18,4 @@ class Startup:
     clean: bool = False
     recovery_point: int = 0
     log_start_offset: int = 0
-    config: TopicConfig = field(default_factory=TopicConfig)
+    config: LoadingSettings = field(default_factory=LoadingSettings)

@@ -9,14 +9,14 @@ from kdump.formats import names
 from kdump.formats.names import offset_in_name
 from kdump.recovery.outcome import DELETE, RENAME, Step
 from kdump.recovery.segments import LoadedSegment
-from kdump.settings.loading import TopicConfig
+from kdump.settings.views import LoadingSettings
 from kdump.storage.planned import VirtualDirectory
 
 _DELETED, _CLEANED, _SWAP = f".{names.DELETED}", f".{names.CLEANED}", f".{names.SWAP}"
 _LOG = f".{names.LOG}"
 
 
-def clear_leftovers(directory: VirtualDirectory, config: TopicConfig, steps: list[Step]) -> None:
+def clear_leftovers(directory: VirtualDirectory, config: LoadingSettings, steps: list[Step]) -> None:
     """Remove what was being deleted or cleaned, and complete or undo the replacement of segments.
 
     A .swap file whose offset is not below that of the lowest .cleaned file belongs to a replacement that was not
@@ -38,7 +38,7 @@ def clear_leftovers(directory: VirtualDirectory, config: TopicConfig, steps: lis
     _complete(directory, [name for name in swaps if directory.exists(name)], config, steps)
 
 
-def _complete(directory: VirtualDirectory, swaps: list[str], config: TopicConfig, steps: list[Step]) -> None:
+def _complete(directory: VirtualDirectory, swaps: list[str], config: LoadingSettings, steps: list[Step]) -> None:
     """Delete the files that complete swaps replace, and give the swaps their names."""
     logs = [name for name in swaps if name.endswith(f"{_LOG}{_SWAP}")]
     replaced = _range(directory, logs, config)
@@ -54,7 +54,7 @@ def _complete(directory: VirtualDirectory, swaps: list[str], config: TopicConfig
         steps.append(Step(RENAME, name, f"the swap is complete: it becomes {new_name}", size=directory.size(new_name)))
 
 
-def _range(directory: VirtualDirectory, logs: Iterable[str], config: TopicConfig) -> tuple[int, int] | None:
+def _range(directory: VirtualDirectory, logs: Iterable[str], config: LoadingSettings) -> tuple[int, int] | None:
     """The offsets that the .log.swap files stand for: from the lowest base offset up to the highest next offset."""
     segments = [LoadedSegment(directory, _offset(name), config.segment_index_bytes, _SWAP) for name in logs]
     if not segments:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention
 from kdump.retention.segments import MTIME
-from kdump.settings.retention import AFTER_MAX_MS, TIMESTAMP_TYPE
+from kdump.settings.table import TIMESTAMP_AFTER_MAX_MS, TIMESTAMP_TYPE
 
 BROKER = "HOST:9092"
 
@@ -133,7 +133,7 @@ def _on_cause(found: PartitionRetention, block: Block) -> Iterator[Advice]:
         f"Mend the cause: {wants}. Brokers from 3.6 on can refuse timestamps of the future (from 4.0 on they refuse"
         " more than an hour), or give records the time at which they arrive; what is in the log stays as it is.",
         (
-            f"{prefix} {topic} --add-config {AFTER_MAX_MS}=3600000",
-            f"{prefix} {topic} --add-config {TIMESTAMP_TYPE}=LogAppendTime",
+            f"{prefix} {topic} --add-config {TIMESTAMP_AFTER_MAX_MS.name}=3600000",
+            f"{prefix} {topic} --add-config {TIMESTAMP_TYPE.name}=LogAppendTime",
         ),
     )

@@ -18,8 +18,7 @@ from kdump.retention.holder import Holder, find_holder
 from kdump.retention.policy import POLICIES, Bounds, Next, deletions, is_empty_last, is_old, next_to_go
 from kdump.retention.segments import SegmentState, Shutdown, segment_states
 from kdump.retention.tombstones import Tombstones, tombstones_of
-from kdump.settings.retention import RetentionConfig
-from kdump.settings.sources import TopicSettings
+from kdump.settings.views import RetentionSettings
 from kdump.storage.partition import PartitionLog
 
 TIMESTAMP, HIGH_WATERMARK = "timestamp", "highWatermark"
@@ -78,7 +77,7 @@ class PartitionRetention:
     log: PartitionLog
     shutdown: Shutdown
     checkpoints: Checkpoints
-    settings: TopicSettings
+    settings: RetentionSettings
     now: int
     previous_start: int
     log_start_offset: int
@@ -95,9 +94,9 @@ class PartitionRetention:
     problems: tuple[str, ...]
 
     @property
-    def config(self) -> RetentionConfig:
+    def config(self) -> RetentionSettings:
         """The topic's settings."""
-        return self.settings.config
+        return self.settings
 
     @property
     def going(self) -> tuple[SegmentState, ...]:
@@ -189,7 +188,7 @@ class Circumstances(NamedTuple):
 
 
 def examine(
-    log: PartitionLog, circumstances: Circumstances, settings: TopicSettings, *, tombstones: bool = True
+    log: PartitionLog, circumstances: Circumstances, settings: RetentionSettings, *, tombstones: bool = True
 ) -> PartitionRetention:
     """What a broker's retention does to a partition. With `tombstones` a compacted log is read as a whole.
 
@@ -213,7 +212,7 @@ def examine(
             " with OffsetOutOfRange"
         )
     bounds = Bounds(now, start, high_watermark)
-    config = settings.config
+    config = settings
     candidates = [state.candidate for state in states]
     reasons = tuple(deletions(candidates, bounds, config))
     alone = {policy: _share(states[: len(deletions(candidates, bounds, config, (policy,)))]) for policy in POLICIES}
@@ -272,7 +271,7 @@ def _problems(log: PartitionLog, states: Sequence[SegmentState], start: LoadOutc
         yield f"{log.path}: a broker that starts drops {start.loss.bytes} bytes (kdump startup shows which)"
 
 
-def _block(left: Sequence[SegmentState], bounds: Bounds, config: RetentionConfig) -> Block | None:
+def _block(left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings) -> Block | None:
     """What keeps old segments from going; None where none is kept, or the oldest that stays is where it should be."""
     if not left or is_empty_last(left[0].candidate):
         return None
@@ -294,7 +293,7 @@ def _block(left: Sequence[SegmentState], bounds: Bounds, config: RetentionConfig
     return Block(blocker, TIMESTAMP, old, holder, _free_offset(left, bounds, config))
 
 
-def _free_offset(left: Sequence[SegmentState], bounds: Bounds, config: RetentionConfig) -> int:
+def _free_offset(left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings) -> int:
     """Behind the last old segment that only segments with timestamps of the future separate from the blocker."""
     free = left[0].upper_bound
     for state in left[1:]:

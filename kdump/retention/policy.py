@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kdump.settings.retention import RetentionConfig
+from kdump.settings.views import RetentionSettings
 
 LOG_START, SIZE, TIME = "logStart", "size", "time"
 POLICIES = (LOG_START, SIZE, TIME)
@@ -56,7 +56,7 @@ class Next(NamedTuple):
 
 
 def deletions(
-    segments: Sequence[Candidate], bounds: Bounds, config: RetentionConfig, policies: Sequence[str] = POLICIES
+    segments: Sequence[Candidate], bounds: Bounds, config: RetentionSettings, policies: Sequence[str] = POLICIES
 ) -> list[str]:
     """For each segment that goes, from the oldest on, the policy that deletes it. Of `policies` only."""
     gone: list[str] = []
@@ -67,7 +67,7 @@ def deletions(
     return gone
 
 
-def next_to_go(left: Sequence[Candidate], config: RetentionConfig) -> Next | None:
+def next_to_go(left: Sequence[Candidate], config: RetentionSettings) -> Next | None:
     """When the oldest of the segments that stay will go; None where it is an empty last one."""
     if not left or is_empty_last(left[0]):
         return None
@@ -80,7 +80,7 @@ def next_to_go(left: Sequence[Candidate], config: RetentionConfig) -> Next | Non
     return Next(oldest.base_offset, due, more, None if oldest.is_last else oldest.upper_bound)
 
 
-def is_old(segment: Candidate, bounds: Bounds, config: RetentionConfig) -> bool:
+def is_old(segment: Candidate, bounds: Bounds, config: RetentionSettings) -> bool:
     """Whether a segment is old enough to go by time, whatever comes before it and wherever the high watermark is."""
     if not config.deletes or config.time_limit_ms < 0 or is_empty_last(segment):
         return False
@@ -93,7 +93,7 @@ def is_empty_last(segment: Candidate) -> bool:
 
 
 def _test(
-    policy: str, left: Sequence[Candidate], bounds: Bounds, config: RetentionConfig
+    policy: str, left: Sequence[Candidate], bounds: Bounds, config: RetentionSettings
 ) -> Callable[[Candidate], bool]:
     if policy == LOG_START:
         return lambda segment: not segment.is_last and segment.upper_bound <= bounds.log_start_offset
@@ -111,7 +111,7 @@ def _test(
 
 
 def _count(
-    left: Sequence[Candidate], bounds: Bounds, config: RetentionConfig, goes: Callable[[Candidate], bool]
+    left: Sequence[Candidate], bounds: Bounds, config: RetentionSettings, goes: Callable[[Candidate], bool]
 ) -> int:
     """How many of the oldest go, one after the other."""
     for count, segment in enumerate(left):

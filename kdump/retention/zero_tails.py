@@ -7,6 +7,7 @@ from kdump.recovery.startup import Startup
 from kdump.retention.policy import TIME, Bounds, deletions
 from kdump.retention.segments import TIME_INDEX, Shutdown, segment_states
 from kdump.settings.sources import Settings
+from kdump.settings.views import RetentionSettings
 from kdump.storage.facts import has_zero_tail
 from kdump.storage.partition import PartitionLog
 
@@ -20,7 +21,7 @@ def aged_by_zeros(log: PartitionLog, startup: Startup, log_end_offset: int, sett
     if not tails or log.name is None:
         return ()
     try:
-        config = settings.of(log.name.topic).config
+        config = RetentionSettings.of(settings.of(log.name.topic))
         states = segment_states(log, Shutdown(startup.clean, startup.recovery_point))
     except (ConfigError, KdumpError):
         return ()

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kdump.formats import names
-from kdump.settings.loading import TopicConfig, topic_config
-from kdump.settings.retention import CLEANUP_POLICY, DECIDING, RETENTION_MS, RetentionConfig, retention_config
+from kdump.settings.table import (
+    BY_NAME,
+    CLEANUP_POLICY,
+    COMPACT,
+    COMPRESSION_TYPE,
+    DELETE,
+    NO_LIMIT,
+    OFFSETS_SEGMENT_BYTES,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    SEGMENT_BYTES,
+    SHARE_STATE_SEGMENT_BYTES,
+    TRANSACTIONS_SEGMENT_BYTES,
+    Named,
+    Setting,
+    names_of,
+)
+
+_T = TypeVar("_T")
 
 BROKER_RESOURCE, TOPIC_RESOURCE = 4, 2
 
@@ -22,19 +39,81 @@ BUILT_IN = "what a broker creates this topic with"
 COMMAND_LINE = "the command line"
 CLEANER = "the cleaner's checkpoint, which names the partition"
 
-_COMPACTED = {CLEANUP_POLICY: "compact"}
-_KEPT = {CLEANUP_POLICY: "delete", RETENTION_MS: "-1"}
-_INTERNAL = {
-    names.CONSUMER_OFFSETS_TOPIC: _COMPACTED,
-    names.TRANSACTION_STATE_TOPIC: _COMPACTED,
-    names.SHARE_GROUP_STATE_TOPIC: _KEPT,
-    names.REMOTE_LOG_METADATA_TOPIC: _KEPT,
+DECIDING = names_of((CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES))
+"""The names, for topics and for servers, that decide which segments go by time or size."""
+
+_COMPACTED = {CLEANUP_POLICY.name: COMPACT}
+_KEPT = {CLEANUP_POLICY.name: DELETE, RETENTION_MS.name: str(NO_LIMIT)}
+_INTERNAL: Mapping[str, tuple[Mapping[str, str], Setting[int] | None]] = {
+    names.CONSUMER_OFFSETS_TOPIC: (_COMPACTED, OFFSETS_SEGMENT_BYTES),
+    names.TRANSACTION_STATE_TOPIC: (
+        _COMPACTED | {COMPRESSION_TYPE.name: "uncompressed"},
+        TRANSACTIONS_SEGMENT_BYTES,
+    ),
+    names.SHARE_GROUP_STATE_TOPIC: (_KEPT, SHARE_STATE_SEGMENT_BYTES),
+    names.REMOTE_LOG_METADATA_TOPIC: (_KEPT, None),
 }
+"""What brokers create their own topics with, and the setting of the server that says how large their segments are."""
 
 
-def built_in(topic: str) -> Mapping[str, str]:
-    """Return what a broker creates a topic of its own with; nothing for other topics."""
-    return _INTERNAL.get(topic, {})
+class Layer(NamedTuple):
+    """Properties by names of topics or of servers; `decides`: they may say which segments retention deletes."""
+
+    origin: str
+    properties: Mapping[str, str]
+    decides: bool = False
+
+
+def _layer(origin: str, properties: Mapping[str, str]) -> Layer:
+    return Layer(origin, properties, bool(DECIDING & properties.keys()))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """Layers of properties, the last one of which wins; a topic's name wins over the server's in all of them."""
+
+    layers: tuple[Layer, ...] = ()
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], origin: str = COMMAND_LINE) -> TopicSettings:
+        """Return the settings of which nothing but these properties is known."""
+        return cls((_layer(origin, properties),))
+
+    def under(self, properties: Mapping[str, str], origin: str = COMMAND_LINE) -> TopicSettings:
+        """Return these settings with a layer more, which wins."""
+        return TopicSettings((*self.layers, _layer(origin, properties)))
+
+    def get(self, setting: Setting[_T]) -> _T:
+        """Return what a setting is, Kafka's default where nothing is said. Raises ConfigError."""
+        found = self._first(setting.names)
+        return setting.default if found is None else found
+
+    def own(self, setting: Setting[_T]) -> _T | None:
+        """Return what is said of the topic itself; None where nothing is. Raises ConfigError."""
+        return self._first(named for named in setting.names if named.is_topics)
+
+    def of_server(self, setting: Setting[_T]) -> _T | None:
+        """Return what is said of topics that have nothing of their own; None where nothing is. Raises ConfigError."""
+        return self._first(named for named in setting.names if not named.is_topics)
+
+    def check(self) -> None:
+        """Raise ConfigError for the first value that Kafka would not take, whether it counts or not."""
+        for layer in self.layers:
+            for name, text in layer.properties.items():
+                if name in BY_NAME:
+                    BY_NAME[name].value(text)
+
+    def _first(self, names: Iterable[Named[_T]]) -> _T | None:
+        for named in names:
+            for layer in reversed(self.layers):
+                if named.name in layer.properties:
+                    return named.value(layer.properties[named.name])
+        return None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Where what decides about the topic's segments comes from, in words."""
+        return tuple(dict.fromkeys(layer.origin for layer in self.layers if layer.decides)) or (DEFAULTS,)
 
 
 class PropertyFile(NamedTuple):
@@ -51,73 +130,51 @@ class PropertyFile(NamedTuple):
         return topic == self.topics if topic in _INTERNAL else fnmatchcase(topic, self.topics)
 
 
-class TopicSettings(NamedTuple):
-    """A topic's settings, and `sources`: in words where what decides about its segments comes from.
-
-    `loading` are the settings that a broker loads the log with.
-    """
-
-    config: RetentionConfig = RetentionConfig()
-    sources: tuple[str, ...] = (DEFAULTS,)
-    loading: TopicConfig = TopicConfig()
-
-    @property
-    def is_known(self) -> bool:
-        """Whether anything says what the topic's retention is, so that it is not merely supposed."""
-        return DEFAULTS not in self.sources
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Layers of properties, by the name of a topic or of a server; a later one wins over those before.
+    """Where the settings of a broker's topics come from.
 
     `cluster` has the configurations of the metadata log by (resource type, name), `node_id` says whose log directory
     it is; `files` and `given` are the operator's.
     """
 
-    cluster: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=dict)
+    cluster: Configs = field(default_factory=dict)
     node_id: int | None = None
     files: Sequence[PropertyFile] = ()
     given: Mapping[str, str] = field(default_factory=dict)
 
-    def properties(self, topic: str) -> dict[str, str]:
-        """All that is said of a topic, or of topics that nothing else is said of."""
-        found: dict[str, str] = {}
-        for name in ("", str(self.node_id)):
-            found |= self.cluster.get((BROKER_RESOURCE, name), {})
-        found |= self.cluster.get((TOPIC_RESOURCE, topic), {})
-        for file in sorted(self.files, key=lambda file: file.topics is not None):
-            if file.topics is None or file.is_for(topic):
-                found |= file.properties
-        return {**found, **self.given}
-
-    def loading(self, topic: str) -> TopicConfig:
-        """The settings that a broker loads the logs of a topic with. Raises ConfigError."""
-        return topic_config(self.properties(topic))
-
     def of(self, topic: str, *, was_cleaned: bool = False) -> TopicSettings:
-        """The settings of a topic. Raises ConfigError.
+        """Return the settings of a topic.
 
         `was_cleaned`: the cleaner has been at it, so it is compacted where nothing says what its own policy is. A
         broker's own topics are as it creates them, but for what is said of them by name.
         """
-        named = [(METADATA, self.cluster.get((TOPIC_RESOURCE, topic), {}), False)]
-        named += [(file.path, file.properties, True) for file in self.files if file.is_for(topic)]
-        shared = [(METADATA, self.cluster.get((BROKER_RESOURCE, name), {}), False) for name in ("", str(self.node_id))]
-        general = [(file.path, file.properties, True) for file in self.files if file.topics is None]
-        given = (COMMAND_LINE, self.given, False)
+        shared = [_layer(METADATA, self.cluster.get((BROKER_RESOURCE, name), {})) for name in ("", str(self.node_id))]
+        general = [Layer(file.path, file.properties, True) for file in self.files if file.topics is None]
+        own = _layer(METADATA, self.cluster.get((TOPIC_RESOURCE, topic), {}))
+        named = [Layer(file.path, file.properties, True) for file in self.files if file.is_for(topic)]
         if topic in _INTERNAL:
-            limits = {name: value for name, value in self.given.items() if name not in DECIDING}
-            layers = [(BUILT_IN, _INTERNAL[topic], True), *named, (COMMAND_LINE, limits, False)]
+            server = [Layer(layer.origin, _of_server(layer.properties)) for layer in (*shared, *general)]
+            given = {name: value for name, value in self.given.items() if name not in DECIDING}
+            created = Layer(BUILT_IN, built_in(topic, TopicSettings(tuple(server))), True)
+            layers = [*server, created, own, *named, _layer(COMMAND_LINE, given)]
         else:
-            layers = [*shared, named[0], *general, *named[1:], given]
-        properties: dict[str, str] = {}
-        sources: list[str] = []
-        for name, layer, counts in layers:
-            if (counts or DECIDING & layer.keys()) and name not in sources:
-                sources.append(name)
-            properties |= layer
-        if was_cleaned and CLEANUP_POLICY not in properties:
-            properties |= _COMPACTED
-            sources.append(CLEANER)
-        return TopicSettings(retention_config(properties), tuple(sources or [DEFAULTS]), topic_config(properties))
+            layers = [*shared, own, *general, *named, _layer(COMMAND_LINE, self.given)]
+        if was_cleaned and not any(CLEANUP_POLICY.name in layer.properties for layer in layers):
+            layers.append(Layer(CLEANER, _COMPACTED, True))
+        return TopicSettings(tuple(layers))
+
+
+def built_in(topic: str, server: TopicSettings | None = None) -> Mapping[str, str]:
+    """Return what a broker with these settings creates a topic of its own with; nothing for other topics."""
+    if topic not in _INTERNAL:
+        return {}
+    properties, segment_bytes = _INTERNAL[topic]
+    if segment_bytes is None:
+        return properties
+    return {**properties, SEGMENT_BYTES.name: str((server or TopicSettings()).get(segment_bytes))}
+
+
+def _of_server(properties: Mapping[str, str]) -> Mapping[str, str]:
+    """Of properties those that are not under a topic's own name."""
+    return {name: value for name, value in properties.items() if name not in BY_NAME or not BY_NAME[name].is_topics}

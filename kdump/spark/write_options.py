@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from kdump.errors import ConfigError
 from kdump.formats.codecs import LEVELS, NAMES
-from kdump.settings.writing import PROPERTIES, LogConfig
+from kdump.settings.sources import TopicSettings
+from kdump.settings.views import TOPIC_PROPERTIES, WritingSettings
 from kdump.spark.options import Given, OptionError, local_path
 from kdump.write.packing import Packing
 
@@ -42,16 +43,17 @@ class WriteOptions:
 
     to: Destination
     packing: Packing = field(default_factory=Packing)
-    config: LogConfig = field(default_factory=LogConfig)
+    config: WritingSettings = field(default_factory=WritingSettings)
     leader_epoch: int = 0
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     """The options of a write. Raises OptionError."""
-    properties = {name: value for name, value in options.items() if name.lower() in PROPERTIES}
+    properties = {name: value for name, value in options.items() if name.lower() in TOPIC_PROPERTIES}
     given = Given({name: value for name, value in options.items() if name not in properties}, WRITE_OPTIONS)
     try:
-        config = LogConfig.from_properties({name.lower(): value for name, value in properties.items()})
+        settings = TopicSettings.of({name.lower(): value for name, value in properties.items()})
+        config = WritingSettings.of(settings)
     except ConfigError as error:
         raise OptionError(f"option {error}") from None
     path = given.text("path")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kdump.errors import CheckpointError
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.catalogue import GOES_OFFLINE, Finding, found
 from kdump.formats import names
 from kdump.formats.words import offset_range
 from kdump.storage.directory import LogDirectory
@@ -38,7 +38,7 @@ def read_checkpoints(directory: LogDirectory, into: Checkpoints) -> Iterator[Fin
         try:
             into.lines[name] = directory.checkpoint(name)
         except CheckpointError as error:
-            yield found("KD-CKPT-FORMAT", path, str(error))
+            yield found("KD-CKPT-FORMAT", path, str(error), effect=GOES_OFFLINE if error.is_io else None)
         except OSError as error:
             yield found("KD-READ", path, error.strerror or str(error))
 

@@ -6,7 +6,7 @@
     record_source   Message and RecordSource: what is appended, as values or as columns
     packing         Packing: how records become batches; pack() makes them
     dumped_batch    batches made again from what a dump says of them
-    config, errors  LogConfig: a topic's configuration; what a broker refuses, one exception for each of Kafka's
-    existing        opened(): a partition of a log directory that is there, locked and left consistent
-    opening         open_log(): a partition directory that is there, by itself
+    errors          what a broker refuses, one exception for each of Kafka's
+
+A topic's settings are kdump.settings.views.WritingSettings; kdump.operations opens logs that are there.
 """

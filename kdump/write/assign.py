@@ -19,7 +19,7 @@ from kdump.formats.codecs import ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
 from kdump.formats.faults import fault_error
 from kdump.formats.message_set import CRC
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 from kdump.storage.payloads import inflate
 from kdump.storage.records import BadBatch, records_of
 from kdump.write.errors import InvalidTimestampError, MissingKeyError, UnsupportedForMessageFormatError
@@ -41,7 +41,7 @@ _KNOWN = _KNOWN_V1 | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 class OffsetAssigner:
     """Validates and assigns for one partition; `partition` is what Kafka's texts call it."""
 
-    def __init__(self, config: LogConfig, partition: str) -> None:
+    def __init__(self, config: WritingSettings, partition: str) -> None:
         self.config = config
         self.partition = partition
         self._records = RecordBlock()

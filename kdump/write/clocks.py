@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 
 Clock = Callable[[], int]
 """Tells the time in ms."""
@@ -26,7 +26,7 @@ def random_jitter(limit: int) -> int:
     return random.randrange(limit)
 
 
-def draw_jitter(config: LogConfig, jitter: Jitter) -> int:
+def draw_jitter(config: WritingSettings, jitter: Jitter) -> int:
     """How much earlier (ms) than segment.ms a new segment is rolled."""
     limit = min(config.segment_jitter_ms, config.segment_ms)
     return jitter(limit) if limit else 0

@@ -1,6 +1,6 @@
 """A partition's log open for appending, by the rules of the broker that leads the partition or follows its leader.
 
-    with LogWriter.create("/tmp/data/orders-0", LogConfig(segment_bytes=1 << 20)) as log:
+    with LogWriter.create("/tmp/data/orders-0", WritingSettings(segment_bytes=1 << 20)) as log:
         log.append([Message(b"value", b"key", 1700000000000)])        # packed as a producer does: see Packing
         log.append(RecordSource(...), Packing(codec=ZSTD))            # columns: the fast way
         log.append_as_leader(batch_bytes)                             # batches as a producer sends them
@@ -30,7 +30,7 @@ from kdump.formats.java_text import LONG_MAX
 from kdump.formats.metadata_files import PartitionMetadata, format_partition_metadata
 from kdump.formats.names import segment_file_name
 from kdump.recovery.producer_state import ProducerStates
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.partition import base_offsets
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
@@ -63,7 +63,7 @@ class LogWriter:
     def __init__(
         self,
         path: str,
-        config: LogConfig,
+        config: WritingSettings,
         active: ActiveSegment,
         states: ProducerStates,
         epochs: EpochCache | None,
@@ -99,7 +99,7 @@ class LogWriter:
     def create(
         cls,
         path: str,
-        config: LogConfig | None = None,
+        config: WritingSettings | None = None,
         *,
         start_offset: int = 0,
         topic_id: bytes | None = None,
@@ -113,7 +113,7 @@ class LogWriter:
         With a `topic_id` (16 bytes) it gets a partition.metadata. Files get the owner and mode of `like`, the
         directory its owner. Raises OSError.
         """
-        config = config or LogConfig()
+        config = config or WritingSettings()
         path = os.path.abspath(path)
         os.makedirs(path, exist_ok=True)
         if like is not None:
@@ -291,7 +291,7 @@ class LogWriter:
             self.epochs.assign(epoch, self.end_offset, names.LEADER_EPOCH_CHECKPOINT)
             self._write_epochs(self.epochs)
 
-    def reconfigure(self, config: LogConfig) -> None:
+    def reconfigure(self, config: WritingSettings) -> None:
         """Go on with another configuration of the topic. Raises OSError."""
         self._check_usable()
         self.config = self.active.config = config

@@ -17,7 +17,7 @@ from kdump.disk.durable import create_file, write_all
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn, decode_offset_entries, decode_time_entries, encode_aborted_txns
 from kdump.formats.names import segment_file_name
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile
@@ -49,7 +49,7 @@ class ActiveSegment:
         self,
         folder: str,
         base_offset: int,
-        config: LogConfig,
+        config: WritingSettings,
         created: int,
         jitter: int = 0,
         like: os.stat_result | None = None,

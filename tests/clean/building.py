@@ -21,14 +21,15 @@ from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.query.inventory import DirectoryCheckpoints
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
-from kdump.settings.cleaning import CleanerConfig
-from kdump.settings.loading import TopicConfig
+from kdump.settings.views import CleaningSettings, LoadingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.records import Batch, Record
 
 NOW = 1_000_000
 DAY = 86_400_000
-CONFIG = CleanerConfig(min_cleanable_ratio=0.0, map_bytes=24 * 1000, loading=TopicConfig(index_interval_bytes=100))
+CONFIG = CleaningSettings(
+    min_cleanable_ratio=0.0, map_bytes=24 * 1000, loading=LoadingSettings(index_interval_bytes=100)
+)
 Pair = tuple[bytes | None, bytes | None]
 
 
@@ -73,7 +74,7 @@ def build(
     checkpoint: int | None = None,
     modified: Mapping[int, int] | None = None,
     now: int = NOW,
-    config: CleanerConfig = CONFIG,
+    config: CleaningSettings = CONFIG,
 ) -> Path:
     """A partition directory with these batches by base offset, and what a broker has beside them after a clean close.
 
@@ -105,19 +106,19 @@ def checkpoint_of(partition: Path) -> int | None:
     return LogDirectory(str(partition.parent)).checkpoint(names.CLEANER_CHECKPOINT).get(("users", 0))
 
 
-def state_of(partition: Path, config: CleanerConfig = CONFIG, now: int = NOW) -> PartitionState:
+def state_of(partition: Path, config: CleaningSettings = CONFIG, now: int = NOW) -> PartitionState:
     """What the cleaner knows of the partition."""
     log = kdump.open_log(str(partition))
     return look(log, DirectoryCheckpoints(LogDirectory(str(partition.parent))).of(log), config, now)
 
 
-def dry_run(partition: Path, config: CleanerConfig = CONFIG, now: int = NOW, *, exact: bool = False) -> Cleaning:
+def dry_run(partition: Path, config: CleaningSettings = CONFIG, now: int = NOW, *, exact: bool = False) -> Cleaning:
     """A pass on paper."""
     return clean(state_of(partition, config, now), config, now, Staging(None), exact_keys=exact)
 
 
 def clean_once(
-    partition: Path, config: CleanerConfig = CONFIG, now: int = NOW, *, keep_old: bool = False, exact: bool = False
+    partition: Path, config: CleaningSettings = CONFIG, now: int = NOW, *, keep_old: bool = False, exact: bool = False
 ) -> Cleaning:
     """A pass in place."""
     folder = new_change(str(partition))

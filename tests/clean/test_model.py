@@ -18,15 +18,14 @@ from kdump.clean.cleaning import Cleaning
 from kdump.findings.catalogue import ERROR
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
-from kdump.settings.cleaning import CleanerConfig
-from kdump.settings.loading import TopicConfig
+from kdump.settings.views import CleaningSettings, LoadingSettings
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from tests.clean.building import batch, clean_once, contents, in_txn, marker, name, state_of
 
 RETENTION = 1000
 KEYS = [b"%d" % number for number in range(5)]
-LOADING = TopicConfig(index_interval_bytes=100)
+LOADING = LoadingSettings(index_interval_bytes=100)
 
 
 class Append(NamedTuple):
@@ -68,7 +67,7 @@ class History:
     """The partition on disk, and everything that was ever written to it."""
 
     partition: Path
-    config: CleanerConfig
+    config: CleaningSettings
     now: int = 1_000_000
     end: int = 0
     active: int = 0
@@ -187,7 +186,7 @@ def test_passes_over_random_histories(steps: list[NamedTuple], segment: int, buf
         partition.mkdir()
         (partition / name(0, "log")).touch()
         (partition / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
-        config = CleanerConfig(
+        config = CleaningSettings(
             min_cleanable_ratio=0.0,
             delete_retention_ms=RETENTION,
             segment_bytes=segment,

@@ -24,8 +24,7 @@ from kdump.formats.index_entries import (
     decode_offset_entries,
     decode_time_entries,
 )
-from kdump.settings.cleaning import CleanerConfig
-from kdump.settings.loading import TopicConfig
+from kdump.settings.views import CleaningSettings, LoadingSettings
 from kdump.storage.segment import Segment
 
 
@@ -40,7 +39,7 @@ def facts(folder: Path, base: int, size: int, index: int = 0, times: int = 0) ->
 
 def groups(segments: list[SegmentFacts], end: int, **settings: Any) -> list[list[int]]:
     """The base offsets of each group."""
-    config = CleanerConfig(**settings)
+    config = CleaningSettings(**settings)
     return [[each.base_offset for each in group] for group in group_segments(segments, end, config)]
 
 
@@ -55,7 +54,7 @@ def test_groups_by_size(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["index", "times"])
 def test_groups_by_index_size(tmp_path: Path, kind: str) -> None:
     segments = [facts(tmp_path, base, 1, **{kind: 24}) for base in (0, 10, 20)]
-    loading = TopicConfig(segment_index_bytes=48)
+    loading = LoadingSettings(segment_index_bytes=48)
     assert groups(segments, 30, loading=loading) == [[0, 10], [20]]
     segments[1].segment.path(names.OFFSET_INDEX)
     uneven = [facts(tmp_path, base, 1, **{kind: 24 + 7}) for base in (0, 10)]
@@ -78,7 +77,7 @@ def test_an_empty_segment_joins_whatever_its_offsets(tmp_path: Path) -> None:
 
 def chunks(sizes: list[int], **settings: Any) -> tuple[list[list[int]], int]:
     """Into which chunks batches of these sizes fall, and the size of the buffer afterwards."""
-    buffer = ReadBuffer(CleanerConfig(**settings))
+    buffer = ReadBuffer(CleaningSettings(**settings))
     buffer.start(0)
     found: list[list[int]] = [[]]
     position = 0
@@ -107,7 +106,7 @@ def test_not_beyond_the_limit_for_messages_unless_a_batch_is_larger() -> None:
 
 
 def test_it_shrinks_again_when_a_segment_ends() -> None:
-    buffer = ReadBuffer(CleanerConfig(buffer_bytes=100))
+    buffer = ReadBuffer(CleaningSettings(buffer_bytes=100))
     buffer.begins(0, 150)
     assert buffer.size == 200
     buffer.restore()
@@ -120,7 +119,7 @@ def put(segment: NewSegment, size: int, offset: int, timestamp: int) -> None:
 
 
 def test_a_chunk_gets_at_most_one_index_entry() -> None:
-    config = CleanerConfig(index_per_batch=False, loading=TopicConfig(index_interval_bytes=100))
+    config = CleaningSettings(index_per_batch=False, loading=LoadingSettings(index_interval_bytes=100))
     segment = NewSegment(1000, config, "users-0")
     for chunk in range(3):
         for number in range(3):
@@ -140,7 +139,7 @@ def test_each_batch_gets_an_index_entry() -> None:
     """As from Kafka 4.1 on: also inside a chunk, and as recovery of the segment would make them."""
     batches = [encode_batch([NewRecord(1000 + number, 500 - number, b"k", bytes(60))]) for number in range(9)]
     size = len(batches[0])
-    segment = NewSegment(1000, CleanerConfig(loading=TopicConfig(index_interval_bytes=2 * size)), "users-0")
+    segment = NewSegment(1000, CleaningSettings(loading=LoadingSettings(index_interval_bytes=2 * size)), "users-0")
     for first, stop in ((0, 5), (5, 9)):
         data = b"".join(batches[first:stop])
         segment.put(data, Written(len(data), 1000 + stop - 1, 500 - first, 1000 + stop - 1))
@@ -155,15 +154,17 @@ def test_each_batch_gets_an_index_entry() -> None:
 
 
 def test_an_empty_segment_has_empty_indexes() -> None:
-    assert NewSegment(5, CleanerConfig(), "users-0").finish() == {names.OFFSET_INDEX: b"", names.TIME_INDEX: b""}
+    assert NewSegment(5, CleaningSettings(), "users-0").finish() == {names.OFFSET_INDEX: b"", names.TIME_INDEX: b""}
 
 
 def test_offsets_that_do_not_fit_and_full_indexes_are_where_kafka_fails() -> None:
-    segment = NewSegment(0, CleanerConfig(index_per_batch=False), "users-0")
+    segment = NewSegment(0, CleaningSettings(index_per_batch=False), "users-0")
     put(segment, 10, 1 << 31, 5)
     with pytest.raises(CleaningError, match="splits such a segment"):
         segment.end_chunk()
-    config = CleanerConfig(index_per_batch=False, loading=TopicConfig(index_interval_bytes=0, segment_index_bytes=24))
+    config = CleaningSettings(
+        index_per_batch=False, loading=LoadingSettings(index_interval_bytes=0, segment_index_bytes=24)
+    )
     segment = NewSegment(0, config, "users-0")
     for number in range(2):
         put(segment, 10, number, number)
@@ -201,7 +202,7 @@ def test_a_marker_of_which_no_batch_was_met_may_go() -> None:
 
 
 def test_entries_of_the_new_transaction_index_have_to_follow_each_other() -> None:
-    segment = NewSegment(0, CleanerConfig(), "users-0")
+    segment = NewSegment(0, CleaningSettings(), "users-0")
     segment.note_aborted([ABORTED])
     with pytest.raises(CleaningError, match="is not behind 20"):
         segment.note_aborted([ABORTED._replace(producer_id=8)])
@@ -210,4 +211,4 @@ def test_entries_of_the_new_transaction_index_have_to_follow_each_other() -> Non
 
 
 def test_settings_can_be_replaced() -> None:
-    assert replace(CleanerConfig(), load_factor=0.5).map_keys == 2796202
+    assert replace(CleaningSettings(), load_factor=0.5).map_keys == 2796202

@@ -15,7 +15,8 @@ import pytest
 from kdump.formats import names
 from kdump.formats.batch import CODEC_MASK
 from kdump.releases import KafkaRelease
-from kdump.settings.cleaning import cleaner_config
+from kdump.settings.sources import TopicSettings
+from kdump.settings.views import CleaningSettings
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import payload_of
 from kdump.storage.records import batch_at
@@ -82,9 +83,8 @@ def content(path: Path) -> Iterator[tuple[Any, ...]]:
 
 
 def test_kafkas_own_rounds(archive: Path, round_: dict[str, Any], partition: Path) -> None:
-    config = cleaner_config(
-        round_["config"] | {"min.cleanable.dirty.ratio": "0"}, KafkaRelease.V4_0, converts_legacy=False
-    )
+    settings = TopicSettings.of(round_["config"] | {"min.cleanable.dirty.ratio": "0"})
+    config = CleaningSettings.of(settings, KafkaRelease.V4_0, converts_legacy=False)
     on_paper = dry_run(partition, config, round_["now"])
     cleaning = clean_once(partition, config, round_["now"])
     expected = archive / round_["round"] / "after" / "topic-0"

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kdump.clean.eligibility import not_compacted
 from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit
 from kdump.errors import CleaningError, ConfigError
-from kdump.settings.cleaning import CleanerConfig, cleaner_config, not_compacted
-from kdump.settings.loading import TopicConfig
+from kdump.settings.sources import PropertyFile, Settings, TopicSettings
+from kdump.settings.views import CleaningSettings, LoadingSettings
 from tests.clean.building import CONFIG, NOW, batch, build, clean_once, in_txn, marker, name, state_of
 
 PAIR = (b"a", b"1")
@@ -133,8 +134,13 @@ def test_a_log_that_a_broker_would_have_to_recover_is_left_alone(tmp_path: Path)
 # --- settings
 
 
+def cleaning(properties: dict[str, str]) -> CleaningSettings:
+    """The view of the cleaner on properties of which nothing else is known."""
+    return CleaningSettings.of(TopicSettings.of(properties))
+
+
 def test_settings_are_those_of_the_topic_before_the_servers() -> None:
-    config = cleaner_config(
+    config = cleaning(
         {
             "log.cleanup.policy": "delete",
             "cleanup.policy": "compact,delete",
@@ -150,11 +156,11 @@ def test_settings_are_those_of_the_topic_before_the_servers() -> None:
     assert config.default_policies == {"delete"}
     assert (config.min_cleanable_ratio, config.segment_bytes) == (0.3, 1000)
     assert (config.max_message_bytes, config.broker_message_bytes) == (777, 777)
-    assert config.loading == TopicConfig(index_interval_bytes=5)
+    assert config.loading == LoadingSettings(index_interval_bytes=5)
 
 
 def test_threads_share_memory_and_buffers() -> None:
-    config = cleaner_config(
+    config = cleaning(
         {
             "log.cleaner.threads": "2",
             "log.cleaner.io.buffer.size": "4000",
@@ -163,7 +169,7 @@ def test_threads_share_memory_and_buffers() -> None:
         }
     )
     assert (config.buffer_bytes, config.map_bytes, config.map_slots, config.map_keys) == (1000, 2400, 100, 75)
-    default = CleanerConfig()
+    default = CleaningSettings()
     assert (default.map_slots, default.map_keys, default.buffer_bytes) == (5592405, 5033164, 262144)
 
 
@@ -182,7 +188,7 @@ def test_threads_share_memory_and_buffers() -> None:
 )
 def test_settings_that_kafka_would_not_take(key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=key):
-        cleaner_config({key: value})
+        cleaning({key: value})
 
 
 @pytest.mark.parametrize(
@@ -191,7 +197,7 @@ def test_settings_that_kafka_would_not_take(key: str, value: str) -> None:
 )
 def test_a_bad_setting_is_named_as_it_is_given(given: str, value: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        cleaner_config({given: value})
+        cleaning({given: value})
     assert str(caught.value).startswith(f"{given} is '{value}': expected a number")
 
 
@@ -213,7 +219,8 @@ def test_a_bad_setting_is_named_as_it_is_given(given: str, value: str) -> None:
 def test_which_partitions_are_for_the_cleaner(
     properties: dict[str, str], topic: str, was_cleaned: bool, is_named: bool, why: str
 ) -> None:
-    found = not_compacted(cleaner_config(properties), topic, was_cleaned=was_cleaned, is_named=is_named)
+    settings = Settings(files=[PropertyFile("server.properties", None, properties)])
+    found = not_compacted(CleaningSettings.of(settings.of(topic)), was_cleaned=was_cleaned, is_named=is_named)
     assert found.startswith(why)
     assert bool(found) == bool(why)
 

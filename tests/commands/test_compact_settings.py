@@ -10,8 +10,8 @@ import pytest
 
 from kdump.change.apply import SPARE_BYTES
 from kdump.formats import names
-from kdump.settings.cleaning import CleanerConfig
 from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE
+from kdump.settings.views import CleaningSettings
 from tests.change.kept import change_files
 from tests.clean.building import checkpoint_of, contents, files_of, name
 from tests.commands.running import Run
@@ -119,10 +119,10 @@ def test_the_lock_is_held_while_something_is_changed(
     run: Run, partition: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    bytes_of = CleanerConfig.map_keys.fget
+    bytes_of = CleaningSettings.map_keys.fget
     assert bytes_of is not None
     monkeypatch.setattr(
-        CleanerConfig,
+        CleaningSettings,
         "map_keys",
         property(lambda self: seen.append((partition.parent / names.LOCK).exists()) or bytes_of(self)),
     )

@@ -8,7 +8,7 @@ import pytest
 
 from kdump.disk.locks import LockHolder
 from kdump.formats import names
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 from kdump.write.log_dir import LogDirWriter, read_offsets
 from tests.commands.running import Run
 from tests.write.building import Clock, files, messages
@@ -25,7 +25,7 @@ def data(tmp_path: Path) -> Path:
     """A log directory with two partitions, closed in order."""
     with LogDirWriter(str(tmp_path / "data"), clock=Clock(), durable=False) as log_dir:
         for partition in range(2):
-            log_dir.create_log("orders", partition, LogConfig()).append(messages(3 + partition))
+            log_dir.create_log("orders", partition, WritingSettings()).append(messages(3 + partition))
     return tmp_path / "data"
 
 

@@ -14,7 +14,7 @@ from kdump.formats.names import segment_file_name
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome, Step
 from kdump.recovery.startup import Startup
-from kdump.settings.loading import TopicConfig
+from kdump.settings.views import LoadingSettings
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import content_of
@@ -93,9 +93,9 @@ def make_log(folder: Path, files: dict[str, bytes], name: str = "topic-0") -> Pa
     return PartitionLog(str(path))
 
 
-def load(log: PartitionLog, *, now: int = NOW, config: TopicConfig | None = None, **startup: Any) -> LoadOutcome:
+def load(log: PartitionLog, *, now: int = NOW, config: LoadingSettings | None = None, **startup: Any) -> LoadOutcome:
     """Load after an unclean shutdown with recovery point 0, unless `startup` says otherwise."""
-    return load_log(log, Startup(now, config=config or TopicConfig(), **startup))
+    return load_log(log, Startup(now, config=config or LoadingSettings(), **startup))
 
 
 def loaded(log: PartitionLog, **startup: Any) -> dict[str, bytes]:

@@ -12,12 +12,12 @@ from kdump.formats import names
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.settings.loading import TopicConfig
+from kdump.settings.views import LoadingSettings
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory, content_of
 from tests.recovery.building import METADATA, NOW, batch, broken, file, load, loaded, make_log, marker, produced
 
-CONFIG = TopicConfig(index_interval_bytes=50, segment_index_bytes=240)
+CONFIG = LoadingSettings(index_interval_bytes=50, segment_index_bytes=240)
 SECOND = 6
 END = 9
 FILES = [

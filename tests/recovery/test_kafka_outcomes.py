@@ -11,7 +11,8 @@ import pytest
 
 from kdump.recovery.loader import load_log
 from kdump.recovery.startup import Startup
-from kdump.settings.loading import topic_config
+from kdump.settings.sources import TopicSettings
+from kdump.settings.views import LoadingSettings
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import content_of
 
@@ -38,7 +39,9 @@ def test_there_are_sound_and_damaged_cases_after_clean_and_unclean_shutdowns() -
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['case']}-{'clean' if row['clean'] else 'unclean'}")
 def test_loading_leaves_what_kafkas_leaves(row: dict[str, Any]) -> None:
     log = PartitionLog(str(FOLDERS[row["case"]]))
-    startup = Startup(KAFKAS_CLOCK, row["clean"], 0, row["logStartCheckpoint"], topic_config(row["config"]))
+    startup = Startup(
+        KAFKAS_CLOCK, row["clean"], 0, row["logStartCheckpoint"], LoadingSettings.of(TopicSettings.of(row["config"]))
+    )
     outcome = load_log(log, startup)
     assert outcome.failure is None
     assert outcome.files is not None

@@ -8,7 +8,7 @@ import pytest
 
 from kdump.formats import names
 from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, RECOVER, TRIM, TRUNCATE, WARN, WRITE, LoadOutcome
-from kdump.settings.loading import TopicConfig
+from kdump.settings.views import LoadingSettings
 from kdump.storage.partition import PartitionLog
 from tests.recovery.building import batch, broken, exception, file, load, loaded, make_log, produced, steps, with_offset
 
@@ -88,7 +88,7 @@ def test_zeros_at_the_end_are_cut_and_take_later_segments_with_them(tmp_path: Pa
 
 
 def test_offsets_that_go_back_empty_the_segment_where_an_entry_is_due(tmp_path: Path) -> None:
-    config = TopicConfig(index_interval_bytes=SIZE // 2)
+    config = LoadingSettings(index_interval_bytes=SIZE // 2)
     twice = b"".join([batch(4, 2), batch(6, 2), with_offset(batch(4, 2), 4)])
     log = make_log(tmp_path, LOGS | INDEXES | {file(4, "log"): twice})
     outcome = load(log, config=config)
@@ -120,7 +120,7 @@ def test_the_log_start_offset_may_lie_in_a_segment_or_before_the_first(tmp_path:
     log = make_log(tmp_path, {name: data for name, data in (LOGS | INDEXES).items() if "0000.log" not in name})
     assert load(log, log_start_offset=6).log_start_offset == 6
     assert load(log, log_start_offset=2).log_start_offset == 4
-    assert load(log, log_start_offset=2, config=TopicConfig(remote_storage=True)).log_start_offset == 2
+    assert load(log, log_start_offset=2, config=LoadingSettings(remote_storage=True)).log_start_offset == 2
 
 
 def test_an_empty_directory_gets_an_empty_segment(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_what_waits_for_deletion_is_loaded_without_recovery(tmp_path: Path) -> N
 
 def test_an_older_message_format_has_neither_epochs_nor_producers(tmp_path: Path) -> None:
     log = make_log(tmp_path, LOGS | INDEXES | {EPOCHS: b"0\n1\n0 0\n", file(0, "log"): produced(0, 7) + batch(1, 3)})
-    config = TopicConfig(record_version=1)
+    config = LoadingSettings(record_version=1)
     files = loaded(log, config=config)
     assert EPOCHS not in files
     assert [len(data) for name, data in sorted(files.items()) if name.endswith("snapshot")] == [10, 10, 10]

@@ -9,7 +9,7 @@ import pytest
 from kdump.formats.encode import NewRecord, encode_wrapper
 from kdump.recovery import split
 from kdump.recovery.outcome import SPLIT
-from kdump.settings.loading import TopicConfig
+from kdump.settings.views import LoadingSettings
 from kdump.storage.recipe import SourceBytes
 from tests.recovery.building import batch, broken, exception, file, load, loaded, make_log, steps, with_last_delta
 
@@ -104,7 +104,7 @@ def test_parts_that_are_not_recovered_keep_one_entry_a_chunk(tmp_path: Path, mon
     size = len(batch(0))
     data = b"".join(batch(n, timestamp=n) for n in range(6)) + batch(FAR)
     log = make_log(tmp_path, {file(0, "log"): data})
-    files = loaded(log, clean=True, config=TopicConfig(index_interval_bytes=size))
+    files = loaded(log, clean=True, config=LoadingSettings(index_interval_bytes=size))
     assert size * 2 < 150 < size * 3
     # chunks hold the batches 0-1, 2-3 and 4-5; all but the first are more than an interval behind the one before
     assert files[INDEX].hex() == f"00000003{2 * size:08x}" + f"00000005{4 * size:08x}"

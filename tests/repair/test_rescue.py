@@ -23,7 +23,8 @@ from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snaps
 from kdump.recovery.outcome import DELETE, LEAVE_OUT, MOVE, WARN
 from kdump.recovery.startup import Startup
 from kdump.repair.salvage_partition import Rescue
-from kdump.settings.loading import topic_config
+from kdump.settings.sources import TopicSettings
+from kdump.settings.views import LoadingSettings
 from tests.change.kept import change_files, only_change
 from tests.repair.damaged import (
     BASES,
@@ -89,7 +90,11 @@ def test_of_what_kafka_wrote(tmp_path: Path, case: str) -> None:
         (log_dir / checkpoint).unlink(missing_ok=True)
     partition = tmp_path / row["dir"]
     settings = SETTINGS.get(case, {})
-    startup = Startup(NOW, log_start_offset=settings.get("logStartOffset", 0), config=topic_config(settings["config"]))
+    startup = Startup(
+        NOW,
+        log_start_offset=settings.get("logStartOffset", 0),
+        config=LoadingSettings.of(TopicSettings.of(settings["config"])),
+    )
     before = raw(partition)
     salvage(partition, startup)
     assert errors(partition, startup) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kdump.change.apply import apply_plan
@@ -15,8 +16,8 @@ from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.segments import Shutdown
-from kdump.settings.retention import retention_config
 from kdump.settings.sources import COMMAND_LINE, TopicSettings
+from kdump.settings.views import RetentionSettings
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import write_segment
 
@@ -68,10 +69,10 @@ def read_checkpoint(log_dir: Path, name: str) -> dict[str, int]:
     return {line.split()[0]: int(line.split()[2]) for line in lines}
 
 
-def settings(**properties: object) -> TopicSettings:
+def settings(**properties: object) -> RetentionSettings:
     """Settings given on the command line; an underscore in a name stands for a dot."""
     given = {name.replace("_", "."): str(value) for name, value in properties.items()}
-    return TopicSettings(retention_config(given), (COMMAND_LINE,))
+    return replace(RetentionSettings.of(TopicSettings.of(given)), sources=(COMMAND_LINE,))
 
 
 def look(

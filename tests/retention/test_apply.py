@@ -22,7 +22,7 @@ from kdump.retention.apply import carry_out, check_allowed
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.plan import partition_plan
 from kdump.retention.segments import Shutdown
-from kdump.settings.sources import TopicSettings
+from kdump.settings.views import RetentionSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from tests.change.kept import change_files, is_kept, only_change
@@ -193,14 +193,14 @@ def test_undone(log_dir: Path) -> None:
     assert content(log_dir) == before
 
 
-def examined(partition: Path, given: TopicSettings) -> PartitionRetention:
+def examined(partition: Path, given: RetentionSettings) -> PartitionRetention:
     return examine(PartitionLog(str(partition)), Circumstances(Shutdown(True), Checkpoints(), NOW), given)
 
 
 def test_refused_where_it_might_be_wrong(log_dir: Path) -> None:
     partition = log_dir / "orders-0"
     with pytest.raises(RefusedError, match="nothing says what this topic's retention is"):
-        check_allowed(examined(partition, TopicSettings()))
+        check_allowed(examined(partition, RetentionSettings()))
     with pytest.raises(RefusedError, match="tiered"):
         check_allowed(look(partition, remote_storage_enable="true"))
     check_allowed(examined(partition, settings()))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.retention.policy import LOG_START, SIZE, TIME, Bounds, Candidate, deletions, is_old, next_to_go
-from kdump.settings.retention import RetentionConfig
+from kdump.settings.views import RetentionSettings
 
 NOW = 1_000_000
 
@@ -25,8 +25,8 @@ def bounds(start: int = 0, watermark: int = 1_000_000) -> Bounds:
     return Bounds(NOW, start, watermark)
 
 
-BY_TIME = RetentionConfig(retention_ms=100)
-BY_SIZE = RetentionConfig(retention_ms=-1, retention_bytes=100)
+BY_TIME = RetentionSettings(retention_ms=100)
+BY_SIZE = RetentionSettings(retention_ms=-1, retention_bytes=100)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_by_size_as_long_as_enough_is_left(sizes: list[int], expected: int) -> N
 
 
 def test_retention_bytes_0_takes_everything_but_an_empty_segment() -> None:
-    config = RetentionConfig(retention_ms=-1, retention_bytes=0)
+    config = RetentionSettings(retention_ms=-1, retention_bytes=0)
     assert deletions(segments((5, 0), (5, 0)), bounds(), config) == [SIZE, SIZE]
     assert deletions(segments((5, 0), (0, 0)), bounds(), config) == [SIZE]
 
@@ -74,14 +74,14 @@ def test_by_log_start_offset_only_what_ends_before_it_and_never_the_last() -> No
 
 
 def test_one_look_after_the_other() -> None:
-    config = RetentionConfig(retention_ms=100, retention_bytes=30)
+    config = RetentionSettings(retention_ms=100, retention_bytes=30)
     rows = segments((10, 0), (10, 0), (10, 101), (10, 101), (10, 0), end=45)
     assert deletions(rows, bounds(start=12), config) == [LOG_START, SIZE, TIME, TIME]
     assert deletions(rows, bounds(start=12), config, (TIME,)) == []
 
 
 def test_compaction_alone_deletes_by_log_start_offset_only() -> None:
-    config = RetentionConfig(retention_ms=1, retention_bytes=1, deletes=False, compacts=True)
+    config = RetentionSettings(retention_ms=1, retention_bytes=1, deletes=False, compacts=True)
     assert deletions(segments((10, 900), (10, 900)), bounds(start=10), config) == [LOG_START]
 
 
@@ -97,14 +97,14 @@ def test_an_empty_last_segment_stays() -> None:
 
 
 def test_of_a_tiered_topic_the_last_segment_stays_and_local_retention_counts() -> None:
-    config = RetentionConfig(remote_storage=True, retention_ms=10_000, local_retention_ms=100)
+    config = RetentionSettings(remote_storage=True, retention_ms=10_000, local_retention_ms=100)
     assert deletions(segments((10, 900), (10, 900)), bounds(), config) == [TIME]
-    as_total = RetentionConfig(remote_storage=True, retention_ms=10_000)
+    as_total = RetentionSettings(remote_storage=True, retention_ms=10_000)
     assert deletions(segments((10, 900), (10, 900)), bounds(), as_total) == []
 
 
 def test_when_the_next_goes() -> None:
-    config = RetentionConfig(retention_ms=100, retention_bytes=100)
+    config = RetentionSettings(retention_ms=100, retention_bytes=100)
     rows = segments((40, 30), (40, 10), (5, 0))
     following = next_to_go(rows, config)
     assert following is not None
@@ -122,7 +122,7 @@ def test_when_the_next_goes() -> None:
 def test_nothing_comes_next_of_an_empty_log() -> None:
     assert next_to_go(segments((0, 0)), BY_TIME) is None
     assert next_to_go([], BY_TIME) is None
-    only = next_to_go(segments((10, 0)), RetentionConfig(retention_ms=-1))
+    only = next_to_go(segments((10, 0)), RetentionSettings(retention_ms=-1))
     assert only is not None
     assert only[1:] == (None, None, None)
 
@@ -130,7 +130,7 @@ def test_nothing_comes_next_of_an_empty_log() -> None:
 class Broker:
     """The three looks, played on a list of segments from which they are really removed."""
 
-    def __init__(self, rows: list[Candidate], at: Bounds, config: RetentionConfig) -> None:
+    def __init__(self, rows: list[Candidate], at: Bounds, config: RetentionSettings) -> None:
         self.rows, self.at, self.config = list(rows), at, config
         self.rolled = False
 
@@ -177,14 +177,14 @@ class Broker:
     st.integers(0, 80),
     st.integers(0, 80),
     st.builds(
-        RetentionConfig,
+        RetentionSettings,
         retention_ms=st.sampled_from([-1, 0, 100]),
         retention_bytes=st.sampled_from([-1, 0, 20, 60]),
         deletes=st.booleans(),
     ),
 )
 def test_as_a_broker_that_removes_one_after_the_other(
-    rows: list[tuple[int, int]], start: int, watermark: int, config: RetentionConfig
+    rows: list[tuple[int, int]], start: int, watermark: int, config: RetentionSettings
 ) -> None:
     listed = segments(*rows)
     at = Bounds(NOW, min(start, watermark), watermark)

@@ -10,7 +10,7 @@ from typing import Any
 
 from kdump.formats.codecs import ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 from kdump.spark.bounds import interval_of
 from kdump.spark.options import ReadOptions, read_options
 from kdump.spark.places import find_partitions
@@ -20,7 +20,7 @@ from kdump.write.record_source import Message
 from tests.columns.reading import Row
 
 NOW = 1_700_000_000_000
-CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=300)
+CONFIG = WritingSettings(segment_bytes=4000, index_interval_bytes=300)
 
 
 def messages(count: int, first: int = 0) -> list[Message]:
@@ -43,7 +43,7 @@ def append(log: LogWriter, count: int) -> None:
         log.append(messages(min(4, end - log.end_offset), log.end_offset))
 
 
-def new_log(path: Path, count: int = 0, *, start_offset: int = 0, config: LogConfig = CONFIG) -> LogWriter:
+def new_log(path: Path, count: int = 0, *, start_offset: int = 0, config: WritingSettings = CONFIG) -> LogWriter:
     """A log of several small segments, open."""
     clock = iter(range(NOW, 1 << 62))
     log = LogWriter.create(

@@ -7,7 +7,7 @@ from typing import Any
 
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.recovery.startup import Startup
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 from kdump.storage.open import open_log as read_log
 from kdump.storage.records import BadBatch, Record
 from kdump.write.log_writer import LogWriter
@@ -29,7 +29,9 @@ class Clock:
 def new_log(folder: Path, clock: Clock | None = None, **config: Any) -> LogWriter:
     """An empty log."""
     name = str(folder / "orders-0")
-    return LogWriter.create(name, LogConfig(**config), clock=clock or Clock(), jitter=lambda limit: 0, durable=False)
+    return LogWriter.create(
+        name, WritingSettings(**config), clock=clock or Clock(), jitter=lambda limit: 0, durable=False
+    )
 
 
 def messages(count: int, *, size: int = 10, start: int = NOW) -> list[Message]:

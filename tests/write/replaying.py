@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.checksums import crc32, crc32c
-from kdump.settings.writing import LogConfig
+from kdump.settings.sources import TopicSettings
+from kdump.settings.views import WritingSettings
 from kdump.storage.open import open_log
 from kdump.storage.records import Batch, batch_at, records_of
 from kdump.write.incoming import CLIENT, COORDINATOR, BatchReader
@@ -150,7 +151,7 @@ def _log_dir(folder: Path, clock: list[int] | None = None) -> LogDirWriter:
 def _new_log(case: Case, log_dir: LogDirWriter) -> LogWriter:
     topic, _, partition = case.path.name.rpartition("-")
     properties = {"message.timestamp.after.max.ms": LAST_TIME, **case.config}
-    config = LogConfig.from_properties(properties, index_per_batch=False)
+    config = WritingSettings.of(TopicSettings.of(properties), index_per_batch=False)
     return log_dir.create_log(topic, int(partition), config, start_offset=_first_base(case))
 
 

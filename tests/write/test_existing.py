@@ -22,7 +22,7 @@ from kdump.operations.open_log import NotAppendableError, open_log
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.outcome import LoadOutcome
 from kdump.repair.as_broker import plan_recovery
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_log as read_log
 from kdump.write.log_dir import LogDirWriter, read_offsets
@@ -31,7 +31,7 @@ from kdump.write.sessions import Producer
 from tests.change.kept import change_files
 from tests.write.building import NOW, Clock, files, messages, records, startup
 
-CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=200, segment_index_bytes=120)
+CONFIG = WritingSettings(segment_bytes=1200, index_interval_bytes=200, segment_index_bytes=120)
 HOW = Opening(clock=Clock())
 
 
@@ -227,7 +227,7 @@ def test_refused_untouched(data: Path, name: str, clean: bool) -> None:
 
 
 def test_preallocated_and_killed(tmp_path: Path) -> None:
-    config = LogConfig(segment_bytes=5000, preallocate=True, segment_index_bytes=240)
+    config = WritingSettings(segment_bytes=5000, preallocate=True, segment_index_bytes=240)
     with LogDirWriter(str(tmp_path / "data"), clock=Clock(), durable=False) as log_dir:
         log_dir.create_log("orders", 0, config).append(messages(3))
         log_dir.close(clean=False)
@@ -344,7 +344,7 @@ def loaded(data: Path) -> LoadOutcome:
     log = read_log(str(data / "orders-0"))
     how = directory_state(LogDirectory(str(data))).shutdown_of(log)
     keys = ("clean", "recovery_point", "log_start_offset")
-    outcome, _ = plan_recovery(log, startup(config=CONFIG.for_loading(), **dict(zip(keys, how, strict=True))))
+    outcome, _ = plan_recovery(log, startup(config=CONFIG.loading, **dict(zip(keys, how, strict=True))))
     return outcome
 
 
@@ -367,7 +367,7 @@ def test_killed_anywhere(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         if state.clean:
             assert outcome.log_end_offset in (len(before), len(after))
         how = dict(zip(("clean", "recovery_point", "log_start_offset"), state.shutdown_of(log), strict=True))
-        _, plan = plan_recovery(log, startup(config=CONFIG.for_loading(), **how))
+        _, plan = plan_recovery(log, startup(config=CONFIG.loading, **how))
         assert plan is not None
         apply_plan(plan, new_change(plan.path), keep_old=False)
         found = records(copy / "orders-0")

@@ -12,7 +12,7 @@ from kdump.formats.uuids import format_uuid
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.outcome import DELETE, RECOVER
 from kdump.repair.as_broker import plan_recovery
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.verify import verify
 from kdump.write.log_dir import LogDirWriter, read_offsets, write_offsets
@@ -27,7 +27,7 @@ def writer(folder: Path, **how: object) -> LogDirWriter:
 
 
 def fill(log_dir: LogDirWriter) -> None:
-    config = LogConfig(segment_bytes=2000, index_interval_bytes=300)
+    config = WritingSettings(segment_bytes=2000, index_interval_bytes=300)
     for topic, partition in (("orders", 0), ("orders", 1), ("a-b.c", 12)):
         log = log_dir.create_log(topic, partition, config, topic_id=TOPIC_ID, start_offset=10 * partition)
         producer = Producer(5, transactional=True)
@@ -95,7 +95,7 @@ def test_verify_finds_nothing_wrong_and_a_broker_loses_nothing(tmp_path: Path, c
 
 def test_killed(tmp_path: Path) -> None:
     with writer(tmp_path) as log_dir:
-        log = log_dir.create_log("orders", 0, LogConfig(segment_index_bytes=240))
+        log = log_dir.create_log("orders", 0, WritingSettings(segment_index_bytes=240))
         log.append(messages(5))
         log.roll()
         log.append(messages(5))

@@ -20,7 +20,7 @@ from kdump.formats.codecs import GZIP, NONE, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.operations.open_log import open_log
 from kdump.repair.as_broker import plan_recovery
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 from kdump.storage.indexes import TxnIndex
 from kdump.storage.open import open_log as read_log
 from kdump.write.incoming import AppendInfo
@@ -31,7 +31,7 @@ from kdump.write.sessions import Producer
 from tests.write.building import NOW, Clock, records, startup
 
 PRODUCERS = (3, 4)
-CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=200, segment_index_bytes=96)
+CONFIG = WritingSettings(segment_bytes=1500, index_interval_bytes=200, segment_index_bytes=96)
 Row = tuple[int, int, bytes | None, bytes | None]
 
 
@@ -58,7 +58,7 @@ class LogMachine(RuleBasedStateMachine):
     def begin(self, preallocate: bool, per_batch: bool) -> None:
         self.folder = tempfile.mkdtemp()
         self.path = os.path.join(self.folder, "orders-0")
-        self.config = LogConfig(
+        self.config = WritingSettings(
             CONFIG.segment_bytes,
             index_interval_bytes=CONFIG.index_interval_bytes,
             segment_index_bytes=CONFIG.segment_index_bytes,
@@ -151,7 +151,7 @@ class LogMachine(RuleBasedStateMachine):
                 file.write(garbage)
         self.sent = [each for each in self.sent if each.segment != base or each.end <= left]
         log = read_log(self.path)
-        outcome, plan = plan_recovery(log, startup(recovery_point=point, config=self.config.for_loading()))
+        outcome, plan = plan_recovery(log, startup(recovery_point=point, config=self.config.loading))
         assert outcome.failure is None
         assert plan is not None
         apply_plan(plan, new_change(plan.path), keep_old=False)

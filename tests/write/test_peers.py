@@ -14,7 +14,7 @@ import lz4.frame
 import pytest
 
 from kdump.formats.codecs import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing
 from kdump.write.record_source import Message, RecordSource
@@ -60,7 +60,7 @@ def content(magic: int) -> list[Message]:
 
 def write(folder: Path, magic: int, codec: int, records: Any) -> bytes:
     """The .log of a topic of this format."""
-    config = LogConfig(record_version=magic)
+    config = WritingSettings(record_version=magic)
     with LogWriter.create(str(folder / "orders-0"), config, start_offset=1000, clock=Clock(), durable=False) as log:
         log.append(records, Packing(magic, codec, batch_bytes=2000))
     return (folder / "orders-0" / f"{1000:020d}.log").read_bytes()

@@ -14,7 +14,7 @@ from kdump.formats.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.checksums import crc32c
 from kdump.formats.codecs import GZIP, LZ4, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
-from kdump.settings.writing import LogConfig
+from kdump.settings.views import WritingSettings
 from kdump.write import errors
 from kdump.write.incoming import COORDINATOR
 from kdump.write.log_writer import LogWriter
@@ -230,7 +230,9 @@ def test_producer_is_refused(name: str, tmp_path: Path) -> None:
 )
 def test_beyond_the_last_offset(append: Append, tmp_path: Path) -> None:
     start = (1 << 63) - 3
-    log = LogWriter.create(str(tmp_path / "orders-0"), LogConfig(), start_offset=start, clock=Clock(), durable=False)
+    log = LogWriter.create(
+        str(tmp_path / "orders-0"), WritingSettings(), start_offset=start, clock=Clock(), durable=False
+    )
     before = files(tmp_path)
     with pytest.raises(errors.OffsetOutOfRangeError, match="no offsets left"):
         append(log)

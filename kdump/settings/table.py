@@ -1,0 +1,300 @@
+"""Kafka's settings that decide what is in a log directory: names, units, defaults and ranges, each said once.
+
+A topic has a setting by its own name, else by the server's names for it, of which the first that is given counts
+(Kafka: WritingSettings, KafkaConfig, ServerTopicConfigSynonyms). Numbers are read as Java reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from kdump.errors import ConfigError
+from kdump.formats.codecs import GZIP, LEVELS, LZ4, NAMES, ZSTD
+from kdump.formats.java_text import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, parse_long
+
+_T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+
+NO_LIMIT = -1
+LIKE_TOTAL = -2
+"""Of local.retention.*: the topic's retention.* counts."""
+OLDEST_EPOCH_FORMAT = 2
+"""The lowest record version with leader epochs and producer state."""
+DELETE, COMPACT = "delete", "compact"
+CREATE_TIME, LOG_APPEND_TIME = "CreateTime", "LogAppendTime"
+PRODUCER = "producer"
+COMPRESSION: Mapping[str, int | None] = {
+    PRODUCER: None,
+    "uncompressed": 0,
+    **{name: codec for codec, name in enumerate(NAMES) if codec},
+}
+"""compression.type to the number of the codec; None for that of the producer."""
+
+_MINUTE, _HOUR = 60_000, 3_600_000
+
+
+class Kind(Protocol[_T_co]):
+    """What values a setting has (Kafka: ConfigDef.Type with its validator)."""
+
+    @property
+    def expected(self) -> str:
+        """The values in words."""
+
+    def parse(self, text: str) -> _T_co | None:
+        """The value of a text without blanks around it; None for one that Kafka refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A whole number from `least` to `most`, or `also`; `negative` is what every number below 0 stands for."""
+
+    least: int
+    most: int = LONG_MAX
+    also: int | None = None
+    negative: int | None = None
+
+    @property
+    def expected(self) -> str:
+        """The values in words."""
+        if self.least in (INT_MIN, LONG_MIN):
+            return "a whole number"
+        most = "on" if self.most == LONG_MAX else f"to {self.most}"
+        more = self.also if self.also is not None else self.negative
+        return f"a number from {self.least} {most}{'' if more is None else f', or {more}'}"
+
+    def parse(self, text: str) -> int | None:
+        """The value of a text."""
+        number = parse_long(text)
+        if number is not None and number < 0 and self.negative is not None:
+            return self.negative
+        return number if number is not None and (self.least <= number <= self.most or number == self.also) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Fraction:
+    """A number from 0 to 1."""
+
+    expected = "a number from 0 to 1"
+
+    def parse(self, text: str) -> float | None:
+        """The value of a text."""
+        value = float(text.rstrip("fFdD")) if _JAVA_DOUBLE.fullmatch(text) else -1.0
+        return value if 0 <= value <= 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """true or false, in any case."""
+
+    expected = "true or false"
+
+    def parse(self, text: str) -> bool | None:
+        """The value of a text."""
+        return {"true": True, "false": False}.get(text.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One of some words, spelled as here."""
+
+    choices: tuple[str, ...]
+
+    @property
+    def expected(self) -> str:
+        """The values in words."""
+        return f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
+
+    def parse(self, text: str) -> str | None:
+        """The value of a text."""
+        return text if text in self.choices else None
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Some of two words, spelled as here, with commas between them, or nothing."""
+
+    choices: tuple[str, str]
+
+    @property
+    def expected(self) -> str:
+        """The values in words."""
+        return f"{', '.join(self.choices)} or both"
+
+    def parse(self, text: str) -> frozenset[str] | None:
+        """The value of a text."""
+        words = frozenset(part.strip() for part in text.split(",")) if text else frozenset()
+        return words if words <= set(self.choices) else None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordVersion:
+    """A release of Kafka, such as 0.10.2, 2.8-IV1 or 3.0, as the format of records that it wrote: 0, 1 or 2."""
+
+    expected = "a Kafka release such as 0.10.2 or 2.8"
+
+    def parse(self, text: str) -> int | None:
+        """The value of a text."""
+        parts = text.partition("-")[0].split(".")
+        if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
+            return None
+        major, minor = int(parts[0][:9]), int(parts[1][:9])
+        if major > 0 or minor >= 11:
+            return 2
+        return 1 if minor == 10 else 0
+
+
+class ServerName(NamedTuple):
+    """A name that a server has for a setting: one of it is `unit` of the topic's; of another `kind` where not None."""
+
+    name: str
+    unit: int = 1
+    kind: Number | None = None
+
+
+class Named(NamedTuple, Generic[_T]):
+    """A setting under one of its names."""
+
+    setting: Setting[_T]
+    name: str
+    unit: int
+    kind: Kind[Any]
+
+    @property
+    def is_topics(self) -> bool:
+        """Whether topics have the setting under this name, and the server has not."""
+        return all(self.name != server.name for server in self.setting.server)
+
+    def value(self, text: str) -> _T:
+        """The value of a text, in the unit of the topic's name. Raises ConfigError."""
+        found: Any = self.kind.parse(text.strip())
+        if found is None:
+            raise ConfigError(f"{self.name} is {text!r}: expected {self.kind.expected}")
+        value: _T = found * self.unit if self.unit != 1 and found > 0 else found
+        return value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting(Generic[_T]):
+    """A setting of topics, or of the server alone; sizes in bytes, times in ms.
+
+    `server` are the server's names in the order in which they count. What topics do not have is named as there.
+    """
+
+    name: str
+    kind: Kind[_T]
+    default: _T
+    server: tuple[ServerName, ...] = ()
+
+    @property
+    def names(self) -> Iterator[Named[_T]]:
+        """The setting under its names; the first one that is given counts."""
+        yield Named(self, self.name, 1, self.kind)
+        for name, unit, kind in self.server:
+            if name != self.name:
+                yield Named(self, name, unit, kind or self.kind)
+
+
+_JAVA_DOUBLE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?[fFdD]?", re.ASCII)
+_SIZE, _SPAN = Number(0, INT_MAX), Number(0)
+_LIMITED = Number(1, negative=NO_LIMIT)
+
+
+def _setting(name: str, kind: Kind[_T], default: _T, *server: str) -> Setting[_T]:
+    return Setting(name, kind, default, tuple(map(ServerName, server)))
+
+
+def _servers(name: str, kind: Kind[_T], default: _T) -> Setting[_T]:
+    return Setting(name, kind, default, (ServerName(name),))
+
+
+# of topics
+
+CLEANUP_POLICY = _setting("cleanup.policy", Words((DELETE, COMPACT)), frozenset({DELETE}), "log.cleanup.policy")
+COMPRESSION_TYPE = _setting("compression.type", Word(tuple(COMPRESSION)), PRODUCER, "compression.type")
+GZIP_LEVEL = _setting("compression.gzip.level", Number(*LEVELS[GZIP], also=-1), -1, "compression.gzip.level")
+LZ4_LEVEL = _setting("compression.lz4.level", Number(*LEVELS[LZ4]), 9, "compression.lz4.level")
+ZSTD_LEVEL = _setting("compression.zstd.level", Number(*LEVELS[ZSTD]), 3, "compression.zstd.level")
+DELETE_RETENTION_MS = _setting("delete.retention.ms", _SPAN, 86_400_000, "log.cleaner.delete.retention.ms")
+INDEX_INTERVAL_BYTES = _setting("index.interval.bytes", _SIZE, 4096, "log.index.interval.bytes")
+LOCAL_RETENTION_BYTES = _setting("local.retention.bytes", Number(LIKE_TOTAL), LIKE_TOTAL, "log.local.retention.bytes")
+LOCAL_RETENTION_MS = _setting("local.retention.ms", Number(LIKE_TOTAL), LIKE_TOTAL, "log.local.retention.ms")
+MAX_COMPACTION_LAG_MS = _setting("max.compaction.lag.ms", Number(1), LONG_MAX, "log.cleaner.max.compaction.lag.ms")
+MAX_MESSAGE_BYTES = _setting("max.message.bytes", _SIZE, 1_048_588, "message.max.bytes")
+# of releases before 4.0, which convert what they append
+MESSAGE_FORMAT = _setting("message.format.version", RecordVersion(), OLDEST_EPOCH_FORMAT, "log.message.format.version")
+TIMESTAMP_AFTER_MAX_MS = _setting(
+    "message.timestamp.after.max.ms", _SPAN, 3_600_000, "log.message.timestamp.after.max.ms"
+)
+TIMESTAMP_BEFORE_MAX_MS = _setting(
+    "message.timestamp.before.max.ms", _SPAN, LONG_MAX, "log.message.timestamp.before.max.ms"
+)
+TIMESTAMP_TYPE = _setting(
+    "message.timestamp.type", Word((CREATE_TIME, LOG_APPEND_TIME)), CREATE_TIME, "log.message.timestamp.type"
+)
+MIN_CLEANABLE_RATIO = _setting("min.cleanable.dirty.ratio", Fraction(), 0.5, "log.cleaner.min.cleanable.ratio")
+MIN_COMPACTION_LAG_MS = _setting("min.compaction.lag.ms", _SPAN, 0, "log.cleaner.min.compaction.lag.ms")
+MIN_INSYNC_REPLICAS = _setting("min.insync.replicas", Number(1, INT_MAX), 1, "min.insync.replicas")
+PREALLOCATE = _setting("preallocate", Flag(), False, "log.preallocate")
+REMOTE_STORAGE = _setting("remote.storage.enable", Flag(), False)
+RETENTION_BYTES = _setting("retention.bytes", Number(LONG_MIN), NO_LIMIT, "log.retention.bytes")
+RETENTION_MS = Setting(
+    "retention.ms",
+    Number(NO_LIMIT),
+    604_800_000,
+    (
+        ServerName("log.retention.ms", 1, _LIMITED),
+        ServerName("log.retention.minutes", _MINUTE, Number(1, INT_MAX, negative=NO_LIMIT)),
+        ServerName("log.retention.hours", _HOUR, Number(1, INT_MAX, negative=NO_LIMIT)),
+    ),
+)
+# Kafka takes no less than 1 MiB from 4.1 on, but for its own tests; releases before wrote smaller segments
+SEGMENT_BYTES = _setting("segment.bytes", Number(14, INT_MAX), 1 << 30, "log.segment.bytes")
+SEGMENT_INDEX_BYTES = _setting("segment.index.bytes", Number(4, INT_MAX), 10 << 20, "log.index.size.max.bytes")
+SEGMENT_JITTER_MS = Setting(
+    "segment.jitter.ms",
+    _SPAN,
+    0,
+    (ServerName("log.roll.jitter.ms"), ServerName("log.roll.jitter.hours", _HOUR, _SIZE)),
+)
+SEGMENT_MS = Setting(
+    "segment.ms",
+    Number(1),
+    604_800_000,
+    (ServerName("log.roll.ms"), ServerName("log.roll.hours", _HOUR, Number(1, INT_MAX))),
+)
+UNCLEAN_LEADER_ELECTION = _setting("unclean.leader.election.enable", Flag(), False, "unclean.leader.election.enable")
+
+# of the server alone
+
+BROKER_MESSAGE_BYTES = _servers("message.max.bytes", _SIZE, 1_048_588)
+CHECK_INTERVAL_MS = _servers("log.retention.check.interval.ms", Number(1), 300_000)
+CLEANER_THREADS = _servers("log.cleaner.threads", Number(1, INT_MAX), 1)
+CLEANER_BUFFER_BYTES = _servers("log.cleaner.io.buffer.size", Number(34, INT_MAX), 512 << 10)
+CLEANER_MAP_BYTES = _servers("log.cleaner.dedupe.buffer.size", Number(24), 128 << 20)
+CLEANER_LOAD_FACTOR = _servers("log.cleaner.io.buffer.load.factor", Fraction(), 0.9)
+OFFSETS_SEGMENT_BYTES = _servers("offsets.topic.segment.bytes", Number(14, INT_MAX), 100 << 20)
+TRANSACTIONS_SEGMENT_BYTES = _servers("transaction.state.log.segment.bytes", Number(14, INT_MAX), 100 << 20)
+SHARE_STATE_SEGMENT_BYTES = _servers("share.coordinator.state.topic.segment.bytes", Number(14, INT_MAX), 100 << 20)
+PRODUCER_EXPIRATION_MS = _servers("producer.id.expiration.ms", Number(1, INT_MAX), 86_400_000)
+
+SETTINGS: tuple[Setting[Any], ...] = tuple(found for found in list(globals().values()) if isinstance(found, Setting))
+"""All settings that some part of kdump follows."""
+
+
+def _by_name() -> dict[str, Named[Any]]:
+    found: dict[str, Named[Any]] = {}
+    for setting in SETTINGS:  # message.max.bytes is a setting of the server and a topic's default
+        found |= {named.name: named for named in setting.names}
+    return found
+
+
+BY_NAME: Mapping[str, Named[Any]] = _by_name()
+"""The settings by every name that they have."""
+
+
+def names_of(settings: Iterable[Setting[Any]]) -> frozenset[str]:
+    """All names of some settings, for topics and for servers."""
+    return frozenset(named.name for setting in settings for named in setting.names)

@@ -1,0 +1,162 @@
+"""The table of Kafka's settings: one text has one value wherever it counts, as Kafka's own classes read it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from kdump.errors import ConfigError
+from kdump.settings.names import notes_on
+from kdump.settings.sources import Settings, TopicSettings
+from kdump.settings.table import BY_NAME, CLEANUP_POLICY, RETENTION_MS, SEGMENT_JITTER_MS, SEGMENT_MS, SETTINGS, Setting
+from kdump.settings.views import (
+    CleaningSettings,
+    LoadingSettings,
+    ReplicationSettings,
+    RetentionSettings,
+    View,
+    WritingSettings,
+)
+
+VIEWS: tuple[type[View], ...] = (LoadingSettings, WritingSettings, CleaningSettings, RetentionSettings)
+
+# what LogConfig and KafkaConfig of Kafka 3.9.2, 4.0.2 and 4.3.1 make of these texts
+TAKEN: tuple[tuple[str, str, Any], ...] = (
+    ("cleanup.policy", " compact , delete ", {"compact", "delete"}),
+    ("cleanup.policy", "compact,compact", {"compact"}),
+    ("cleanup.policy", "", set()),
+    ("log.cleanup.policy", "", set()),
+    ("preallocate", "True ", True),
+    ("message.timestamp.type", "LogAppendTime ", "LogAppendTime"),
+    ("segment.bytes", "+1048576", 1048576),
+    ("retention.bytes", "-2", -2),
+    ("retention.ms", "0", 0),
+    ("log.retention.ms", "-5", -1),
+    ("log.retention.hours", "-7", -1),
+    ("min.cleanable.dirty.ratio", "5e-1", 0.5),
+    ("min.cleanable.dirty.ratio", "0.5f", 0.5),
+    ("min.cleanable.dirty.ratio", ".5", 0.5),
+    ("compression.gzip.level", "-1", -1),
+    ("compression.type", "gzip ", "gzip"),
+    ("segment.index.bytes", "4", 4),
+    ("local.retention.ms", "999999999999", 999999999999),
+)
+REFUSED = (
+    ("cleanup.policy", "Compact"),
+    ("cleanup.policy", "DELETE"),
+    ("cleanup.policy", "none"),
+    ("cleanup.policy", "compact,"),
+    ("cleanup.policy", "compact,,delete"),
+    ("log.cleanup.policy", "Compact"),
+    ("preallocate", "1"),
+    ("message.timestamp.type", "logappendtime"),
+    ("segment.bytes", "1_048_576"),
+    ("segment.bytes", "1e6"),
+    ("retention.ms", "-2"),
+    ("log.retention.ms", "0"),
+    ("log.retention.minutes", "0"),
+    ("log.roll.hours", "x"),
+    ("log.roll.hours", "0"),
+    ("min.cleanable.dirty.ratio", "1.1"),
+    ("min.cleanable.dirty.ratio", "inf"),
+    ("min.cleanable.dirty.ratio", "1_0e-2"),
+    ("compression.gzip.level", "0"),
+    ("compression.type", "none"),
+    ("segment.index.bytes", "3"),
+    ("local.retention.ms", "-3"),
+    ("producer.id.expiration.ms", "99999999999"),
+)
+
+
+@pytest.mark.parametrize(("name", "text", "value"), TAKEN)
+def test_texts_that_kafka_takes(name: str, text: str, value: Any) -> None:
+    assert BY_NAME[name].value(text) == value
+
+
+@pytest.mark.parametrize(("name", "text"), REFUSED)
+def test_texts_that_kafka_refuses(name: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(name)} is '{re.escape(text)}': expected "):
+        TopicSettings.of({name: text}).check()
+
+
+@pytest.mark.parametrize(
+    ("setting", "properties", "expected"),
+    [
+        (SEGMENT_MS, {"log.roll.hours": "24"}, 86_400_000),
+        (SEGMENT_MS, {"log.roll.hours": "24", "log.roll.ms": "5"}, 5),
+        (SEGMENT_MS, {"log.roll.ms": "5", "segment.ms": "6"}, 6),
+        (SEGMENT_JITTER_MS, {"log.roll.jitter.hours": "2"}, 7_200_000),
+        (RETENTION_MS, {"log.retention.minutes": "3", "log.retention.hours": "2"}, 180_000),
+    ],
+)
+def test_the_servers_names_count_in_kafkas_order(
+    setting: Setting[int], properties: dict[str, str], expected: int
+) -> None:
+    assert TopicSettings.of(properties).get(setting) == expected
+
+
+def test_a_value_that_does_not_count_is_refused_as_well() -> None:
+    with pytest.raises(ConfigError, match=r"^log\.roll\.hours is 'x'"):
+        TopicSettings.of({"log.roll.ms": "5", "log.roll.hours": "x"}).check()
+
+
+def test_every_view_has_kafkas_defaults_and_one_value_for_one_text() -> None:
+    """Fields of views that have the same name are the same setting."""
+    assert [view.of(TopicSettings()) for view in VIEWS[::2]] == [LoadingSettings(), CleaningSettings()]
+    fields: dict[str, Setting[Any]] = {}
+    for view in (LoadingSettings, WritingSettings, CleaningSettings, RetentionSettings):
+        for name, setting in view.FIELDS.items():
+            assert fields.setdefault(name, setting) is setting
+            assert getattr(view.of(TopicSettings()), name) == setting.default
+
+
+def test_every_setting_counts_for_some_part() -> None:
+    counting = {setting for view in (*VIEWS, ReplicationSettings) for setting in view.COUNTING}
+    left = {setting.name for setting in SETTINGS if setting not in counting}
+    assert left == {
+        "offsets.topic.segment.bytes",
+        "transaction.state.log.segment.bytes",
+        "share.coordinator.state.topic.segment.bytes",
+    }
+
+
+def test_segments_of_a_brokers_own_topics_are_as_large_as_the_server_says() -> None:
+    def size(settings: Settings, topic: str) -> int:
+        return WritingSettings.of(settings.of(topic)).segment_bytes
+
+    assert size(Settings(), "__consumer_offsets") == 100 << 20
+    assert size(Settings(), "__remote_log_metadata") == 1 << 30
+    cluster = {(4, ""): {"transaction.state.log.segment.bytes": "5000", "log.segment.bytes": "6000"}}
+    assert size(Settings(cluster), "__transaction_state") == 5000
+    assert size(Settings(cluster), "orders") == 6000
+
+
+def test_names_that_do_not_count_are_noted() -> None:
+    notes = list(
+        notes_on(
+            {
+                "log.retention.hour": "1",
+                "my.own.plugin": "x",
+                "message.timestamp.difference.max.ms": "5",
+                "log.flush.interval.ms": "1000",
+                "segment.bytes": "2000000",
+                "log.retention.hours": "168",
+                "retention.ms": "5",
+                "listeners": "x",
+            },
+            RetentionSettings.COUNTING,
+        )
+    )
+    assert notes == [
+        "log.retention.hour is not a setting that kdump knows: not used; did you mean log.retention.hours?",
+        "my.own.plugin is not a setting that kdump knows: not used",
+        "message.timestamp.difference.max.ms is not used: Kafka 4.0 replaced it by message.timestamp.before.max.ms and"
+        " message.timestamp.after.max.ms",
+        "not used here: log.flush.interval.ms, segment.bytes",
+    ]
+
+
+def test_the_policy_has_one_spelling() -> None:
+    assert TopicSettings.of({"cleanup.policy": "compact"}).own(CLEANUP_POLICY) == {"compact"}
