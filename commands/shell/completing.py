@@ -50,7 +50,7 @@ def change_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
     found: set[str] = set()
     for path in _paths(ctx):
         with suppress(OSError, KdumpError):
-            found.update(change.id for change in list_changes(path, None).changes)
+            found.update(each.change.id for each in list_changes(path, None).changes)
     return _beginning(found, incomplete)
 
 

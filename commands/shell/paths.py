@@ -17,7 +17,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 
-from .output import NO_SUCH, safe_path
+from .output import NO_SUCH, safe, safe_path
 
 
 class KafkaFile(NamedTuple):

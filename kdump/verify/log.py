@@ -99,8 +99,8 @@ class LogCheck:
             yield found("KD-LOG-EMPTY", self._path, "the segment is empty", offset=self._base)
         if self._damage and (self._beyond[0] or later):
             batches, records, length = self._beyond
-            size = f"({counted(records, 'record')}, {counted(length, 'byte')})"
-            kept = [f"{counted(batches, 'valid batch', 'valid batches')} {size}"] if batches else []
+            extent = f"({counted(records, 'record')}, {counted(length, 'byte')})"
+            kept = [f"{counted(batches, 'valid batch', 'valid batches')} {extent}"] if batches else []
             kept += [counted(later, "later segment")] if later else []
             verb = "follows" if batches + later == 1 else "follow"
             text = f"{' and '.join(kept)} {verb} the damage at byte {self._damage.position}"
