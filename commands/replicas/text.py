@@ -253,7 +253,7 @@ def _make_lead(found: PartitionReplicas, best: Choice, label: str) -> Iterator[s
     if best.loss.records:
         yield from _folded("    No choice keeps everything. Write down first what this one loses:", "    ")
         paths = [(copy.path,) for copy in found.copies]
-        yield from _command("    ", ("kdump", "export", "--lost", "--leader", str(who)), *paths, ("--output", "FILE"))
+        yield from _command("    ", ("kdump", "export", "--lost", "--leader", str(who)), *paths, ("--to", "DIR"))
 
 
 def _command(label: str, *parts: Sequence[str]) -> Iterator[str]:
