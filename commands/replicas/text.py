@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from kdump.formats.uuids import format_uuid
 from kdump.operations.replicas import Copy, PartitionReplicas, Verdict
 from kdump.replicas.choice import Choice
-from kdump.replicas.election import Standing
 from kdump.replicas.loss import Loss
 from kdump.replicas.summary import Difference, Outlook, Span, agreed, differences, outlook
+from kdump.topics.partition_state import Standing
 
 from ..shell.output import iso_time, number_words, safe, safe_path, size_text
 from ..shell.tables import aligned
