@@ -11,6 +11,7 @@ from kdump.query.selection import Selection
 from kdump.transactions.isolation import Isolation
 
 from ..shell import values as filters
+from ..shell.completing import topics_of_paths
 from ..shell.engine import cluster_of, engine_options
 from ..shell.isolation import isolation_option
 from ..shell.options import chooses
@@ -43,7 +44,7 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
     help="Compression of the files: for parquet zstd unless you say otherwise, for the others none.")
 @click.option("--columns", metavar="LIST", callback=filters.read_by(_words),
     help=f"The columns, separated by commas. By default {', '.join(DEFAULT_COLUMNS)}.")
-@click.option("--topic", "topics", multiple=True, metavar="GLOB",
+@click.option("--topic", "topics", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
     help="Of log directories, only partitions of topics that match. May be repeated: any of them.")
 @click.option("--offsets", metavar="A:B", callback=filters.read_by(filters.offset_range),
     help="Records from offset A up to, but without, B. Either may be left out; N alone is that one offset.")
