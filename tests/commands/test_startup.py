@@ -534,7 +534,14 @@ def test_a_time_index_that_ends_in_zeros_costs_the_segment(run: Run, data: Path)
 
 @pytest.mark.parametrize(
     ("release", "level", "starts"),
-    [("4.0.2", 25, True), ("3.9", 25, False), ("4.3", 25, True), ("4.1", 28, False), ("4.0", 6, False), ("3.9", 6, True)],
+    [
+        ("4.0.2", 25, True),
+        ("3.9", 25, False),
+        ("4.3", 25, True),
+        ("4.1", 28, False),
+        ("4.0", 6, False),
+        ("3.9", 6, True),
+    ],
 )
 def test_a_release_starts_with_the_levels_of_metadata_that_it_knows(
     run: Run, tmp_path: Path, release: str, level: int, starts: bool
