@@ -11,6 +11,7 @@ import click
 from kdump.change.old_backups import BACKUP_FOLDER
 from kdump.operations.heal import check_sources, plan_heal
 from kdump.recovery.startup import Startup
+from kdump.releases import KafkaRelease
 from kdump.repair.lost_markers import CHOICES, OPEN
 from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, STRATEGIES, Request, Task, examine
 from kdump.repair.replicas import check_only_copy, replicas_of
@@ -95,6 +96,7 @@ def command(
     log_start_offset: int | None,
     now: int | None,
     config_file: str | None,
+    kafka: KafkaRelease | None,
     undo_path: str | None,
     **options: Any,
 ) -> int:
@@ -139,7 +141,7 @@ def command(
     if lost_markers and strategy != SALVAGE:
         raise click.UsageError("--lost-markers goes with --strategy salvage: no other puts a marker back")
     request = Request(strategy, only, lost_markers=lost_markers or OPEN)
-    startup = chosen_startup(clean, recovery_point, log_start_offset, now, config_file)
+    startup = chosen_startup(clean, recovery_point, log_start_offset, now, config_file, kafka)
     clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
 
     applies = options["applies"] or options["apply_plan"] is not None

@@ -56,12 +56,15 @@ def read_quorum(copies: Iterable[MetadataCopy]) -> Quorum:
     state = quorum.best.state
     quorum.kraft_version = state.kraft_version
     quorum.voters = _voters(quorum.best)
-    of_voters = {copy.disk.node_id: copy for copy in reversed(quorum.copies) if copy.disk.node_id in quorum.voters}
+    of_voters: dict[int, MetadataCopy] = {}
+    for copy in quorum.copies:
+        if copy.disk.node_id is not None and copy.disk.node_id in quorum.voters:
+            of_voters.setdefault(copy.disk.node_id, copy)
     needed = len(quorum.voters) // 2 + 1
     for voter in quorum.voters:
         if voter in of_voters:
-            votes = [each for each, copy in of_voters.items() if copy.rank <= of_voters[voter].rank]
-            quorum.elections.append(Election(voter, tuple(sorted(id_ for id_ in votes if id_ is not None)), needed))
+            votes = sorted(each for each, copy in of_voters.items() if copy.rank <= of_voters[voter].rank)
+            quorum.elections.append(Election(voter, tuple(votes), needed))
     quorum.committed = _committed(quorum, list(of_voters.values()), needed)
     return quorum
 
