@@ -49,6 +49,9 @@ class Channel(ABC):
                 held += part
             elif part.size <= SMALL:
                 held += _read(part, part.start, part.size)
+                if len(held) >= _CHUNK:
+                    await self.send(bytes(held))
+                    held.clear()
             else:
                 if held:
                     await self.send(bytes(held))
