@@ -135,13 +135,20 @@ class Connection:
             fetched = await self._server.in_thread(fetch, self._context, request)
             seconds = min(request.body["maxWaitMs"] / 1000, MAX_WAIT_SECONDS) if fetched.is_empty else 0.0
             return _Answered(fetched.parts, fetched.size, fetched.errors, seconds)
-        body = await self._body(request)
+        if key in answers.FROM_DISK:
+            return await self._server.in_thread(self._from_disk, self._context, request)
         if key == ApiKey.PRODUCE and request.body["acks"] == 0:
             raise RequestError("records without acknowledgement: this server is read-only")
+        return self._encoded(request, await self._body(request))
+
+    def _from_disk(self, ctx: Context, request: Request) -> _Answered:
+        return self._encoded(request, answers.FROM_DISK[request.api.key](ctx, request))
+
+    def _encoded(self, request: Request, body: Fields) -> _Answered:
         data = response(request, body)
         errors = tuple(_errors(body)) if self._server.is_logging else ()
         answered = _Answered([data], len(data), errors)
-        if key == ApiKey.SASL_AUTHENTICATE and body["errorCode"]:
+        if request.api.key == ApiKey.SASL_AUTHENTICATE and body["errorCode"]:
             answered.reason = body["errorMessage"]
         return answered
 
@@ -175,8 +182,6 @@ class Connection:
             return self._login(request)
         if key in answers.FROM_MEMORY:
             return answers.FROM_MEMORY[key](self._context, request)
-        if key in answers.FROM_DISK:
-            return await self._server.in_thread(answers.FROM_DISK[key], self._context, request)
         await self._server.groups_known()
         return await answers.FROM_GROUPS[key](self._context, request)
 
