@@ -109,7 +109,8 @@ def test_a_file_that_changes_is_checked_again(tmp_path: Path, sound: list[Seen])
 
 
 def test_reading_changes_nothing(tmp_path: Path) -> None:
-    log_dir = build(tmp_path / "data", ["flip-payload-bit:topic=codec-none,partition=0", "truncate-tail:topic=codec-lz4"])
+    faults = ["flip-payload-bit:topic=codec-none,partition=0", "truncate-tail:topic=codec-lz4"]
+    log_dir = build(tmp_path / "data", faults)
 
     def state() -> dict[str, tuple[int, int]]:
         found = (path for path in [log_dir, *log_dir.rglob("*")])
