@@ -188,7 +188,9 @@ class Connection:
     def _login(self, request: Request) -> Fields:
         users = self._users
         if users is None or self._user is not None:
-            return {"errorCode": ErrorCode.ILLEGAL_SASL_STATE}
+            text = "this server asks nobody who they are, or knows already"
+            is_handshake = request.api.key == ApiKey.SASL_HANDSHAKE
+            return {"errorCode": ErrorCode.ILLEGAL_SASL_STATE} | ({} if is_handshake else {"errorMessage": text})
         if request.api.key == ApiKey.SASL_HANDSHAKE:
             mechanisms: list[str] = list(users.mechanisms)
             if request.body["mechanism"] not in mechanisms:
