@@ -7,11 +7,14 @@ from typing import Any
 import click
 
 from kdump.query.selection import Selection
+from kdump.transactions.isolation import Isolation
 
 from ..shell import values as filters
+from ..shell.isolation import isolation_option
 from ..shell.paths import expand
 from ..shell.rows import format_options
 from ..shell.schemas import schemas_option
+from .fields import show_fields
 from .jobs import INCLUDED, Options
 from .run import dump
 
@@ -40,11 +43,16 @@ def _kinds(text: str) -> frozenset[str]:
     help="Batches of this producer (-1: of none). May be repeated: of any of them.")
 @click.option("--header", "headers", multiple=True, metavar="NAME[=VALUE]", callback=filters.read_by(filters.header),
     help="Records that have this header, with this value (given like a key). May be repeated: all of them.")
+@isolation_option
 @click.option("--batches-only", is_flag=True, help="Print batches, not their records.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N",
     help="Stop after N records (batches with --batches-only; rows of other files).")
 @click.option("--follow", is_flag=True,
     help="Go on with what is appended, across new segments, until interrupted.")
+@click.option("--at", type=click.IntRange(min=0), metavar="BYTE",
+    help="With --fields: the batch that starts at this byte. [default: the first]")
+@click.option("--fields", "shows_fields", is_flag=True,
+    help="Show one batch of a .log, damaged or not: each field with its byte, bytes and meaning.")
 @click.option("--include", "kinds", metavar="LIST", default="log", show_default=True, callback=filters.read_by(_kinds),
     help=f"What to dump of a directory, separated by commas: {', '.join(INCLUDED)}, all.")
 @click.option("--raw", is_flag=True,
@@ -53,6 +61,10 @@ def _kinds(text: str) -> frozenset[str]:
 @click.option("--full", is_flag=True, help="In text, show binary keys and values to their end.")
 @click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
     help="Colour in text; auto: on a terminal, unless NO_COLOR is set.")
+@click.option("--include-damaged", is_flag=True,
+    help="Also show what can be read of batches that fail their CRC or are cut off, marked as damaged.")
+@click.option("--kept", is_flag=True,
+    help="Show not the logs, but what changes took out of them and keep: cut pieces, ends and segments.")
 @click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
 @click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
     callback=filters.read_by(filters.size),
@@ -68,6 +80,9 @@ def command(
     max_decompressed_size: int,
     key: Any,
     headers: tuple[Any, ...],
+    at: int | None,
+    shows_fields: bool,
+    isolation: Isolation,
     **options: Any,
 ) -> int:
     """Print the batches and records of logs, and the entries of the files beside them.
@@ -110,6 +125,7 @@ def command(
       kdump dump orders-0 --schemas /var/lib/kafka/data/_schemas-0
       kdump dump orders-0 --follow --format jsonl | jq -r 'select(.type == "record").value'
       kdump dump 'orders-*/*.timeindex' --format csv
+      kdump dump orders-0/00000000000000000235.log --at 839 --fields
 
     \b
     Exit codes:
@@ -119,13 +135,21 @@ def command(
       3    a file could not be found or read
       130  interrupted
     """
+    if shows_fields or at is not None:
+        if not shows_fields or format_ == "csv":
+            raise click.UsageError("--at goes with --fields, in text or JSON.")
+        return show_fields(expand(paths), at or 0, format_)
     start_offset, stop_offset = offsets or (None, None)
+    if options["follow"] and isolation is Isolation.READ_COMMITTED:
+        raise click.UsageError("--follow prints records as they come, before their transactions end: leave out"
+            " --isolation read_committed.")
     selection = Selection(start_offset, stop_offset, since, until, frozenset(producer_ids), key, headers)
     return dump(
         expand(paths),
         Options(
             selection=selection,
             format=format_,
+            isolation=isolation,
             use_indexes=not no_index,
             max_decompressed=max_decompressed_size,
             **options,

@@ -31,6 +31,7 @@ class TextLines:
         self._head = Style(color, "cyan")
         self._dim = Style(color, dim=True)
         self._key = Style(color, "green")
+        self._bad = Style(color, "red", bold=True)
         self._control = Style(color, "yellow")
         self._widths = [0, 0, 0]  # of offsets, number of records and position in the lines of batches
         self._begun = False
@@ -39,7 +40,7 @@ class TextLines:
     def begin(self, origin: Origin, size: int) -> None:
         """The title of a log."""
         self._shows_schemas = not (origin.topic or "").startswith("__")
-        self._begin(origin, size_text(size))
+        self._begin(origin, ", ".join(filter(None, (size_text(size), origin.note))))
         self._widths = [2 * len(str(origin.number or 0)) + 10, 11, 11]
 
     def batch(self, batch: Batch, transaction: TxnState) -> None:
@@ -71,7 +72,8 @@ class TextLines:
             parts.append("control")
         if batch.delete_horizon is not None:
             parts.append(f"delete horizon {_time(batch.delete_horizon)}")
-        self._write(f"{self._head('  '.join(parts))}\n")
+        mark = "" if batch.valid else f"  {self._bad('BAD CRC')}"
+        self._write(f"{self._head('  '.join(parts))}{mark}\n")
 
     def records(
         self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None

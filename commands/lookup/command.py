@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Any
 
 import click
@@ -13,12 +14,18 @@ import click
 from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
 from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
+from kdump.releases import KafkaRelease
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened, tally, was_deleted
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
+from kdump.transactions.isolation import Isolation
+from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
+from ..shell.completing import topics_of_paths
+from ..shell.isolation import isolation_option
+from ..shell.options import kafka_option
 from ..shell.output import Output, complain, os_error_text, safe, safe_path
 from ..shell.rows import bare_rows, format_options, json_line, output_for
 from ..shell.values import time_ms
@@ -39,6 +46,8 @@ class Options:
     topic: str | None
     partition: int | None
     log_start_offset: int | None
+    isolation: Isolation
+    kafka: KafkaRelease | None
     explain: bool
     format: str
 
@@ -82,7 +91,7 @@ def _time(text: str | None) -> int | None:
     metavar="FILE",
     help="Answer the requests in FILE (-: stdin).",
 )
-@click.option("--topic", metavar="NAME", help="In a log directory: this topic only.")
+@click.option("--topic", metavar="NAME", shell_complete=topics_of_paths, help="In a log directory: this topic only.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="In a log directory: this partition only.")
 @click.option(
     "--log-start-offset",
@@ -90,6 +99,8 @@ def _time(text: str | None) -> int | None:
     metavar="N",
     help="Use this log start offset instead of the checkpoint's.",
 )
+@isolation_option
+@kafka_option
 @click.option("--explain", is_flag=True, help="Show every step of the search (on stderr with --format jsonl).")
 @format_options(name="format")
 @click.pass_context
@@ -171,7 +182,17 @@ class _Run:
     def _look(self, log: PartitionLog, several: bool) -> None:
         options = self._options
         label = f"{safe_path(os.path.basename(log.path))}: " if several else ""
-        with LogLookup(log, self._log_start(log), clean=log.closed_cleanly, **self._trace(label)) as lookup:
+        stable = None
+        if options.isolation is Isolation.READ_COMMITTED:
+            stable = TransactionStates(log).last_stable_offset()
+        with LogLookup(
+            log,
+            self._log_start(log),
+            clean=log.closed_cleanly,
+            last_stable_offset=stable,
+            release=partial(self._release, log),
+            **self._trace(label),
+        ) as lookup:
             if options.batch is not None:
                 self._answer_requests(options.batch, lookup)
                 return
@@ -186,7 +207,10 @@ class _Run:
         position = lookup.find_from(offset)
         answer = offset_answer(position) | {"logStartOffset": lookup.log_start_offset}
         end = lookup.log_end_offset()
+        stable = lookup.readable_end()
         words = offset_words(offset, position, lookup.log_start_offset, end)
+        if stable < end and stable <= offset < end:
+            words = f"offset {offset} is not below the last stable offset {stable}: read_committed consumers wait"
         if not position.found:
             answer["logEndOffset"] = end
             if offset > end:
@@ -203,7 +227,10 @@ class _Run:
         if found is None:
             answer["logEndOffset"] = end = lookup.log_end_offset()
             self._worsen(exit_codes.FINDINGS)
-        return answer, timestamp_words(timestamp, found, end)
+        words = timestamp_words(timestamp, found, lookup.log_start_offset, end)
+        if timestamp == LATEST and self._options.isolation is Isolation.READ_COMMITTED:
+            words = words.replace("log end offset", "last stable offset")
+        return answer, words
 
     def _answer_requests(self, requests: IO[str], lookup: LogLookup) -> None:
         for number, line in enumerate(requests, 1):
@@ -216,6 +243,14 @@ class _Run:
                 answer = {"error": str(error)}
                 self._worsen(exit_codes.INCOMPLETE)
             self._out.write(json.dumps(answer) + "\n")
+
+    def _release(self, log: PartitionLog) -> KafkaRelease:
+        """The release whose searches these are: the one asked for, else the one that wrote the log directory."""
+        if self._options.kafka:
+            return self._options.kafka
+        from kdump.topics.metadata_log import release_beside  # with all schemas of the metadata's records
+
+        return release_beside(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
 
     def _log_start(self, log: PartitionLog) -> int:
         """The log start offset given, or that of the checkpoint beside the partition."""

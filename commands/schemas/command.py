@@ -14,8 +14,8 @@ from kdump.schemas.usage import usage_of
 from kdump.storage.replica import Replica, held_replicas
 
 from ..shell import exit_codes
-from ..shell.options import chooses, format_option, newest, note, output_for, replicas_at
-from ..shell.output import safe, safe_path
+from ..shell.options import chooses, format_option, newest, output_for, replicas_at
+from ..shell.output import note, safe, safe_path
 from ..shell.session import Troubles
 from .text import JsonLines, TextLines, TopicUse, schema_problem
 

@@ -8,15 +8,16 @@ from typing import NamedTuple
 
 import click
 
-from kdump.disk.reading import list_directory
-from kdump.errors import HoldsLogDirectoriesError, NameFormatError
+from kdump.disk.reading import list_directory, read_small
+from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
 from kdump.formats import names
+from kdump.formats.java_properties import parse_properties
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 
-from .output import safe, safe_path
+from .output import NO_SUCH, safe, safe_path
 
 
 class KafkaFile(NamedTuple):
@@ -29,13 +30,18 @@ class KafkaFile(NamedTuple):
 
 Place = KafkaFile | PartitionLog | LogDirectory
 
+NOT_KAFKAS = (
+    "neither a partition directory (there is no <base offset>.log in it) nor a log directory (no directory"
+    " <topic>-<partition>)"
+)
 _OF_A_LOG_DIRECTORY = frozenset({*names.OFFSET_CHECKPOINTS, names.META_PROPERTIES})
 
 
 def expand(paths: Iterable[str]) -> list[Place]:
     """What each of the PATHs is, in their order; a quoted pattern stands for the names that it matches.
 
-    Raises FileNotFoundError for a path or pattern that nothing has, click.UsageError for one that is not Kafka's.
+    Raises FileNotFoundError for a path or pattern that nothing has, and for a directory that is not Kafka's;
+    click.UsageError for such a file.
     """
     return [place_at(found) for path in paths for found in matches(path)]
 
@@ -46,12 +52,9 @@ def place_at(path: str) -> Place:
         try:
             return open_directory(path)
         except HoldsLogDirectoriesError as error:
-            raise click.UsageError(safe(str(error))) from None
+            raise FileNotFoundError(2, str(error).removeprefix(f"{path}: "), path) from None
         except NameFormatError:
-            raise click.UsageError(
-                f"{safe_path(path)}: neither a partition directory (there is no <base offset>.log in it) nor a log"
-                " directory (no directory <topic>-<partition>)"
-            ) from None
+            raise FileNotFoundError(2, NOT_KAFKAS, path) from None
     return kafka_file(path)
 
 
@@ -87,7 +90,7 @@ def matches(path: str) -> Iterator[str]:
     is_pattern = glob.has_magic(path)
     found = sorted(glob.glob(path)) if is_pattern else []
     if not found:
-        text = "nothing matches this pattern" if is_pattern else "no such file or directory"
+        text = "nothing matches this pattern" if is_pattern else NO_SUCH
         raise FileNotFoundError(2, text, safe_path(path))
     yield from found
 
@@ -113,3 +116,16 @@ def _is_kafkas(name: str) -> bool:
     """Whether only a partition or log directory has a file of this name."""
     says = parse_file_name(name)
     return says.kind in _OF_A_LOG_DIRECTORY or (says.kind in names.SEGMENT_KINDS and says.offset is not None)
+
+
+def log_directories_of(config_file: str) -> tuple[str, ...]:
+    """The log.dirs (or log.dir) of a server.properties. Raises click.UsageError where it names none, OSError."""
+    try:
+        properties = parse_properties(read_small(config_file), config_file)
+    except KdumpError as error:
+        raise click.UsageError(f"{safe_path(config_file)}: {safe(str(error))}") from None
+    found = properties.get("log.dirs") or properties.get("log.dir") or ""
+    paths = tuple(path.strip() for path in found.split(",") if path.strip())
+    if not paths:
+        raise click.UsageError(f"{safe_path(config_file)} has no log.dirs: give PATHs.")
+    return paths

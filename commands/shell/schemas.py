@@ -11,8 +11,8 @@ from kdump.errors import KdumpError, Problem
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
-from .options import Option, note
-from .output import complain, safe, safe_path
+from .options import Option
+from .output import complain, note, safe, safe_path
 from .paths import Place
 
 if TYPE_CHECKING:

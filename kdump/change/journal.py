@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from kdump.change import place
-from kdump.change.place import ChangeFiles, change_files, places_of
+from kdump.change.place import ChangeFiles, change_files, log_directory_of, places_of
 from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation
 from kdump.change.states import ANY_TIME, FileState, PartitionState
 from kdump.disk import durable
@@ -26,6 +26,7 @@ from kdump.errors import KdumpError
 VERSION = 2
 MAX_BYTES = 1 << 28
 _PART = "part"
+_LEAST_BLOCK = 4096
 
 
 class ChangeState(StrEnum):
@@ -94,8 +95,13 @@ class Change:
 
     @cached_property
     def kept_bytes(self) -> int:
-        """How many bytes of the disk its files use."""
+        """How many bytes of the disk the files use that it keeps."""
         return sum(_used(path) for path in self.files.all() if path != self.files.path(place.JOURNAL))
+
+    @property
+    def all_bytes(self) -> int:
+        """How many bytes of the disk its files use, the journal's too."""
+        return sum(map(_used, self.files.all()))
 
     def allowed(self) -> dict[str, set[FileState | None]]:
         """What each file may be while the change is carried out; None: not there."""
@@ -127,7 +133,8 @@ class Change:
 def _used(path: str) -> int:
     with suppress(FileNotFoundError):
         info = os.lstat(path)
-        return min(info.st_size, info.st_blocks * 512)
+        # a file that was just written, or is small, may have no block of its own yet
+        return min(info.st_size, max(info.st_blocks * 512, _LEAST_BLOCK))
     return 0
 
 
@@ -274,7 +281,7 @@ def _is_whole(files: ChangeFiles) -> bool:
 
 def changes_of(partition_directory: str, backup_dir: str | None = None) -> list[Change]:
     """The changes of one partition, the oldest first. Raises OSError, KdumpError."""
-    return Changes(os.path.dirname(os.path.realpath(partition_directory))).of(partition_directory, backup_dir)
+    return Changes(log_directory_of(os.path.realpath(partition_directory))).of(partition_directory, backup_dir)
 
 
 def unfinished(partition_directory: str, backup_dir: str | None = None) -> list[Change]:

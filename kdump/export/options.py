@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kdump.errors import KdumpError
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.query.selection import Selection
+from kdump.transactions.isolation import Isolation
+
+if TYPE_CHECKING:
+    from kdump.columns.decoding import TopicColumns
 
 PARQUET, JSONL, CSV = FORMATS = ("parquet", "jsonl", "csv")
 TOPIC, PARTITION, DATE = LEVELS = ("topic", "partition", "date")
@@ -44,8 +49,10 @@ class ExportOptions:
     """What is written and how.
 
     `by` are the levels of directories (of LEVELS), the outermost first. `columns` are of kdump.columns.RECORD_FIELDS;
-    those that the directories tell are not in the files. `selection` bounds offsets and times. With `control` the
+    those that the directories tell are not in the files. `selection` bounds offsets and times,
+    `isolation` leaves out what a consumer of that level does not get. With `control` the
     markers of Kafka's own are records too; with `skips_damage` an export without what cannot be read counts as whole.
+    `decoding` are the topics whose keys and values are decoded by their schemas.
     `limit` bounds the bytes that a batch may decompress to.
     """
 
@@ -54,10 +61,12 @@ class ExportOptions:
     codec: str = ""
     columns: tuple[str, ...] = DEFAULT_COLUMNS
     selection: Selection = field(default_factory=Selection)
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
     control: bool = False
     skips_damage: bool = False
     use_indexes: bool = True
     limit: int = DEFAULT_LIMIT
+    decoding: Mapping[str, TopicColumns] | None = None
 
     def __post_init__(self) -> None:
         """Raises ExportOptionError."""
@@ -96,8 +105,10 @@ class ExportOptions:
             "stopOffset": chosen.stop_offset,
             "since": chosen.since,
             "until": chosen.until,
+            "isolation": self.isolation,
             "control": self.control,
             "maxDecompressedSize": self.limit,
+            "decoding": {topic: each.description for topic, each in (self.decoding or {}).items()},
         }
 
 

@@ -23,6 +23,7 @@ from kdump.interchange.fields import (
     batch_values,
     camel_case,
     check_names,
+    check_valid,
 )
 from kdump.interchange.jsonl import base64, decoded_json, headers_json, json_text
 from kdump.interchange.lines import Lines, Reading
@@ -57,7 +58,8 @@ class CsvRows:
         named = ",,,," if self._schemas else ""
         kind = cell(batch.timestamp_type)
         producer = f"{batch.producer_id},{batch.producer_epoch}"
-        tail = _row((batch.is_transactional, batch.is_control, transaction, batch.leader_epoch, batch.position))
+        flags = batch.is_transactional, batch.is_control, transaction
+        tail = _row((*flags, batch.leader_epoch, batch.position, batch.valid))
         place, source = self._place, selected.source
         lines = []
         for offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count in selected.spans():
@@ -129,7 +131,7 @@ def _twins(data: bytes | bytearray) -> str:
 
 
 _CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^",]*))(,|$)')
-_READ = ("key", "keyBase64", "value", "valueBase64", "timestamp", "timestampUs", "headers", "isControl")
+_READ = ("key", "keyBase64", "value", "valueBase64", "timestamp", "timestampUs", "headers", "isControl", "isValid")
 
 
 def read_csv(lines: Lines, reading: Reading) -> Iterator[Item]:
@@ -152,6 +154,7 @@ def read_csv(lines: Lines, reading: Reading) -> Iterator[Item]:
         cells = {name: row[place] for name, place in places}
         if cells.pop("isControl", None) == "true":
             continue
+        check_valid(cells.pop("isValid", None) != "false", lines)
         yield _record(cells, lines, reading)
 
 

@@ -63,6 +63,7 @@ RECORD_COLUMNS = (
     "transaction",
     "leaderEpoch",
     "position",
+    "isValid",
 )
 
 SCHEMA_COLUMNS = ("keySchemaId", "keyMessage", "valueSchemaId", "valueMessage")
@@ -100,12 +101,14 @@ class Origin(NamedTuple):
     """The file that is dumped. `topic` and `partition` are None where its directory does not name them.
 
     `number` is the offset in its name: a segment's base offset, or a producer snapshot's; None where it has none.
+    `note` is for people.
     """
 
     path: str
     topic: str | None
     partition: int | None
     number: int | None
+    note: str = ""
 
 
 class Table(NamedTuple):
@@ -223,9 +226,9 @@ class Fields:
             raise self.lines.error(f"{name} is {value!r:.60}: expected a number from {least} to {most}")
         return value
 
-    def truth(self, name: str) -> bool:
-        """Return true or false; false where the field is missing."""
-        value = self.values.get(name, False)
+    def truth(self, name: str, *, default: bool = False) -> bool:
+        """Return true or false; `default` where the field is missing."""
+        value = self.values.get(name, default)
         if not isinstance(value, bool):
             raise self.lines.error(f"{name} is {value!r:.60}: expected true or false")
         return value
@@ -300,6 +303,7 @@ def check_names(names: Iterable[str], known: Collection[str], kind: str, lines: 
 def read_record(fields: Fields, reading: Reading) -> NewRecord:
     """Return the record that the fields describe. Raises InterchangeError."""
     fields.check_contents()
+    check_valid(fields.truth("isValid", default=True), fields.lines)
     return NewRecord(
         fields.number("offset", NO_OFFSET),
         fields.timestamp(reading),
@@ -309,8 +313,15 @@ def read_record(fields: Fields, reading: Reading) -> NewRecord:
     )
 
 
+def check_valid(is_valid: bool, lines: Lines) -> None:
+    """Refuse what comes out of a batch that fails its CRC: whoever wants it has to look at it first."""
+    if not is_valid:
+        raise lines.error("of a damaged batch (isValid is false): look at it, then leave the field out")
+
+
 def read_batch(fields: Fields) -> DumpedBatch:
     """Return the batch that the fields describe. Raises InterchangeError."""
+    check_valid(fields.truth("isValid", default=True), fields.lines)
     codec = fields.values.get("codec", CODECS[0])
     if codec not in CODECS:
         raise fields.lines.error(f"codec is {codec!r:.60}: expected one of {', '.join(CODECS)}")

@@ -77,7 +77,7 @@ class JsonLines:
         head = f'{{"type":"record",{self._place},"offset":'
         kind = shape.record_kind
         producer = f',"producerId":{batch.producer_id},"producerEpoch":{batch.producer_epoch},"sequence":'
-        tail = f'{shape.flags},"leaderEpoch":{batch.leader_epoch},"position":{batch.position}}}\n'
+        tail = f'{shape.flags},"leaderEpoch":{batch.leader_epoch},"position":{batch.position}{shape.valid}}}\n'
         source = selected.source
         lines = []
         for offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count in selected.spans():
@@ -143,20 +143,23 @@ class _Shape(NamedTuple):
     kind: str
     record_kind: str
     flags: str
+    valid: str
 
 
 @lru_cache(1024)
 def _shape(magic: int, attributes: int, valid: bool, transaction: TxnState) -> _Shape:
     batch = Batch(0, 0, 0, 0, magic, attributes, 0, valid, 0, 0, -1, -1, -1, 0, -1)
     timestamp_type = f',"timestampType":"{batch.timestamp_type}"'
+    is_valid = f',"isValid":{json_text(valid)}'
     return _Shape(
         batch.is_wrapper,
         batch.delete_horizon is not None,
         f',"magic":{magic},"codec":"{batch.codec}"',
-        f',"isValid":{json_text(valid)}{timestamp_type}',
+        f"{is_valid}{timestamp_type}",
         f'{timestamp_type},"key":',
         f',"isTransactional":{json_text(batch.is_transactional)},"isControl":{json_text(batch.is_control)}'
         f',"transaction":"{transaction}"',
+        is_valid,
     )
 
 

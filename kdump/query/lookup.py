@@ -16,6 +16,7 @@ from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.faults import BLOCK_FULL, SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.formats.index_entries import AbortedTxn, OffsetIndexEntry, TimeIndexEntry
+from kdump.releases import NEWEST, OFFSET_SEARCH_BY_BASE, KafkaRelease
 from kdump.storage.facts import largest_in_tail, segment_end_offset
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import Entry, LogFile
@@ -31,6 +32,10 @@ Trace = Callable[[str], object]
 
 def _no_trace(_: str) -> None:
     """Nobody wants to know the steps."""
+
+
+def _newest() -> KafkaRelease:
+    return NEWEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +197,24 @@ class LogLookup:
     `log_start_offset` (absolute) is what the checkpoint says; the first segment's base offset is the least. Unless
     the log was closed cleanly (`clean`), a broker recovers it before it answers: zeros at the end of a file do not
     count, and the last segment's indexes have what its batches say.
-    `trace` is given a line of words for every step.
+    `trace` is given a line of words for every step. With a `last_stable_offset` (absolute) the answers are those that
+    a read_committed client gets: nothing from there on (Partition.fetchOffsetForTimestamp). `release` names the release
+    whose searches these are; it is asked only where batches are out of order, so that releases find different ones.
     """
 
-    def __init__(self, log: PartitionLog, log_start_offset: int = 0, *, clean: bool, trace: Trace = _no_trace) -> None:
+    def __init__(
+        self,
+        log: PartitionLog,
+        log_start_offset: int = 0,
+        *,
+        clean: bool,
+        last_stable_offset: int | None = None,
+        trace: Trace = _no_trace,
+        release: Callable[[], KafkaRelease] = _newest,
+    ) -> None:
+        self._last_stable_offset = last_stable_offset
         self._files = ExitStack()
+        self._release = release
         self.log = log
         self._trace = trace
         self._segments = [
@@ -228,7 +246,7 @@ class LogLookup:
 
     def has_offset(self, offset: int) -> bool:
         """Whether absolute `offset` is in the log, from its start offset to its end. Raises OSError, KdumpError."""
-        return self.log_start_offset <= offset < self.log_end_offset()
+        return self.log_start_offset <= offset < self.readable_end()
 
     def find_from(self, offset: int) -> OffsetPosition:
         """The first batch that reaches absolute `offset`, in later segments too, as a fetch goes on looking.
@@ -236,7 +254,7 @@ class LogLookup:
         None is found for an offset that is not in the log. Raises OSError, KdumpError.
         """
         if not self.has_offset(offset):
-            self._trace(f"offset {offset} is not in the log, {self.log_start_offset} to {self.log_end_offset() - 1}")
+            self._trace(f"offset {offset} is not in the log, {self.log_start_offset} to {self.readable_end() - 1}")
             at = self._floor(offset)
             return OffsetPosition(self._segments[at].base_offset if at >= 0 else None)
         answer = self.find_offset(offset)
@@ -251,25 +269,57 @@ class LogLookup:
         self._trace(f"segment {segment.base_offset}: the largest base offset that is not above {offset}")
         entry = segment.index_entry(offset, self._trace)
         self._trace(f"offset index entry: offset {entry.offset} at byte {entry.position}")
-        for position, batch in segment.entries(entry.position):
-            if batch.last_offset >= offset:
-                self._trace(
-                    f"batch at byte {position} of {batch.size} bytes, last offset {batch.last_offset}, after"
-                    f" {position - entry.position} bytes of scanning"
-                )
-                return OffsetPosition(
-                    segment.base_offset,
-                    entry.offset,
-                    entry.position,
-                    True,
-                    batch.last_offset,
-                    position,
-                    batch.size,
-                    first_offset_at(segment.log, position, batch),
-                    segment.is_valid(position, batch),
-                )
-        self._trace(f"no batch of the segment reaches offset {offset}")
-        return OffsetPosition(segment.base_offset, entry.offset, entry.position)
+        found = self._scan(segment, entry.position, offset)
+        if found is None:
+            self._trace(f"no batch of the segment reaches offset {offset}")
+            return OffsetPosition(segment.base_offset, entry.offset, entry.position)
+        position, batch = found
+        self._trace(
+            f"batch at byte {position} of {batch.size} bytes, last offset {batch.last_offset}, after"
+            f" {position - entry.position} bytes of scanning"
+        )
+        return OffsetPosition(
+            segment.base_offset,
+            entry.offset,
+            entry.position,
+            True,
+            batch.last_offset,
+            position,
+            batch.size,
+            first_offset_at(segment.log, position, batch),
+            segment.is_valid(position, batch),
+        )
+
+    def _scan(self, segment: _OpenSegment, start: int, offset: int) -> tuple[int, Entry] | None:
+        """The batch from byte `start` on that a read of `offset` gets, with its position (FileRecords).
+
+        Up to Kafka 4.0 that is the first one that ends at the offset or above; later the one before the first that
+        begins above it, if it reaches the offset. Batches in order make no difference.
+        """
+        reaching = before = by_base = None
+        is_decided = False
+        try:
+            for here in segment.entries(start):
+                if reaching is None and here[1].last_offset >= offset:
+                    reaching = here
+                if not is_decided:
+                    base = first_offset_at(segment.log, *here)
+                    is_decided = base >= offset
+                    reaches = before is not None and before[1].last_offset >= offset
+                    by_base = before if base > offset and reaches else here
+                    before = here
+                if is_decided and reaching:
+                    break
+            if not is_decided:
+                by_base = before if before and before[1].last_offset >= offset else None
+        except CorruptRecordError:
+            if reaching is None or self._release().has(OFFSET_SEARCH_BY_BASE):
+                raise
+            return reaching
+        if reaching == by_base or not self._release().has(OFFSET_SEARCH_BY_BASE):
+            return reaching
+        self._trace(f"batches are out of order: from Kafka {OFFSET_SEARCH_BY_BASE.since.value} on first offsets count")
+        return by_base
 
     def find_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record at or after `timestamp` (ms), or the answer to one of the special ones below 0.
@@ -281,13 +331,18 @@ class LogLookup:
             epoch = epochs[0].epoch if epochs and epochs[0].start_offset <= self.log_start_offset else None
             return TimestampOffset(self.log_start_offset, -1, epoch)
         if timestamp == LATEST:
-            end = self.log_end_offset()
+            end = self.readable_end()
             epochs = self._epochs(end)
             return TimestampOffset(end, -1, epochs[-1].epoch if epochs else None)
         if timestamp == LATEST_TIERED:
             return TimestampOffset(-1, -1, -1)
-        if timestamp == MAX_TIMESTAMP:
-            return self._find_largest()
+        found = self._find_largest() if timestamp == MAX_TIMESTAMP else self._find_time(timestamp)
+        if found is not None and self._last_stable_offset is not None and found.offset >= self._last_stable_offset:
+            self._trace(f"offset {found.offset} is not below the last stable offset {self._last_stable_offset}")
+            return None
+        return found
+
+    def _find_time(self, timestamp: int) -> TimestampOffset | None:
         for segment in self._segments:
             if segment.largest_timestamp(self._trace) >= timestamp:
                 return self._find_time_in(segment, timestamp)
@@ -304,8 +359,12 @@ class LogLookup:
         return None
 
     def _find_largest(self) -> TimestampOffset | None:
-        """The first record that has the log's largest timestamp."""
-        if not self._segments:
+        """The first record that has the log's largest timestamp.
+
+        As with a broker it may be one below the log start offset, whose segment is still there. A log that ends below
+        its log start offset is emptied by the start (LogLoader.recoverLog).
+        """
+        if not self._segments or self._segments[-1].next_offset < self.log_start_offset:
             return None
         segment = max(self._segments, key=lambda each: each.last_time_entry().timestamp)
         entry = segment.last_time_entry()
@@ -334,6 +393,11 @@ class LogLookup:
     def log_end_offset(self) -> int:
         """The offset that the next record would get. Raises OSError, KdumpError."""
         return max(self.log_start_offset, self._segments[-1].next_offset) if self._segments else self.log_start_offset
+
+    def readable_end(self) -> int:
+        """The first offset that the client does not get. Raises OSError, KdumpError."""
+        end = self.log_end_offset()
+        return end if self._last_stable_offset is None else min(end, self._last_stable_offset)
 
     def aborted_transactions(self, fetch_offset: int, upper_bound: int) -> Iterator[AbortedTxn]:
         """What a read_committed fetch of [fetch_offset, upper_bound) (absolute) is told to leave out."""

@@ -7,13 +7,16 @@ from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
-from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
+from kdump.formats.batch import CRC_START, FRAME_SIZE, HEADER_SIZE, LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, MAGIC_AT
+from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER
+from kdump.formats.words import counted, offset_range
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
 MAX_OFFSET = (1 << 63) - 1
 _OFFSET_SIZE = 8
+_SIZE_SIZE = LOG_OVERHEAD - _OFFSET_SIZE
 FIRST_WINDOW = 1 << 12  # bytes searched at first: mostly the next batch is near
 
 
@@ -117,14 +120,40 @@ def _leads_on(log: LogFile, block: BatchBlock, row: int, end: int, lowest: int) 
 
 
 def crc_text(block: BatchBlock, row: int) -> str:
-    """What is wrong with a batch of a whole frame whose CRC does not hold."""
+    """What is wrong with a batch of a complete frame that fails its CRC."""
     size = block.size[row]
     if block.magic[row] >= 2 and size < HEADER_SIZE:
         return f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead {HEADER_SIZE})"
-    return (
-        f"the CRC of the batch of {size} bytes at offset {block.last_offset[row]} does not hold (stored crc ="
-        f" {block.crc[row]})"
-    )
+    first, last, count = block.base_offset[row], block.last_offset[row], block.count[row]
+    records = f"{counted(count, 'record')}, " if count >= 0 else ""
+    which = f"batch {offset_range(first, last)}" if 0 <= first <= last else f"the batch with last offset {last}"
+    return f"{which} ({records}{size} bytes) fails its CRC: stored {block.crc[row]:#010x}{_computed_crc(block, row)}"
+
+
+def _computed_crc(block: BatchBlock, row: int) -> str:
+    """The CRC that the bytes of a batch have, in words; nothing where they are not at hand."""
+    if not block.holds(row):
+        return ""
+    start = block.position[row] - block.data_position
+    data = memoryview(block.data)[start : start + block.size[row]]
+    is_v2 = block.magic[row] >= 2
+    computed = crc32c(data[CRC_START:]) if is_v2 else crc32(data[MAGIC_AT:])
+    return f", computed {computed:#010x}"
+
+
+def _torn_text(log: LogFile, at: int, end: int) -> str:
+    """What is there of a batch that the log ends in."""
+    data = log.read(at, min(HEADER_SIZE, end - at))
+    if len(data) < LAST_OFFSET_DELTA_AT + 4:
+        return f"the log ends inside the header of a batch: {counted(end - at, 'byte')} of it are there"
+    first = int.from_bytes(data[:_OFFSET_SIZE], "big", signed=True)
+    size = LOG_OVERHEAD + int.from_bytes(data[_OFFSET_SIZE:LOG_OVERHEAD], "big", signed=True)
+    delta = int.from_bytes(data[LAST_OFFSET_DELTA_AT : LAST_OFFSET_DELTA_AT + 4], "big", signed=True)
+    if data[MAGIC_AT] > 2 or first < 0:
+        return f"the last {counted(end - at, 'byte')} are no complete batch"
+    is_v2 = data[MAGIC_AT] == 2 and delta >= 0
+    which = f"batch {offset_range(first, first + delta)}" if is_v2 else "a batch"
+    return f"the log ends inside {which}: {end - at} of {size} bytes are there"
 
 
 def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int) -> Damage | None:
@@ -136,9 +165,9 @@ def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int) 
     if not log.read(end - 1, 1):
         text = "the file became shorter while it was read"
     elif block.status in (PARTIAL, END):
-        text = f"the last batch is cut off: {end - at} bytes are left of it"
+        text = _torn_text(log, at, end)
         if resumed < end:
-            text = "a batch's size field leads over the end of the log"
+            text = "the size field of a batch points past the end of the log"
     elif block.status == SHORT_HEADER:
         text = "the size field is too small for a batch, and its header runs over the end of the file"
     elif block.bad_size == 0 and resumed >= end and only_zeros(log, at, end):
@@ -166,6 +195,49 @@ def begins_batch(data: bytes, expected: int) -> bool:
     if size and size[0] & 0x80:
         return False
     return len(data) < FRAME_SIZE or data[MAGIC_AT] <= 2
+
+
+def damaged_batches(log: LogFile, damage: Damage, base_offset: int, limit: int) -> Iterator[BatchBlock]:
+    """The batches whose headers can be followed from where the damage begins, each as a block's only row, not valid.
+
+    `base_offset` (absolute) is the segment's; of a batch of more than `limit` bytes nothing is read.
+    """
+    position = damage.position
+    while block := _damaged_batch(log, position, damage.resumed, base_offset, limit):
+        position += block.size[0]
+        if base_offset <= block.last_offset[0] < MAX_OFFSET:
+            base_offset = block.last_offset[0] + 1
+        yield block
+
+
+def has_batch(log: LogFile, damage: Damage, base_offset: int) -> bool:
+    """Whether a batch's header stands where the damage begins, and its CRC is what does not hold."""
+    size = damage.resumed - damage.position
+    batch = _damaged_batch(log, damage.position, damage.resumed, base_offset, size)
+    return batch is not None
+
+
+def _damaged_batch(log: LogFile, position: int, end: int, base_offset: int, limit: int) -> BatchBlock | None:
+    """The batch whose header stands at `position`, None where there is none from `base_offset` on.
+
+    One whose size leads past the damage's `end` ends there: it is cut off, or its size is what is wrong.
+    """
+    head = log.read(position, HEADER_SIZE)
+    if len(head) < FRAME_SIZE or not begins_batch(head[:FRAME_SIZE], base_offset):
+        return None
+    stored = int.from_bytes(head[_OFFSET_SIZE:LOG_OVERHEAD], "big") + LOG_OVERHEAD
+    size = min(end - position, stored)
+    if not FRAME_SIZE < size <= limit:
+        return None
+    block = BatchBlock(1)
+    data = bytearray(log.read(position, size))
+    data[_OFFSET_SIZE:LOG_OVERHEAD] = (len(data) - LOG_OVERHEAD).to_bytes(_SIZE_SIZE, "big")
+    block.data, block.data_position, block.available = data, position, len(data)
+    kernels.walk(block, position, position + len(data), position + len(data))
+    if block.length != 1:
+        return None
+    block.valid[0] = 0
+    return block
 
 
 def is_zero_tail(damage: Damage, log: LogFile) -> bool:
