@@ -76,7 +76,7 @@ def read_with_librdkafka(server: str) -> int:
     consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
     total = 0
     while True:
-        for message in consumer.consume(10_000, timeout=30):
+        for message in consumer.consume(2_000, timeout=0.2):
             error = message.error()
             if error is None:
                 total += VALUE
