@@ -17,7 +17,7 @@ from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
 SECTIONS = {
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata", "schemas"),
     "Check": ("doctor", "explain", "verify", "startup", "replicas", "retain", "compact"),
-    "Mend": ("repair", "rebuild-index", "trim", "undo", "resurrect"),
+    "Mend": ("repair", "rebuild-index", "trim", "undo", "resurrect", "quorum"),
     "Make": ("append", "roll", "fixture", "export"),
     "Serve": ("serve",),
     "Help": ("help", "completion"),
