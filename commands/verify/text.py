@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
 from kdump.findings.finding import Remedy
 from kdump.formats.names import is_partition_dir
-from kdump.verify.resume import Mark
+from kdump.verify.resume import NOTHING_YET, Mark, PassTotals
 
-from ..shell.output import Style, counted, safe, safe_path, size_text
+from ..shell.output import Style, counted, duration, safe, safe_path, size_text
 
 
 class Sink(Protocol):
@@ -36,7 +36,10 @@ class Verified(Protocol):
 
 @dataclass(slots=True)
 class Summary:
-    """What a run came to."""
+    """What a run came to.
+
+    `before` is what the earlier runs of the same pass did. `is_part`: a pass may take several runs.
+    """
 
     counts: dict[str, int] = field(default_factory=lambda: {ERROR: 0, WARNING: 0, INFO: 0})
     unread: int = 0
@@ -48,6 +51,8 @@ class Summary:
     is_complete: bool = True
     was_interrupted: bool = False
     exit_code: int = 0
+    before: PassTotals = NOTHING_YET
+    is_part: bool = False
     _start: float = field(default_factory=time.monotonic)
 
     def add(self, finding: Finding, *, is_unread: bool) -> None:
@@ -62,6 +67,14 @@ class Summary:
         self.was_interrupted = was_interrupted
         self.is_complete = verification.mark is None and not was_interrupted
         self.seconds = time.monotonic() - self._start
+
+    @property
+    def whole(self) -> PassTotals:
+        """What the pass has come to so far."""
+        counts = self.counts
+        found = counts[ERROR], counts[WARNING], counts[INFO], self.unread
+        now = PassTotals(1, *found, self.partitions, self.segments, self.skipped, self.bytes, round(self.seconds, 3))
+        return self.before.plus(now)
 
     @property
     def is_sound(self) -> bool:
@@ -83,7 +96,14 @@ class Summary:
             "segmentsSkipped": self.skipped,
             "bytes": self.bytes,
             "seconds": round(self.seconds, 3),
-        }
+        } | ({"pass": pass_row(self.whole)} if self.is_part else {})
+
+
+def pass_row(totals: PassTotals) -> dict[str, Any]:
+    """The totals of a pass as an object."""
+    fields = totals._asdict()
+    fields["segmentsSkipped"] = fields.pop("skipped")
+    return fields
 
 
 class Report(Protocol):
@@ -238,7 +258,21 @@ class TextReport:
         if not summary.is_complete:
             said.append("interrupted" if summary.was_interrupted else "ended by --max-duration")
         gap = "" if self._group is None else "\n"
-        self._out.write(f"{gap}{verdict}: {', '.join(said)}; {where}\n")
+        so_far = f"{_pass_words(summary)}\n" if summary.is_part else ""
+        self._out.write(f"{gap}{so_far}{verdict}: {', '.join(said)}; {where}\n")
+
+
+def _pass_words(summary: Summary) -> str:
+    """How far a pass is that may take several runs, with the totals of all of them."""
+    whole = summary.whole
+    runs = f" in {whole.runs} runs" if whole.runs > 1 else ""
+    state = f"Complete pass finished{runs}" if summary.is_complete else f"The pass goes on; so far{runs}"
+    found = [counted(number, word) for number, word in ((whole.errors, "error"), (whole.warnings, "warning")) if number]
+    found += [f"{whole.unread} not readable"] if whole.unread else []
+    looked = f"{counted(whole.partitions, 'partition')}, {counted(whole.segments, 'segment')}"
+    looked += f" ({whole.skipped} more were verified before)" if whole.skipped else ""
+    said = ", ".join(found) or "no error"
+    return f"{state}: {said}; {looked}, {size_text(whole.bytes)} in {duration(int(whole.seconds * 1000))}."
 
 
 def _verb(broker: str) -> str:
