@@ -130,6 +130,7 @@ class TextPrinter:
         elif task.outcome and not task.problems:
             yield self._lost(task.outcome.loss)
         yield from map(safe, fixed_lines(task.fixed))
+        yield from map(safe, task.notes)
         if task.extent:
             yield f"log start offset {task.extent[0]}, log end offset {task.extent[1]}"
 

@@ -5,26 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.startup import Startup
+from kdump.releases import KafkaRelease
 from kdump.settings.sources import Configs, PropertyFile, Settings
 from kdump.settings.views import LoadingSettings, View
 from kdump.storage.partition import PartitionLog
 
+from .options import kafka_option
 from .property_files import read_config
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Command = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
 class StartupOptions:
     """What the command line says of the start; None where the directory itself is to be asked.
 
-    `properties` are those of --config.
+    `properties` are those of --config. `release` is the one that is to start.
     """
 
     clean: bool | None = None
@@ -32,6 +34,7 @@ class StartupOptions:
     log_start_offset: int | None = None
     now: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
+    release: KafkaRelease | None = None
 
     def settings(self, configs: Configs, broker_id: int | None) -> Settings:
         """The settings of a broker's topics; `configs` are those in the cluster's metadata."""
@@ -70,6 +73,7 @@ _OPTIONS = (
         "--config", "config_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
         help="A server.properties, or a properties file with the topic's settings. By default Kafka's defaults.",
     ),
+    kafka_option,
 )
 
 
@@ -86,6 +90,7 @@ def chosen_startup(
     log_start_offset: int | None = None,
     now: int | None = None,
     config_file: str | None = None,
+    kafka: KafkaRelease | None = None,
     view: type[View] = LoadingSettings,
 ) -> StartupOptions:
     """What the options say; of --config counts what `view` does. Raises click.BadParameter, OSError."""
@@ -95,4 +100,5 @@ def chosen_startup(
         log_start_offset,
         time.time_ns() // 1_000_000 if now is None else now,
         {} if config_file is None else read_config(config_file, view),
+        kafka,
     )

@@ -118,7 +118,7 @@ def test_a_partition_that_loses_data(run: Run, damaged: Path) -> None:
         ["write", names.LEADER_EPOCH_CHECKPOINT],
     ]
     assert run.line("then") == "then    log start offset 0, log end offset 6 (high watermark was 12)"
-    assert f"at byte {SIZE}: the CRC of the batch of {SIZE} bytes" in run.line("cut")
+    assert f"at byte {SIZE}: batch 6\N{EN DASH}7 (2 records, {SIZE} bytes) fails its CRC" in run.line("cut")
     assert f"(lost: {SIZE} bytes without a complete batch)" in run.line("cut")
     assert f"{file(4, 'log')} before it is cut, so later ones are removed" in run.line("remove")
     assert f"({2 * SIZE} B)" in run.line("check")
