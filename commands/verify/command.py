@@ -281,7 +281,7 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
     absolute = [os.path.abspath(path) for path in chosen]
     place = read_place(asked.resume, absolute) if asked.resume else Place()
     before, summary.before = place.mark, place.totals
-    summary.is_part = bool(asked.resume or asked.state or asked.max_duration is not None)
+    summary.is_part = bool(asked.resume or asked.state)
     if before is not None and chosen != absolute:
         before = before._replace(partition=_as_given(before.partition, chosen, absolute))
     state = read_state(asked.state) if asked.state else None

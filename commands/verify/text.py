@@ -305,7 +305,8 @@ def _pass_words(summary: Summary) -> str:
     whole = summary.whole
     runs = f" in {whole.runs} runs" if whole.runs > 1 else ""
     state = f"Complete pass finished{runs}" if summary.is_complete else f"The pass goes on; so far{runs}"
-    found = [number_words(count, noun) for count, noun in ((whole.errors, "error"), (whole.warnings, "warning")) if count]
+    counts = (whole.errors, "error"), (whole.warnings, "warning")
+    found = [number_words(count, noun) for count, noun in counts if count]
     found += [f"{whole.unread} not readable"] if whole.unread else []
     looked = f"{number_words(whole.partitions, 'partition')}, {number_words(whole.segments, 'segment')}"
     looked += f" ({whole.skipped} more were verified before)" if whole.skipped else ""

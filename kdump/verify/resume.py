@@ -40,8 +40,9 @@ class PassTotals(NamedTuple):
 
     def plus(self, other: PassTotals) -> PassTotals:
         """The totals with those of the next run, which begins in the partition where the one before it ended."""
-        sums = PassTotals(*(a + b for a, b in zip(self, other, strict=True)))
-        return sums._replace(partitions=sums.partitions - bool(self.runs and other.partitions))
+        seconds, overlap = self.seconds + other.seconds, bool(self.runs and other.partitions)
+        sums = PassTotals(*(a + b for a, b in zip(self[:-1], other[:-1], strict=True)))
+        return sums._replace(partitions=sums.partitions - overlap, seconds=seconds)
 
 
 NOTHING_YET = PassTotals()
@@ -84,9 +85,10 @@ def _totals(found: object) -> PassTotals:
     """The totals of a resume file; none in one of an older release."""
     if not isinstance(found, dict):
         return NOTHING_YET
-    numbers = {name: found.get(name) for name in PassTotals._fields}
-    known = {name: value for name, value in numbers.items() if isinstance(value, int | float) and value >= 0}
-    return PassTotals(**known)
+    counts = [found.get(name) for name in PassTotals._fields[:-1]]
+    seconds = found.get("seconds")
+    totals = PassTotals(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))
+    return totals._replace(seconds=seconds if isinstance(seconds, int | float) and seconds >= 0 else 0.0)
 
 
 def write_place(path: str, paths: list[str], mark: Mark, totals: PassTotals) -> None:
