@@ -14,6 +14,7 @@ from ..shell.isolation import isolation_option
 from ..shell.paths import expand
 from ..shell.rows import format_options
 from ..shell.schemas import schemas_option
+from .fields import show_fields
 from .jobs import INCLUDED, Options
 from .run import dump
 
@@ -30,7 +31,7 @@ def _kinds(text: str) -> frozenset[str]:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @format_options("csv")
 @click.option("--offsets", metavar="A:B", callback=filters.read_by(filters.offset_range),
-    help="Records from offset A up to, but without, B. Either may be left out; N alone is that one offset.")
+    help="Records from offset A up to, but without, B. Either may be omitted; N alone is that one offset.")
 @click.option("--since", metavar="TIME", callback=filters.read_by(filters.time_ms),
     help="Records of this time or later: ISO 8601 (UTC unless it names a zone) or milliseconds.")
 @click.option("--until", metavar="TIME", callback=filters.read_by(filters.time_ms),
@@ -47,7 +48,11 @@ def _kinds(text: str) -> frozenset[str]:
 @click.option("--limit", type=click.IntRange(min=1), metavar="N",
     help="Stop after N records (batches with --batches-only; rows of other files).")
 @click.option("--follow", is_flag=True,
-    help="Go on with what is appended, across new segments, until interrupted.")
+    help="Continue with what is appended, across new segments, until interrupted.")
+@click.option("--at", type=click.IntRange(min=0), metavar="BYTE",
+    help="With --fields: the batch that starts at this byte. [default: the first]")
+@click.option("--fields", "shows_fields", is_flag=True,
+    help="Show one batch of a .log, damaged or not: each field with its byte, bytes and meaning.")
 @click.option("--include", "kinds", metavar="LIST", default="log", show_default=True, callback=filters.read_by(_kinds),
     help=f"What to dump of a directory, separated by commas: {', '.join(INCLUDED)}, all.")
 @click.option("--raw", is_flag=True,
@@ -57,13 +62,13 @@ def _kinds(text: str) -> frozenset[str]:
 @click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
     help="Colour in text; auto: on a terminal, unless NO_COLOR is set.")
 @click.option("--include-damaged", is_flag=True,
-    help="Also show what can be read of batches that fail their CRC or are cut off, marked as damaged.")
+    help="Also show what can be read of batches that fail their CRC or are incomplete, marked as damaged.")
 @click.option("--kept", is_flag=True,
     help="Show not the logs, but what changes took out of them and keep: cut pieces, ends and segments.")
 @click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
 @click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
     callback=filters.read_by(filters.size),
-    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and passed over.")
+    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and skipped.")
 def command(
     paths: tuple[str, ...],
     format_: str,
@@ -75,6 +80,8 @@ def command(
     max_decompressed_size: int,
     key: Any,
     headers: tuple[Any, ...],
+    at: int | None,
+    shows_fields: bool,
     isolation: Isolation,
     **options: Any,
 ) -> int:
@@ -91,8 +98,8 @@ def command(
     that are no logs.
 
     Damage does not end a dump. It is reported on standard error, a line each with file and byte position, and the
-    dump goes on at the next batch whose header is plausible and whose CRC holds. Nothing is ever written or created
-    beside what is read.
+    dump continues at the next batch whose header is plausible and whose CRC matches. Nothing is ever written or created
+    next to what is read.
 
     The records of internal topics (__consumer_offsets, __transaction_state, __cluster_metadata with its snapshots,
     __share_group_state, __remote_log_metadata), known by their directory's name, are decoded: to their fields in text,
@@ -118,6 +125,7 @@ def command(
       kdump dump orders-0 --schemas /var/lib/kafka/data/_schemas-0
       kdump dump orders-0 --follow --format jsonl | jq -r 'select(.type == "record").value'
       kdump dump 'orders-*/*.timeindex' --format csv
+      kdump dump orders-0/00000000000000000235.log --at 839 --fields
 
     \b
     Exit codes:
@@ -127,6 +135,10 @@ def command(
       3    a file could not be found or read
       130  interrupted
     """
+    if shows_fields or at is not None:
+        if not shows_fields or format_ == "csv":
+            raise click.UsageError("--at goes with --fields, in text or JSON.")
+        return show_fields(expand(paths), at or 0, format_)
     start_offset, stop_offset = offsets or (None, None)
     if options["follow"] and isolation is Isolation.READ_COMMITTED:
         raise click.UsageError("--follow prints records as they come, before their transactions end: leave out"

@@ -23,6 +23,7 @@ from kdump.transactions.isolation import Isolation
 from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
+from ..shell.completing import topics_of_paths
 from ..shell.isolation import isolation_option
 from ..shell.options import kafka_option
 from ..shell.output import Output, complain, os_error_text, safe, safe_path
@@ -90,7 +91,7 @@ def _time(text: str | None) -> int | None:
     metavar="FILE",
     help="Answer the requests in FILE (-: stdin).",
 )
-@click.option("--topic", metavar="NAME", help="In a log directory: this topic only.")
+@click.option("--topic", metavar="NAME", shell_complete=topics_of_paths, help="In a log directory: this topic only.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="In a log directory: this partition only.")
 @click.option(
     "--log-start-offset",
@@ -116,7 +117,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     --batch reads one request a line, {"offset": N}, {"timestamp": T} or {"aborted": [FROM, TO]}, and answers each
     with one line of JSON; T may be -1 (latest), -2 (earliest), -3 (max), -4 and -5 (local and tiered storage).
 
-    Exits with 1 when what was looked for is not there (in a log directory: in one of the partitions), with 3 when
+    Exits with 1 when what was looked for does not exist (in a log directory: in one of the partitions), with 3 when
     something could not be read.
 
     \b

@@ -12,6 +12,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.metadata_log import MetadataState, state_of_directory, state_of_snapshot
 
+from ..shell.completing import topics_of_paths
 from ..shell.options import chooses, format_option, json_line, output_for
 from ..shell.output import safe, safe_path
 from ..shell.paths import KafkaFile, expand
@@ -24,14 +25,14 @@ from .text import text_lines
 @click.argument("path", metavar="PATH")
 @click.option("--at", type=click.IntRange(min=0), metavar="OFFSET",
     help="The state right after the record with this offset.")
-@click.option("--topic", "patterns", multiple=True, metavar="GLOB",
+@click.option("--topic", "patterns", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
     help="Only topics whose name matches, with their partitions and configurations. May be repeated.")
 @format_option
 def command(path: str, at: int | None, patterns: tuple[str, ...], format_: str) -> int:
     """Show a KRaft cluster's state: topics, partitions, brokers, configurations, access.
 
     PATH is the directory __cluster_metadata-0, the log directory around it, or a .checkpoint file. The state is that of
-    the newest sound snapshot and the records of the log behind it; records of a metadata transaction count when it
+    the newest valid snapshot and the records of the log after it; records of a metadata transaction count when it
     ends. A cluster that has never run is shown as its bootstrap.checkpoint has it.
 
     Nothing secret is printed: of SCRAM credentials the sizes of salt and keys, of passwords in configurations their

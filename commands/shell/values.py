@@ -42,7 +42,7 @@ def offset_range(text: str) -> tuple[int | None, int | None]:
     if max(first or 0, (stop or 1) - 1) > LONG_MAX:
         raise ValueError(f"{text!r}: the largest offset is {LONG_MAX}")
     if stop is not None and (first or 0) >= stop:
-        raise ValueError(f"{text!r} is empty: B is the first offset that is left out")
+        raise ValueError(f"{text!r} is empty: B is the first offset that is not wanted")
     return first, stop
 
 
@@ -109,6 +109,17 @@ def time_span(text: str) -> int:
         raise ValueError(f"{text!r} is no time span: expected a number with d, h, m or s, as in 1d or 12h30m")
     units = (86_400_000, 3_600_000, 60_000, 1000)
     return sum(int(number or 0) * unit for number, unit in zip(found.groups(), units, strict=True))
+
+
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def duration_seconds(text: str) -> float:
+    """A length of time, as in 90, 90s, 15m, 2h or 1h30m: seconds."""
+    parts = re.findall(r"([0-9]{1,9})([smh]?)", text, re.ASCII)
+    if not parts or "".join(map("".join, parts)) != text or (len(parts) > 1 and not all(unit for _, unit in parts)):
+        raise ValueError(f"{text!r} is no length of time: expected 90, 90s, 15m or 1h30m")
+    return float(sum(int(number) * _SECONDS[unit] for number, unit in parts))
 
 
 def _equals(wanted: bytes) -> Test:

@@ -5,10 +5,13 @@ A code never changes its meaning once released; what a script matches is the cod
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from kdump.findings import remedies as ways
 from kdump.findings.finding import BrokerEffect, FindingKind, Remedy, Severity, in_one_line
+from kdump.formats import names
+from kdump.formats.names import is_partition_dir
 
 ERROR, WARNING, INFO = Severity
 SEVERITIES = tuple(Severity)
@@ -65,6 +68,18 @@ class Finding(NamedTuple):
         return self.kind.remedies if self.ways is None else self.ways
 
     @property
+    def group(self) -> str:
+        """The partition directory that it is about, also in a checkpoint file; else the log directory."""
+        if is_partition_dir(os.path.basename(self.path)):
+            return self.path
+        folder, name = os.path.split(self.path)
+        if name in names.OFFSET_CHECKPOINTS:  # its lines are about partitions, which the message names first
+            partition = self.message.partition(": ")[0]
+            if is_partition_dir(partition):
+                return os.path.join(folder, partition)
+        return folder or "."
+
+    @property
     def repair(self) -> str:
         """The ways out in one line."""
         return in_one_line(self.remedies)
@@ -90,7 +105,7 @@ _KINDS = (
     FindingKind("KD-LOG-CRC", ERROR, TRUNCATES, ways.DAMAGED_BATCH, "log",
         "The bytes of a batch are not those that its CRC was computed from."),
     FindingKind("KD-LOG-SIZE", ERROR, TRUNCATES, ways.DAMAGED_BATCH, "log",
-        "A size field holds what no entry's can, so the walk over the log ends there."),
+        "The size field of a batch has a value that no batch can have."),
     FindingKind("KD-LOG-TORN", ERROR, TRUNCATES, ways.INCOMPLETE_BATCH, "log", "The log ends inside a batch."),
     FindingKind("KD-LOG-GARBAGE", ERROR, TRUNCATES, ways.INCOMPLETE_BATCH, "log",
         "The log ends with bytes that are not the beginning of a batch."),
@@ -105,7 +120,7 @@ _KINDS = (
     FindingKind("KD-LOG-ORDER", ERROR, SERVES_WRONG_DATA, ways.WRONG_BATCH, "order",
         "Offsets do not increase from one batch to the next."),
     FindingKind("KD-LOG-BASE", ERROR, SERVES_WRONG_DATA, ways.WRONG_BATCH, "order",
-        "A batch has an offset below its segment's base offset, which the file name says."),
+        "A batch has an offset below its segment's base offset, which is in the file name."),
     FindingKind("KD-LOG-OVERLAP", ERROR, SERVES_WRONG_DATA, ways.WRONG_BATCH, "order",
         "A batch has an offset that belongs to the next segment, which hides it."),
     FindingKind("KD-LOG-OFFSET", ERROR, REFUSES, ways.WRONG_BATCH, "order",
@@ -132,7 +147,7 @@ _KINDS = (
     FindingKind("KD-BATCH-PRODUCER", ERROR, SERVES_WRONG_DATA, ways.COPIED, "log",
         "A batch's producer id, producer epoch and sequence do not go together."),
     FindingKind("KD-BATCH-RECORDS", ERROR, BLOCKS_COMPACTION, ways.WRONG_BATCH, "records",
-        "The records of a batch cannot be decoded although its CRC holds: consumers and the cleaner fail there."),
+        "The records of a batch cannot be decoded although its CRC matches: consumers and the cleaner fail there."),
     FindingKind("KD-BATCH-OFFSETS", ERROR, SERVES_WRONG_DATA, ways.WRONG_BATCH, "records",
         "Records have offsets out of order, or outside what their batch's header says."),
     FindingKind("KD-BATCH-MAX-TIMESTAMP", ERROR, SERVES_WRONG_DATA, ways.COPIED, "records",
@@ -144,7 +159,7 @@ _KINDS = (
     FindingKind("KD-BATCH-MESSAGE-LENGTH", WARNING, SERVES_WRONG_DATA, ways.WRONG_BATCH, "records",
         "Key and value lengths of a v0/v1 message are not as any writer writes them."),
     FindingKind("KD-BATCH-CONTROL", ERROR, REFUSES, ways.WRONG_BATCH, "log",
-        "A control batch does not hold a control record that fits it."),
+        "A control batch has no control record that fits it."),
     FindingKind("KD-BATCH-CONTROL-VERSION", WARNING, IGNORES, (), "log",
         "A control record has a version that no release writes; readers treat it as version 0."),
     FindingKind("KD-VALUE-UNDECODABLE", WARNING, IGNORES, ways.COMPARED, "records",
@@ -165,7 +180,7 @@ _KINDS = (
         "A producer's sequence numbers jump within one producer epoch."),
     FindingKind("KD-PRODUCER-EPOCH", WARNING, IGNORES, ways.COMPARED, "producers", "A producer's epoch goes back."),
     FindingKind("KD-TXN-MIXED", ERROR, REFUSES, ways.WRONG_BATCH, "producers",
-        "Data that is not transactional lies inside its producer's open transaction."),
+        "Data that is not transactional is inside its producer's open transaction."),
     FindingKind("KD-TXN-HANGING", WARNING, STALLS, ways.HANGING, "producers",
         "A transaction is open for longer than any coordinator allows."),
     FindingKind("KD-TXN-OPEN", INFO, IGNORES, (), "producers", "A transaction is open at the end of the log."),
@@ -174,20 +189,20 @@ _KINDS = (
     FindingKind("KD-TXN-ORPHAN", ERROR, SERVES_WRONG_DATA, ways.INDEX, "txn",
         "A .txnindex entry names a marker that is not in its segment: committed records may be hidden."),
     FindingKind("KD-TXN-ENTRY", ERROR, SERVES_WRONG_DATA, ways.INDEX, "txn",
-        "A .txnindex entry breaks its format or its order, or begins behind its transaction."),
+        "A .txnindex entry breaks its format or its order, or begins after its transaction."),
     FindingKind("KD-TXN-BASE", ERROR, REBUILDS, ways.INDEX, "txn",
         "A .txnindex entry ends below its segment's base offset."),
     FindingKind("KD-TXN-VERSION", ERROR, REFUSES, ways.INDEX, "txn", "A .txnindex entry has an unknown version."),
     FindingKind("KD-TXN-LENGTH", ERROR, IGNORES, ways.INDEX, "txn", "A .txnindex ends inside an entry."),
     # timestamps
     FindingKind("KD-TIME-FUTURE", WARNING, BLOCKS_RETENTION, ways.TIMESTAMPS, "timestamps",
-        "Timestamps lie in the future: this segment and all newer ones are kept until then."),
+        "Timestamps are in the future: this segment and all newer ones are kept until then."),
     FindingKind("KD-TIME-UNIT", WARNING, BLOCKS_RETENTION, ways.TIMESTAMPS, "timestamps",
         "Timestamps are in seconds, microseconds or nanoseconds where Kafka wants milliseconds."),
     FindingKind("KD-TIME-NEGATIVE", WARNING, IGNORES, ways.TIMESTAMPS, "timestamps",
         "Timestamps are negative although only -1 (none) may be."),
     FindingKind("KD-TIME-ABSENT", INFO, BLOCKS_RETENTION, (), "timestamps",
-        "Batches have no timestamp: retention goes by the file's time where a whole segment has none."),
+        "Batches have no timestamp: retention goes by the file's time where all of a segment has none."),
     FindingKind("KD-TIME-ORDER", INFO, IGNORES, (), "timestamps", "Timestamps do not increase along the log."),
     FindingKind("KD-TIME-TYPE", WARNING, SERVES_WRONG_DATA, ways.COPIED, "timestamps",
         "One batch's timestamp type differs from that of its neighbours, although it is the topic's."),

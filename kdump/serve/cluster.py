@@ -75,15 +75,28 @@ class Node:
 class Place:
     """A partition and the paths of its replicas by node; `leader` is the node that serves it, -1 if none can.
 
-    `replicas` and `isr` are those of the cluster's metadata, else the nodes at hand.
+    `replicas` and `isr` are those of the cluster's metadata, else the nodes at hand; `known_epoch` is the leader epoch
+    that it has, -1 where it does not say.
     """
 
     number: int
     paths: dict[int, str] = field(default_factory=dict)
     leader: int = -1
-    leader_epoch: int = -1
+    known_epoch: int = -1
     replicas: tuple[int, ...] = ()
     isr: tuple[int, ...] = ()
+    _epoch: int | None = None
+
+    @property
+    def leader_epoch(self) -> int:
+        """The present leader epoch: the metadata's, or the last one of the log if that is higher; -1 without a leader.
+
+        It is read when it is first asked for.
+        """
+        if self._epoch is None:
+            written = max(_last_epoch(self.paths[self.leader]), 0) if self.leader >= 0 else -1
+            self._epoch = max(self.known_epoch, written)
+        return self._epoch
 
 
 @dataclass(slots=True)
@@ -270,7 +283,7 @@ def _describe(place: Place, fields: Fields | None) -> None:
     if fields is not None:
         place.replicas = tuple(fields["replicas"]) or at_hand
         place.isr = tuple(node for node in fields["isr"] if node in place.paths)
-        place.leader_epoch = fields["leaderEpoch"]
+        place.known_epoch = fields["leaderEpoch"]
     if not at_hand:
         return
     candidates = [fields["leader"], *fields["isr"]] if fields is not None else []
@@ -280,7 +293,6 @@ def _describe(place: Place, fields: Fields | None) -> None:
     place.leader = chosen
     if chosen not in place.isr:
         place.isr = (chosen, *place.isr)
-    place.leader_epoch = max(place.leader_epoch, _last_epoch(place.paths[chosen]), 0)
 
 
 def _last_epoch(path: str) -> int:

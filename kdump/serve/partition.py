@@ -23,9 +23,9 @@ from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.query.lookup import LogLookup, TimestampOffset
 from kdump.serve.checked import CheckedSegment, Piece
 from kdump.serve.open_files import KeptFile, OpenFiles
-from kdump.storage.facts import log_end_offset, next_offset
+from kdump.storage.facts import log_end_offset
 from kdump.storage.replica import Replica
-from kdump.storage.scan import Damage
+from kdump.storage.scan import MAX_OFFSET, Damage
 from kdump.transactions.partition import PartitionTxns, transactions_since_snapshot
 
 CHECKED_AT_ONCE = 64 << 20
@@ -84,7 +84,7 @@ class ServedPartition:
         self._stop: int | None = None
         self._told: set[tuple[str, int]] = set()
         bases = [segment.base_offset for segment in self.log.segments]
-        stops = [*bases[1:], (1 << 63) - 1]
+        stops = [*bases[1:], MAX_OFFSET]
         self._is_stale = False
         self._state = self._state_now()
         self._segments = [CheckedSegment(segment, stop) for segment, stop in zip(self.log.segments, stops, strict=True)]
@@ -129,7 +129,8 @@ class ServedPartition:
             return self.log_start_offset
         if self._on_damage is OnDamage.SERVE:
             return log_end_offset(self.log, self.log_start_offset)
-        end = max(self.log_start_offset, next_offset(self.log.segments[-1]))
+        last = self._segments[-1]
+        end = max(self.log_start_offset, last.end_offset(self._open(last)))
         if self._on_damage is OnDamage.STOP and self.size <= CHECKED_AT_ONCE:
             self._check_all(end)
         return end

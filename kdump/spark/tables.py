@@ -120,7 +120,7 @@ class _Tables:
         if self._options.fails:
             raise DataLossError(
                 f"{labels.path} at byte {damage.position}: {damage.text}"
-                " (failOnDataLoss=false goes on behind it; kdump verify tells more)"
+                " (failOnDataLoss=false continues after it; kdump verify shows more)"
             )
         if DAMAGE in self._names:
             yield from self._add(_damage_row(damage, labels, self._names, schema_of(self._names, self._options)))

@@ -63,7 +63,7 @@ class TimeIndexCheck:
             index.entries = 1  # a single entry of zeros may be meant: timestamp 0 at the base offset
         if zeros := total - index.entries:
             code = "KD-TIDX-PREALLOCATED" if self._excused else "KD-TIDX-ZEROS"
-            text = f"{zeros} entries of zeros behind {index.entries} entries"
+            text = f"{zeros} entries of zeros after {index.entries} entries"
             if not self._excused and has_zero_tail(self._segment):
                 text += ": a broker treats the records as written in 1970, and retention deletes the segment"
             yield found(code, self.path, text, index.entries * TIME_ENTRY_SIZE)
@@ -90,7 +90,7 @@ class TimeIndexCheck:
         times = array("q", map(add, map((1 << 32).__mul__, signed[0::3]), unsigned[1::3]))
         offsets = absolute(widened(signed[2::3]), self._segment.base_offset)
         for number, timestamp, offset in self._entries.fill(self._next, times, offsets):
-            text = f"entry {number} (timestamp {timestamp}, offset {offset}) is not between its neighbours"
+            text = f"entry {number} (timestamp {timestamp}, offset {offset}) is out of order"
             yield found("KD-TIDX-ORDER", self.path, text, number * TIME_ENTRY_SIZE, offset)
         self._next += max(count, 1)
 

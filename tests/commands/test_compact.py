@@ -182,7 +182,7 @@ def test_what_bounds_the_cleaner(run: Run, tmp_path: Path) -> None:
 def test_a_log_directory_passes_over_what_is_not_known_to_be_compacted(run: Run, partition: Path, config: Path) -> None:
     data = partition.parent
     assert run("compact", data, AT) == 0
-    assert "passed over, for nothing says that it is compacted" in run.out
+    assert "skipped: nothing says that it is compacted" in run.out
     assert run("compact", data, AT, "--format=jsonl") == 0
     assert [row["type"] for row in run.rows] == ["passedOver"]
     write_checkpoint(data, names.CLEANER_CHECKPOINT, 0)
@@ -263,7 +263,7 @@ def test_what_cannot_be_cleaned_is_said_and_the_others_go_on(run: Run, partition
     data[-1] ^= 1
     (partition / name(0, "log")).write_bytes(data)
     assert run("compact", partition, other, AT, "--apply") == 3
-    assert f"{name(0, 'log')} at byte 0: the CRC of the batch" in run.err
+    assert f"{name(0, 'log')} at byte 0: batch " in run.err
     assert "dirty ratio 1.000" in run.out
     assert len(list(partition.glob("*.log"))) == 3
     assert len(list(other.glob("*.log"))) == 2
