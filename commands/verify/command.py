@@ -99,7 +99,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     "severities",
     multiple=True,
     metavar="CODE=LEVEL",
-    help="Take findings of a code for error, warning or info.",
+    help="Treat findings of a code as error, warning or info.",
 )
 @click.option(
     "--most-alike",
@@ -131,14 +131,14 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     "--resume",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Go on where the run before ended; FILE keeps the place when --max-duration, Ctrl-C or SIGTERM end this one.",
+    help="Continue where the run before ended; FILE keeps the place when --max-duration, Ctrl-C or SIGTERM ends it.",
 )
 @click.option(
     "--state",
     "state_file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Leave out closed segments that were verified before and have not changed; FILE keeps which they are.",
+    help="Skip closed segments that were verified before and have not changed; FILE keeps which they are.",
 )
 @click.option(
     "--drop-cache/--keep-cache",
@@ -160,7 +160,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     default=RETENTION_MS,
     show_default=True,
     metavar="MS",
-    help="Reckon with this retention.ms.",
+    help="Use this retention.ms.",
 )
 @format_options("junit", "sarif")
 @click.option(
@@ -207,15 +207,15 @@ def command(
     master: str,
     conf: dict[str, str],
 ) -> int:
-    """Verify log directories: every file over its whole length, not only its end.
+    """Verify log directories: every file from its first byte to its last, not only its end.
 
     PATHs are log directories, partition directories and files of segments, in any mix; a quoted pattern will do.
     Frames, CRCs, offsets, leader epochs, producers, transactions, timestamps, index files, snapshots and checkpoints
-    are held against each other. Without --deep nothing is decompressed.
+    are compared with each other. Without --deep nothing is decompressed.
 
     Every finding has a stable code, a severity, a place, and says what a broker does about it and which repair fits.
 
-    Exit codes: 0 no errors, 1 errors found (with --strict warnings too), 3 something could not be read; the rest is
+    Exit codes: 0 no errors, 1 there are errors (with --strict warnings too), 3 something could not be read; the rest is
     checked nevertheless.
 
     \b

@@ -228,7 +228,7 @@ class TimestampCheck:
 
     def _unit(self, unit: str, tally: _Tally) -> Finding:
         off = abs(tally.timestamp - self._now)
-        side = "ahead of" if tally.timestamp > self._now else "behind"
+        side = "ahead of" if tally.timestamp > self._now else "before"
         effect = "kept for as long" if tally.timestamp > self._now else "so the segment may be deleted at once"
         text = f"{tally.timestamp} is a time in {unit}; as ms it is {distance(off)} {side} the clock, {effect}"
         return self._said("KD-TIME-UNIT", tally, text)

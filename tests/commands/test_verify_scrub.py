@@ -263,7 +263,7 @@ class TestBesideABroker:
         with open(log.path(18, "log"), "ab") as growing:
             growing.write(batch(24)[:-1])
         assert run(command[0], log.directory, *command[1:]) == 0
-        assert "The growing end of 1 log was left out." in run.err
+        assert "The growing end of 1 log was skipped." in run.err
         assert (command[0] == "startup") == ("A broker is running. This is what a crash now would leave." in run.out)
 
 
