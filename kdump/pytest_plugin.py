@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 if TYPE_CHECKING:
-    from kdump.fixture.cluster import BuiltCluster
+    from kdump.fixture.brokers import BuiltCluster
 
 _MOST_SHOWN = 50
 

@@ -269,7 +269,7 @@ class _Run:
         checkpoints = DirectoryCheckpoints(LogDirectory(path))
         for problem in checkpoints.faults.problems:
             if problem not in self._noted:
-                note(f"{safe(problem)}: taken for empty, as a broker does")
+                note(f"{safe(problem)}: treated as empty, as a broker does")
                 self._noted.add(problem)
         for error in checkpoints.faults.errors:
             raise error

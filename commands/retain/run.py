@@ -262,7 +262,7 @@ class _Place:
         for problem in self._checkpoints.faults.problems:
             if options.applies:
                 raise RefusedError(f"{problem}: mend the file, or remove it, which a broker takes for an empty one")
-            note(f"{safe(problem)}: taken for empty, as a broker does")
+            note(f"{safe(problem)}: treated as empty, as a broker does")
         for error in self._checkpoints.faults.errors:
             raise error
         self._clean = directory.clean_shutdown

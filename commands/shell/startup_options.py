@@ -58,7 +58,7 @@ class StartupOptions:
 
 _OPTIONS = (
     click.option(
-        "--clean/--unclean", default=None, help="How the broker stopped. By default as .kafka_cleanshutdown tells."
+        "--clean/--unclean", default=None, help="How the broker stopped. By default as .kafka_cleanshutdown shows."
     ),
     click.option(
         "--recovery-point", type=click.IntRange(min=0), metavar="N",
