@@ -7,6 +7,7 @@ asked for.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from kdump.blocks import BatchBlock
@@ -21,7 +22,7 @@ from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
-from kdump.storage.scan import MAX_OFFSET, Damage, Run, crc_text, only_zeros, scan
+from kdump.storage.scan import Damage, Run, crc_text, only_zeros, scan
 from kdump.storage.segment import Segment
 
 SMALL = 1 << 20
@@ -112,14 +113,13 @@ def log_end_offset(log: PartitionLog, log_start_offset: int = 0) -> int:
     """
     if not log.segments:
         return log_start_offset
-    last = log.segments[-1]
-    with last.open_log() as file:
-        return max(log_start_offset, segment_end_offset(last, file))
+    return max(log_start_offset, segment_end_offset(log.segments[-1]))
 
 
-def segment_end_offset(segment: Segment, log: LogFile) -> int:
-    """Return the offset behind the last whole batch of a segment, whose open log is `log`. Raises OSError."""
-    return _end_offset(segment, _walked(log, segment.position_of(log, _LAST_OFFSET)))
+def segment_end_offset(segment: Segment, log: LogFile | None = None) -> int:
+    """Return the offset behind the last whole batch of a segment; `log` is its log where it is open. Raises OSError."""
+    with segment.open_log() if log is None else nullcontext(log) as file:
+        return _end_offset(segment, _walked(file, segment.position_of(file, _LAST_OFFSET)))
 
 
 def largest_in_tail(log: LogFile, position: int) -> tuple[int, int]:
@@ -328,13 +328,3 @@ def _txn_index(segment: Segment) -> IndexInfo | None:
     size = status_of(segment.path(names.TXN_INDEX)).size
     entries = size // ABORTED_TXN_SIZE
     return IndexInfo(entries, size, entries * ABORTED_TXN_SIZE)
-
-
-def next_offset(segment: Segment) -> int:
-    """The offset after the segment's last batch that can be trusted; its base offset without any. Raises OSError."""
-    end = segment.base_offset
-    with segment.open_log() as log:
-        for part in scan(log, segment.base_offset, segment.position_of(log, MAX_OFFSET), whole=False):
-            if not isinstance(part, Damage):
-                end = max(end, part.block.last_offset[part.stop - 1] + 1)
-    return end
