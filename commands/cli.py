@@ -15,10 +15,11 @@ from .shell import exit_codes
 from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
 
 SECTIONS = {
-    "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata"),
-    "Check": ("verify", "startup", "retain", "compact"),
+    "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata", "schemas"),
+    "Check": ("verify", "startup", "replicas", "retain", "compact"),
     "Mend": ("repair", "rebuild-index", "trim", "undo"),
     "Make": ("append", "roll", "fixture", "export"),
+    "Serve": ("serve",),
 }
 """The commands as the help has them."""
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)

@@ -1,4 +1,5 @@
-"""The pytest plugin: `kafka_log_dir` builds log directories for tests, `assert_sound` fails with what verify finds.
+"""The pytest plugin: `kafka_log_dir` builds log directories for tests, `kafka_server` serves them to Kafka clients,
+`assert_sound` fails with what verify finds.
 
     def test_orders(kafka_log_dir, assert_sound):
         data = kafka_log_dir(spec="orders.yaml")
@@ -9,13 +10,18 @@
         data = kafka_log_dir(spec="orders.yaml", faults=["truncate-tail:topic=orders"])
         ...
 
+    def test_my_consumer(kafka_server):
+        server = kafka_server("orders.yaml", faults=["flip-payload-bit:topic=orders"], on_damage="skip")
+        assert my_consumer.run(bootstrap_servers=server) == ...
+
 pytest loads it by itself once kdump is installed. What it needs is imported when a fixture is used.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -66,6 +72,55 @@ def kafka_log_dir(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
             raise pytest.fail.Exception(str(error), pytrace=False) from None
 
     return build
+
+
+class KafkaServer(Protocol):
+    """What the fixture `kafka_server` is."""
+
+    def __call__(
+        self,
+        spec_or_directory: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        faults: Iterable[str | Mapping[str, Any]] = (),
+        *,
+        on_damage: str = "stop",
+        commits: str = "memory",
+        seed: str | int | None = None,
+    ) -> str:
+        """Serve log directories to Kafka clients, read-only, until the test ends; its bootstrap address.
+
+        A directory is served as it is: a log directory, or a folder of them, which are one cluster. All else is a
+        specification for `kafka_log_dir`. `on_damage` is stop, skip or serve and `commits` memory or refuse, as for
+        `kdump serve`.
+        """
+
+
+@pytest.fixture
+def kafka_server(kafka_log_dir: KafkaLogDir) -> Iterator[KafkaServer]:
+    """Serve Kafka log directories to any client, in a thread of this process."""
+    with ExitStack() as running:
+
+        def serve(
+            spec_or_directory: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+            faults: Iterable[str | Mapping[str, Any]] = (),
+            *,
+            on_damage: str = "stop",
+            commits: str = "memory",
+            seed: str | int | None = None,
+        ) -> str:
+            __tracebackhide__ = True
+            from kdump.serve.background import served
+            from kdump.serve.groups import Commits
+            from kdump.serve.partition import OnDamage
+            from kdump.serve.server import ServeOptions
+
+            path = spec_or_directory
+            if not isinstance(path, str | os.PathLike) or not os.path.isdir(path):
+                path = kafka_log_dir(path, faults, seed=seed)
+            options = ServeOptions(port=0, commits=Commits(commits))
+            server = served(_log_dirs(os.fspath(path)), on_damage=OnDamage(on_damage), options=options)
+            return running.enter_context(server)
+
+        yield serve
 
 
 def _located(spec: str | os.PathLike[str], request: pytest.FixtureRequest) -> str:

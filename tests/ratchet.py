@@ -27,6 +27,8 @@ SUMMARIES = {
     "startup": r"startup: (?P<outcomes>\d+) of",
     "recovery": r"recovery: (?P<directories>\d+) of",
     "compaction": r"compaction: (?P<rounds>\d+) of",
+    "replicas": r"replicas: pairs (?P<pairs>\d+) of \d+, cuts (?P<cuts>\d+) of",
+    "schemas": r"schemas: (?P<records>\d+) of",
     "old_brokers": r"old brokers: directories without a false word (?P<directories>\d+) of \d+, "
     r"records (?P<records>\d+) of \d+, log ends (?P<ends>\d+) of \d+, times (?P<times>\d+) of",
 }

@@ -22,6 +22,8 @@ LINES = [
     ("startup", "startup: 12 of 20 outcomes foretold", {"outcomes": 12}),
     ("recovery", "recovery: 12 of 20 directories are Kafka's, byte for byte", {"directories": 12}),
     ("compaction", "compaction: 12 of 20 rounds are Kafka's", {"rounds": 12}),
+    ("replicas", "replicas: pairs 12 of 20, cuts 3 of 4 as the real cluster had them", {"pairs": 12, "cuts": 3}),
+    ("schemas", "schemas: 12 of 20 records are as the official deserializers have them", {"records": 12}),
     (
         "old_brokers",
         "old brokers: directories without a false word 1 of 2, records 3 of 4, log ends 5 of 6, times 7 of 8",

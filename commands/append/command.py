@@ -145,7 +145,7 @@ def command(
       printf 'a:1\\nb:2\\n' | kdump append /data/test-0 --format lines --key-separator : --codec zstd
       kdump append /data/test-0 --input rows.csv --format csv --producer-id 7 --transactional abort
     """
-    check_partition(path)
+    check_partition(path, may_be_new=create)
     _check(options, format_, key_separator, repack)
     rules = known_rules(path)
     version = {} if magic is None else {"message.format.version": _FORMAT_VERSIONS[magic]}

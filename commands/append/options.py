@@ -21,7 +21,7 @@ from kdump.write.log_writer import LogWriter
 
 from ..shell import exit_codes
 from ..shell.options import kafka_option
-from ..shell.output import complain, safe, safe_path
+from ..shell.output import NO_SUCH, complain, safe, safe_path
 from ..shell.property_files import read_config
 from ..shell.startup_options import startup_options
 
@@ -161,13 +161,19 @@ def naming(path: str) -> Iterator[None]:
         raise
 
 
-def check_partition(path: str) -> None:
-    """Refuse, as wrong usage, what has not the name of a partition directory."""
+def check_partition(path: str, *, may_be_new: bool = False) -> None:
+    """Raise FileNotFoundError for what is not there, unless it is to be made, and for what is no partition directory.
+
+    One that is to be made needs the name of one: anything else is wrong usage.
+    """
     from kdump.formats.names import parse_partition_dir
 
     try:
         parse_partition_dir(os.path.basename(os.path.abspath(path)))
     except NameFormatError:
-        raise click.UsageError(
-            f"{safe_path(path)}: expected a partition directory, whose name is <topic>-<partition>"
-        ) from None
+        text = "expected a partition directory, whose name is <topic>-<partition>"
+        if may_be_new:
+            raise click.UsageError(f"{safe_path(path)}: {text}") from None
+        raise FileNotFoundError(2, text if os.path.lexists(path) else NO_SUCH, path) from None
+    if not may_be_new and not os.path.lexists(path):
+        raise FileNotFoundError(2, NO_SUCH, path)

@@ -7,10 +7,13 @@ from typing import Any
 import click
 
 from kdump.query.selection import Selection
+from kdump.transactions.isolation import Isolation
 
 from ..shell import values as filters
+from ..shell.isolation import isolation_option
 from ..shell.paths import expand
 from ..shell.rows import format_options
+from ..shell.schemas import schemas_option
 from .jobs import INCLUDED, Options
 from .run import dump
 
@@ -39,6 +42,7 @@ def _kinds(text: str) -> frozenset[str]:
     help="Batches of this producer (-1: of none). May be repeated: of any of them.")
 @click.option("--header", "headers", multiple=True, metavar="NAME[=VALUE]", callback=filters.read_by(filters.header),
     help="Records that have this header, with this value (given like a key). May be repeated: all of them.")
+@isolation_option
 @click.option("--batches-only", is_flag=True, help="Print batches, not their records.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N",
     help="Stop after N records (batches with --batches-only; rows of other files).")
@@ -47,10 +51,15 @@ def _kinds(text: str) -> frozenset[str]:
 @click.option("--include", "kinds", metavar="LIST", default="log", show_default=True, callback=filters.read_by(_kinds),
     help=f"What to dump of a directory, separated by commas: {', '.join(INCLUDED)}, all.")
 @click.option("--raw", is_flag=True,
-    help="Show the records of Kafka's internal topics as bytes, not decoded.")
+    help="Show keys and values as bytes, not decoded.")
+@schemas_option
 @click.option("--full", is_flag=True, help="In text, show binary keys and values to their end.")
 @click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
     help="Colour in text; auto: on a terminal, unless NO_COLOR is set.")
+@click.option("--include-damaged", is_flag=True,
+    help="Also show what can be read of batches that fail their CRC or are cut off, marked as damaged.")
+@click.option("--kept", is_flag=True,
+    help="Show not the logs, but what changes took out of them and keep: cut pieces, ends and segments.")
 @click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
 @click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
     callback=filters.read_by(filters.size),
@@ -66,6 +75,7 @@ def command(
     max_decompressed_size: int,
     key: Any,
     headers: tuple[Any, ...],
+    isolation: Isolation,
     **options: Any,
 ) -> int:
     """Print the batches and records of logs, and the entries of the files beside them.
@@ -88,6 +98,10 @@ def command(
     __share_group_state, __remote_log_metadata), known by their directory's name, are decoded: to their fields in text,
     to objects in jsonl. What cannot be decoded is shown as it is, and reported.
 
+    Keys and values that a schema registry's serializers wrote (Avro, Protobuf, JSON Schema) are decoded with --schemas,
+    or when a log directory among the PATHs holds the registry's topic _schemas; no registry is asked. Without schemas
+    their id is shown.
+
     In text, bytes that are not text are shown in hexadecimal with their number, and control characters are escaped.
     The schema of jsonl and csv is in docs/dump-format.md of the project: bytes that are not UTF-8 are null there, with
     a twin in base64.
@@ -101,6 +115,7 @@ def command(
       kdump dump /var/lib/kafka/data --batches-only --producer-id 4001
       kdump dump __cluster_metadata-0 --include kraft-snapshot,checkpoints
       kdump dump __consumer_offsets-7 --format jsonl | jq -c 'select(.key.name == "OffsetCommit") | .value.data'
+      kdump dump orders-0 --schemas /var/lib/kafka/data/_schemas-0
       kdump dump orders-0 --follow --format jsonl | jq -r 'select(.type == "record").value'
       kdump dump 'orders-*/*.timeindex' --format csv
 
@@ -113,12 +128,16 @@ def command(
       130  interrupted
     """
     start_offset, stop_offset = offsets or (None, None)
+    if options["follow"] and isolation is Isolation.READ_COMMITTED:
+        raise click.UsageError("--follow prints records as they come, before their transactions end: leave out"
+            " --isolation read_committed.")
     selection = Selection(start_offset, stop_offset, since, until, frozenset(producer_ids), key, headers)
     return dump(
         expand(paths),
         Options(
             selection=selection,
             format=format_,
+            isolation=isolation,
             use_indexes=not no_index,
             max_decompressed=max_decompressed_size,
             **options,

@@ -1,19 +1,22 @@
-"""The records of Kafka's internal topics in `kdump dump`: decoded, each format's way."""
+"""Records in `kdump dump` that are decoded, each format's way: of internal topics, and by the schemas at hand."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kdump.formats import names
 from kdump.formats.schemas.decoding import Decoder, Json, decode_control, decoder_of
-from kdump.interchange.fields import Contents, Format, Origin, Table, Value
+from kdump.interchange.fields import Contents, Format, Origin, Payload, Table, Value
 from kdump.query.sweep import Selected
-from kdump.storage.records import Batch, TxnState
+from kdump.storage.records import Batch, TxnState, header_pairs
 
 from ..shell.output import iso_time, safe
+
+if TYPE_CHECKING:
+    from kdump.schemas.decoder import PayloadDecoder, TopicDecoder
 
 Report = Callable[[str, Batch, str, bool], object]
 """Told the path of the log, the batch, what of it cannot be decoded, and whether that is only newer than kdump."""
@@ -23,9 +26,11 @@ _TIME = re.compile(r"(?:Timestamp|TimestampMs)$|^timestamp$")
 
 
 class DecodingFormat:
-    """A format that decodes the records of internal topics, and prints all others as they are."""
+    """A format that decodes the records of internal topics, and those of others by their schemas if there are some."""
 
-    def __init__(self, printer: Format, report: Report) -> None:
+    def __init__(self, printer: Format, report: Report, payloads: PayloadDecoder | None = None) -> None:
+        self._payloads = payloads
+        self._topic: TopicDecoder | None = None
         self._printer = printer
         self._report = report
         self._decoder: Decoder | None = None
@@ -37,6 +42,7 @@ class DecodingFormat:
         is_snapshot = kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)
         topic = names.CLUSTER_METADATA_TOPIC if is_snapshot else origin.topic
         self._decoder = decoder_of(topic) if topic else None
+        self._topic = self._payloads.of_topic(topic) if self._payloads and not self._decoder else None
         self._path = origin.path
         self._printer.begin(origin, size)
 
@@ -48,6 +54,9 @@ class DecodingFormat:
         self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
     ) -> None:
         """Records with their contents decoded; what cannot be is printed as it is, and reported after them."""
+        if self._topic is not None and not batch.is_control:
+            self._by_schema(self._topic, batch, transaction, selected)
+            return
         if self._decoder is None:
             self._printer.records(batch, transaction, selected, contents)
             return
@@ -65,6 +74,24 @@ class DecodingFormat:
         self._printer.records(batch, transaction, selected, decoded)
         for error, is_newer in errors:
             self._report(self._path, batch, error, is_newer)
+
+    def _by_schema(self, decode: TopicDecoder, batch: Batch, transaction: TxnState, selected: Selected) -> None:
+        source = selected.source
+        decoded: list[Contents] = []
+        errors: list[str] = []
+        for offset, _, _, key_at, key_size, value_at, value_size, headers_at, count in selected.spans():
+            key = bytes(source[key_at : key_at + key_size]) if key_size >= 0 else None
+            value = bytes(source[value_at : value_at + value_size]) if value_size >= 0 else None
+            contents = decode(key, value, header_pairs(source, headers_at, count) if count else ())
+            decoded.append(contents)
+            errors += (
+                f"offset {offset}: {name}: {content.error}"
+                for name, content in zip(("key", "value"), contents, strict=True)
+                if isinstance(content, Payload) and content.error is not None
+            )
+        self._printer.records(batch, transaction, selected, decoded)
+        for error in errors:
+            self._report(self._path, batch, error, False)
 
     def table(self, table: Table, origin: Origin, rows: Iterable[Sequence[Value]]) -> None:
         """Not a log."""

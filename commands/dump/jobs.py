@@ -6,14 +6,19 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import click
+
+from kdump.change.journal import Change, Changes, changes_of
+from kdump.change.kept import KeptPiece, kept_pieces
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import FileName, PartitionDirName
-from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS, Table
+from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS, SCHEMA_COLUMNS, Table
 from kdump.query.selection import Selection
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import opened
 from kdump.storage.partition import PartitionLog
+from kdump.transactions.isolation import Isolation
 
 from ..shell.output import safe_path
 from ..shell.paths import KafkaFile, Place
@@ -48,15 +53,19 @@ class Options:
     format: str = "text"
     color: str = "auto"
     full: bool = False
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
     raw: bool = False
+    schemas: str | None = None
     batches_only: bool = False
     limit: int | None = None
     follow: bool = False
     use_indexes: bool = True
+    include_damaged: bool = False
+    kept: bool = False
     max_decompressed: int = DEFAULT_LIMIT
 
 
-Job = PartitionLog | KafkaFile
+Job = PartitionLog | KafkaFile | KeptPiece
 """A partition directory stands for its live segments; a file is a log or a table."""
 
 
@@ -65,14 +74,40 @@ def jobs_of(place: Place, options: Options, unreadable: list[tuple[str, OSError]
 
     Raises FileNotFoundError where a directory has nothing of it.
     """
+    if options.kept:
+        return _kept(place, unreadable)
     before = len(unreadable)
-    jobs = list(_jobs(place, options, unreadable))
+    jobs: list[Job] = list(_jobs(place, options, unreadable))
     if not jobs and len(unreadable) == before and not (options.follow and isinstance(place, LogDirectory)):
         words = " or ".join(word for word, kinds in INCLUDED.items() if options.kinds.intersection(kinds))
         text = f"there is nothing to dump in it ({words})"
         if isinstance(place, PartitionLog) and any(says.state for says in place.files.values()):
             text += "; files that wait for deletion or replacement (.deleted, .swap) are dumped when they are named"
         raise FileNotFoundError(2, text, safe_path(place.path))
+    return jobs
+
+
+def _kept(place: Place, unreadable: list[tuple[str, OSError]]) -> list[Job]:
+    """What changes keep of a partition's logs, or of those of all partitions that are or were in a log directory.
+
+    Raises click.UsageError for a file, FileNotFoundError where nothing is kept.
+    """
+    if isinstance(place, KafkaFile):
+        raise click.UsageError(f"--kept shows what changes keep of directories, and {safe_path(place.path)} is a file")
+    changes: list[Change] = []
+    found: Changes | None = None
+    try:
+        if isinstance(place, PartitionLog):
+            changes = changes_of(place.path)
+        else:
+            found = Changes(place.path)
+            changes = found.all()
+    except OSError as error:
+        unreadable.append((place.path, error))
+    jobs: list[Job] = [piece for change in changes for piece in kept_pieces(change)]
+    unreadable += [(place.path, OSError(0, str(error))) for error in (found.unreadable if found else ())]
+    if not jobs and not unreadable:
+        raise FileNotFoundError(2, "no change keeps anything of its logs", safe_path(place.path))
     return jobs
 
 
@@ -114,17 +149,20 @@ def row_type(job: Job, options: Options) -> str:
     return table.type
 
 
-def columns(jobs: list[Job], options: Options) -> tuple[str, ...]:
-    """The names of the values in the rows of jobs of one kind."""
+def columns(jobs: list[Job], options: Options, *, schemas: bool = False) -> tuple[str, ...]:
+    """The names of the values in the rows of jobs of one kind, with `schemas` those of decoded records."""
     table = table_of(jobs[0]) if jobs else None
     if table is None:
-        return BATCH_COLUMNS if options.batches_only else RECORD_COLUMNS
+        if options.batches_only:
+            return BATCH_COLUMNS
+        at = RECORD_COLUMNS.index("headers") + 1
+        return (*RECORD_COLUMNS[:at], *(SCHEMA_COLUMNS if schemas else ()), *RECORD_COLUMNS[at:])
     return table.all_columns()
 
 
 def table_of(job: Job) -> Table | None:
     """The table that it is dumped as; None for logs."""
-    if isinstance(job, PartitionLog) or job.name.kind in LOGS:
+    if not isinstance(job, KafkaFile) or job.name.kind in LOGS:
         return None
     from .tables import TABLES
 

@@ -5,34 +5,45 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
+from kdump.change.kept import KeptPiece
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.interchange.fields import Format, Origin, Value
 from kdump.query.follow import Follower, Truncated
+from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, tally, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch, TxnState, batch_at
-from kdump.storage.scan import Damage
+from kdump.storage.scan import Damage, has_batch, is_zero_tail
 from kdump.storage.segment import Segment
+from kdump.transactions.isolation import Isolation, isolated
 from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
 from ..shell.output import Output, complain, note, safe, safe_path, wants_color
 from ..shell.paths import KafkaFile, Place, partition_of
 from ..shell.rows import output_for
+from ..shell.schemas import payload_decoder
 from .internal import DecodingFormat
 from .jobs import LOGS, Job, Options, columns, jobs_of, row_type
+from .kept import kept_words
+
+if TYPE_CHECKING:
+    from kdump.schemas.decoder import PayloadDecoder
 
 POLL_SECONDS = 0.2
 
 
 def dump(places: list[Place], options: Options) -> int:
     """Dump what `places` are, and return the exit code. Raises click.UsageError, FileNotFoundError, OutputError."""
+    if options.kept and options.follow:
+        raise click.UsageError("--kept shows what changes took out of logs, which does not grow: leave out --follow")
     unreadable: list[tuple[str, OSError]] = []
     jobs = [job for place in places for job in jobs_of(place, options, unreadable)]
     types = {row_type(job, options) for job in jobs}
@@ -41,10 +52,11 @@ def dump(places: list[Place], options: Options) -> int:
             f"--format csv prints rows of one kind, and these files have {', '.join(sorted(types))}: dump them one"
             " kind at a time, or with --format jsonl"
         )
+    payloads = None if options.raw else payload_decoder(places, options.schemas)
     with output_for(options.format) as out:
         if options.format == "csv":
-            out.write(f"{','.join(columns(jobs, options))}\n")
-        run = _Run(out, _format(out, options), options)
+            out.write(f"{','.join(columns(jobs, options, schemas=payloads is not None))}\n")
+        run = _Run(out, _format(out, options, schemas=payloads is not None), options, payloads)
         for path, error in unreadable:
             run.failed(path, error)
         try:
@@ -62,10 +74,12 @@ class _LimitReached(Exception):
 
 
 class _Run:
-    def __init__(self, out: Output, printer: Format, options: Options) -> None:
+    def __init__(
+        self, out: Output, printer: Format, options: Options, payloads: PayloadDecoder | None = None
+    ) -> None:
         self.code = exit_codes.OK
         self._out = out
-        self._printer = printer if options.raw else DecodingFormat(printer, self._undecodable)
+        self._printer = printer if options.raw else DecodingFormat(printer, self._undecodable, payloads)
         self._options = options
         self._newer: set[str] = set()  # logs with records that are newer than kdump
         self._left = options.limit
@@ -74,7 +88,9 @@ class _Run:
         self._transactions: dict[str, TransactionStates] = {}  # by partition directory
         self._begun: Segment | None = None  # whose beginning was printed last
         selection = options.selection
-        self._is_filtered = selection.reads_records or selection.compares_headers
+        self._kept_pieces: dict[str, KeptPiece] = {}  # by path
+        is_isolated = options.isolation is Isolation.READ_COMMITTED
+        self._is_filtered = selection.reads_records or selection.compares_headers or is_isolated
 
     # --- one file after the other
 
@@ -83,6 +99,8 @@ class _Run:
         for job in jobs:
             if isinstance(job, PartitionLog):
                 self._partition(job)
+            elif isinstance(job, KeptPiece):
+                self._kept(job)
             else:
                 self._file(job)
 
@@ -90,42 +108,72 @@ class _Run:
         try:
             with held(job.path) as log:
                 if log is not None:
-                    for segment in self._options.selection.segments(log, use_indexes=self._options.use_indexes):
-                        self._segment(segment)
+                    selection = self._selection(log)
+                    for segment in selection.segments(log, use_indexes=self._options.use_indexes):
+                        self._segment(segment, selection)
         except OSError as error:
             self.failed(job.path, error)
+
+    def _kept(self, piece: KeptPiece) -> None:
+        segment = piece.segment()
+        self._kept_pieces[segment.log_path] = piece
+        self._segment(segment, self._options.selection)
 
     def _file(self, file: KafkaFile) -> None:
         if file.name.kind in names.SEGMENT_KINDS and file.name.offset is None:
             self._report(f"{safe_path(file.path)}: passed over, its name does not begin with an offset")
         elif file.name.kind in LOGS:
-            self._segment(Segment(file.path))
+            segment = Segment(file.path)
+            self._segment(segment, self._selection(None if segment.is_checkpoint else _partition_around(segment)))
         else:
             self._table(file)
 
-    def _segment(self, segment: Segment) -> None:
+    def _selection(self, log: PartitionLog | None) -> Selection:
+        """What is wanted of a partition; None stands for a snapshot of KRaft's, in which all is committed."""
+        selection = self._options.selection
+        if log is None or self._options.isolation is Isolation.READ_UNCOMMITTED:
+            return selection
+        states = self._transactions_of(log.path)
+        return isolated(selection, log, self._options.isolation, states)
+
+    def _segment(self, segment: Segment, selection: Selection) -> None:
         self._check_limit()
         options = self._options
         try:
             with segment.open_log() as log:
                 if not self._is_filtered:
                     self._begin(segment, log.size)
-                start = options.selection.start(segment, log) if options.use_indexes else 0
+                start = selection.start(segment, log) if options.use_indexes else 0
                 sweep = Sweep(
                     segment,
                     log,
-                    options.selection,
+                    selection,
                     start,
                     batches_only=options.batches_only,
+                    includes_damaged=options.include_damaged or options.kept,
                     limit=options.max_decompressed,
                 )
                 for event in sweep:
                     if isinstance(event, Selected):
                         self._selected(segment, event, log.size)
+                    elif is_zero_tail(event, log) and self._may_end_in_zeros(segment):
+                        self._out.flush()
+                        note(f"{safe_path(segment.log_path)}: byte {event.position}: {safe(event.text)}")
                     else:
-                        self._damage(segment.log_path, event, log.size)
+                        hides = not sweep.includes_damaged and has_batch(log, event, segment.base_offset)
+                        self._damage(segment.log_path, event, log.size, hides=hides)
         except OSError as error:
             self.failed(segment.log_path, error)
+
+    def _may_end_in_zeros(self, segment: Segment) -> bool:
+        """Whether zeros at the end are no loss: preallocated in the last segment, or all that a kept piece had.
+
+        Raises OSError.
+        """
+        if segment.is_checkpoint or segment.log_path in self._kept_pieces:
+            return not segment.is_checkpoint
+        last = PartitionLog(os.path.dirname(segment.log_path) or ".").segments[-1:]
+        return bool(last) and last[0].base_offset == segment.base_offset
 
     def _table(self, file: KafkaFile) -> None:
         from .tables import TABLES, rows_of
@@ -191,6 +239,7 @@ class _Run:
             single=single,
             batches_only=self._options.batches_only,
             use_indexes=self._options.use_indexes,
+            includes_damaged=self._options.include_damaged,
             limit=self._options.max_decompressed,
         )
 
@@ -241,10 +290,19 @@ class _Run:
         """How the transaction of a batch ended. Raises OSError."""
         if not batch.is_transactional or segment.is_checkpoint:
             return TxnState.NONE
-        folder = os.path.dirname(segment.log_path) or "."
+        folder = self._folder_of(segment)
+        if not os.path.isdir(folder):  # of what is kept of a partition that is gone
+            return TxnState.NONE
+        return self._transactions_of(folder).of(batch)
+
+    def _transactions_of(self, folder: str) -> TransactionStates:
         if folder not in self._transactions:
             self._transactions = {folder: TransactionStates(PartitionLog(folder))}
-        return self._transactions[folder].of(batch)
+        return self._transactions[folder]
+
+    def _folder_of(self, segment: Segment) -> str:
+        piece = self._kept_pieces.get(segment.log_path)
+        return piece.partition if piece else os.path.dirname(segment.log_path) or "."
 
     def _count(self, printed: int) -> None:
         if self._left is not None:
@@ -259,20 +317,23 @@ class _Run:
         begun, self._begun = self._begun, segment
         if begun and begun.log_path == segment.log_path:
             return
-        partition = partition_of(os.path.dirname(os.path.abspath(segment.log_path)))
+        partition = partition_of(os.path.abspath(self._folder_of(segment)))
+        piece = self._kept_pieces.get(segment.log_path)
         origin = Origin(
             safe_path(segment.log_path),
             partition.topic if partition else None,
             partition.partition if partition else None,
             None if segment.is_checkpoint else segment.base_offset,
+            kept_words(piece) if piece else "",
         )
         self._printer.begin(origin, size)
 
-    def _damage(self, path: str, damage: Damage, size: int) -> None:
+    def _damage(self, path: str, damage: Damage, size: int, *, hides: bool = False) -> None:
         onward = f"the dump goes on at byte {damage.resumed}"
         if damage.resumed >= size:
             onward = "nothing that can be trusted follows"
-        self._report(f"{safe_path(path)}: byte {damage.position}: {safe(damage.text)}; {onward}")
+        see = " (--include-damaged shows what can be read)" if hides else ""
+        self._report(f"{safe_path(path)}: byte {damage.position}: {safe(damage.text)}{see}; {onward}")
 
     def _undecodable(self, path: str, batch: Batch, text: str, is_newer: bool) -> None:
         place = f"{path}: byte {batch.position}: {safe(text)}"
@@ -299,15 +360,19 @@ class _Run:
         self.code = exit_codes.INCOMPLETE
 
 
-def _format(out: Output, options: Options) -> Format:
+def _partition_around(segment: Segment) -> PartitionLog:
+    return PartitionLog(os.path.dirname(segment.log_path) or ".")
+
+
+def _format(out: Output, options: Options, *, schemas: bool) -> Format:
     if options.format == "jsonl":
         from kdump.interchange.jsonl import JsonLines
 
-        return JsonLines(out.write)
+        return JsonLines(out.write, schemas=schemas)
     if options.format == "csv":
         from kdump.interchange.csv import CsvRows
 
-        return CsvRows(out.write, batches=options.batches_only)
+        return CsvRows(out.write, batches=options.batches_only, schemas=schemas)
     from .text import TextLines
 
     return TextLines(out.write, color=wants_color(options.color), full=options.full)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from typing import Any
 
 from kdump.errors import KdumpError
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
-from kdump.interchange.fields import Content, Contents, Origin, Table, Value, Write
+from kdump.formats.schema_prefix import likely_id
+from kdump.interchange.fields import Content, Contents, Origin, Payload, Table, Value, Write
 from kdump.query.sweep import Selected
 from kdump.storage.records import NO_TIMESTAMP_TYPE, Batch, TxnState, header_pairs
 
@@ -29,13 +31,16 @@ class TextLines:
         self._head = Style(color, "cyan")
         self._dim = Style(color, dim=True)
         self._key = Style(color, "green")
+        self._bad = Style(color, "red", bold=True)
         self._control = Style(color, "yellow")
         self._widths = [0, 0, 0]  # of offsets, number of records and position in the lines of batches
         self._begun = False
+        self._shows_schemas = True
 
     def begin(self, origin: Origin, size: int) -> None:
         """The title of a log."""
-        self._begin(origin, size_text(size))
+        self._shows_schemas = not (origin.topic or "").startswith("__")
+        self._begin(origin, ", ".join(filter(None, (size_text(size), origin.note))))
         self._widths = [2 * len(str(origin.number or 0)) + 10, 11, 11]
 
     def batch(self, batch: Batch, transaction: TxnState) -> None:
@@ -67,7 +72,8 @@ class TextLines:
             parts.append("control")
         if batch.delete_horizon is not None:
             parts.append(f"delete horizon {_time(batch.delete_horizon)}")
-        self._write(f"{self._head('  '.join(parts))}\n")
+        mark = "" if batch.valid else f"  {self._bad('BAD CRC')}"
+        self._write(f"{self._head('  '.join(parts))}{mark}\n")
 
     def records(
         self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
@@ -150,11 +156,20 @@ class TextLines:
         """A key or value that may be decoded; `named` where its key says what the record is."""
         if content is None:
             return "null"
+        if isinstance(content, Payload):
+            return self._payload(content)
         if isinstance(content, bytes):
             return self._content(content, 0, len(content))
         from .internal import text_line
 
         return text_line(content, named=named)
+
+    def _payload(self, payload: Payload) -> str:
+        """A key or value that names a schema, which is named behind it."""
+        if payload.error is not None:
+            return self._content(payload.value, 0, len(payload.value))
+        message = f", {payload.message}" if payload.message else ""
+        return f"{safe(shown_json(payload.value))}  (schema {payload.schema_id}{message})"
 
     def _content(self, source: bytes | bytearray, position: int, length: int) -> str:
         """A key or value: text where it is text, else its bytes in hexadecimal with their number."""
@@ -173,9 +188,18 @@ class TextLines:
 
     def _binary(self, data: bytes | bytearray) -> str:
         size = len(data)
+        number = likely_id(data) if self._shows_schemas else None
+        schema = "" if number is None else f", schema {number}"
         if self._full or size <= BINARY_SHOWN:
-            return f"0x{data.hex()} ({size} B)"
-        return f"0x{data[:BINARY_SHOWN].hex()}… ({size} B)"
+            return f"0x{data.hex()} ({size} B{schema})"
+        return f"0x{data[:BINARY_SHOWN].hex()}… ({size} B{schema})"
+
+
+def shown_json(value: Any) -> str:
+    """A decoded value for people."""
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
 
 
 def control_name(key: bytes | None) -> str:

@@ -8,9 +8,11 @@ import click
 
 from kdump.export.options import CODECS, DEFAULT_COLUMNS, FORMATS, LEVELS, ExportOptionError, ExportOptions
 from kdump.query.selection import Selection
+from kdump.transactions.isolation import Isolation
 
 from ..shell import values as filters
 from ..shell.engine import cluster_of, engine_options
+from ..shell.isolation import isolation_option
 from ..shell.output import safe
 from .run import run_export
 
@@ -46,6 +48,7 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
 @click.option("--since", metavar="TIME", callback=filters.read_by(filters.time_ms),
     help="Records of this time or later: ISO 8601 (UTC unless it names a zone) or milliseconds.")
 @click.option("--until", metavar="TIME", callback=filters.read_by(filters.time_ms), help="Records of before this time.")
+@isolation_option
 @click.option("--control", is_flag=True, help="The markers of Kafka's own, such as those of transactions, too.")
 @click.option("--skip-damage", is_flag=True,
     help="Let an export count as whole that lacks what cannot be read.")
@@ -65,6 +68,7 @@ def command(
     offsets: tuple[int | None, int | None] | None,
     since: int | None,
     until: int | None,
+    isolation: Isolation,
     control: bool,
     skip_damage: bool,
     no_index: bool,
@@ -110,6 +114,7 @@ def command(
             codec=codec or "",
             columns=columns or DEFAULT_COLUMNS,
             selection=Selection(start, stop, since, until),
+            isolation=isolation,
             control=control,
             skips_damage=skip_damage,
             use_indexes=not no_index,

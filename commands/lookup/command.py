@@ -18,8 +18,11 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened, tally, was_deleted
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
+from kdump.transactions.isolation import Isolation
+from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
+from ..shell.isolation import isolation_option
 from ..shell.output import Output, complain, os_error_text, safe, safe_path
 from ..shell.rows import bare_rows, format_options, json_line, output_for
 from ..shell.values import time_ms
@@ -40,6 +43,7 @@ class Options:
     topic: str | None
     partition: int | None
     log_start_offset: int | None
+    isolation: Isolation
     explain: bool
     format: str
 
@@ -91,6 +95,7 @@ def _time(text: str | None) -> int | None:
     metavar="N",
     help="Use this log start offset instead of the checkpoint's.",
 )
+@isolation_option
 @click.option("--explain", is_flag=True, help="Show every step of the search (on stderr with --format jsonl).")
 @format_options(name="format")
 @click.pass_context
@@ -172,7 +177,12 @@ class _Run:
     def _look(self, log: PartitionLog, several: bool) -> None:
         options = self._options
         label = f"{safe_path(os.path.basename(log.path))}: " if several else ""
-        with LogLookup(log, self._log_start(log), clean=log.closed_cleanly, **self._trace(label)) as lookup:
+        stable = None
+        if options.isolation is Isolation.READ_COMMITTED:
+            stable = TransactionStates(log).last_stable_offset()
+        with LogLookup(
+            log, self._log_start(log), clean=log.closed_cleanly, last_stable_offset=stable, **self._trace(label)
+        ) as lookup:
             if options.batch is not None:
                 self._answer_requests(options.batch, lookup)
                 return
@@ -187,7 +197,10 @@ class _Run:
         position = lookup.find_from(offset)
         answer = offset_answer(position) | {"logStartOffset": lookup.log_start_offset}
         end = lookup.log_end_offset()
+        stable = lookup.readable_end()
         words = offset_words(offset, position, lookup.log_start_offset, end)
+        if stable < end and stable <= offset < end:
+            words = f"offset {offset} is not below the last stable offset {stable}: read_committed consumers wait"
         if not position.found:
             answer["logEndOffset"] = end
             if offset > end:
@@ -204,7 +217,10 @@ class _Run:
         if found is None:
             answer["logEndOffset"] = end = lookup.log_end_offset()
             self._worsen(exit_codes.FINDINGS)
-        return answer, timestamp_words(timestamp, found, end)
+        words = timestamp_words(timestamp, found, lookup.log_start_offset, end)
+        if timestamp == LATEST and self._options.isolation is Isolation.READ_COMMITTED:
+            words = words.replace("log end offset", "last stable offset")
+        return answer, words
 
     def _answer_requests(self, requests: IO[str], lookup: LogLookup) -> None:
         for number, line in enumerate(requests, 1):

@@ -76,7 +76,9 @@ def missing_words(log_end_offset: int, high_watermark: int | None) -> str:
     return f"\nCommitted offsets {committed} are missing on this disk (KD-CKPT-HIGH-WATERMARK)"
 
 
-def timestamp_words(asked: int, found: TimestampOffset | None, log_end_offset: int | None) -> str:
+def timestamp_words(
+    asked: int, found: TimestampOffset | None, log_start_offset: int, log_end_offset: int | None
+) -> str:
     """What a search for the time `asked` gives; `log_end_offset` is known where it gives nothing."""
     if found is None:
         return (
@@ -90,7 +92,10 @@ def timestamp_words(asked: int, found: TimestampOffset | None, log_end_offset: i
         return f"offset {found.offset}, the log end offset{epoch}"
     if asked in (EARLIEST, EARLIEST_LOCAL):
         return f"offset {found.offset}, the log start offset{epoch}"
-    return f"offset {found.offset}, {iso_time(found.timestamp)} ({found.timestamp} ms){epoch}"
+    deleted = ""
+    if found.offset < log_start_offset:
+        deleted = f"; it is below the log start offset {log_start_offset}, so consumers cannot read it"
+    return f"offset {found.offset}, {iso_time(found.timestamp)} ({found.timestamp} ms){epoch}{deleted}"
 
 
 def _batch(position: OffsetPosition) -> str:

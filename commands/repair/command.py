@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kdump.change.old_backups import BACKUP_FOLDER
+from kdump.operations.heal import check_sources, plan_heal
 from kdump.recovery.startup import Startup
 from kdump.repair.lost_markers import CHOICES, OPEN
 from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, STRATEGIES, Request, Task, examine
@@ -53,6 +54,11 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> s
     " though that is rare: the plan says how rare.",
 )
 @click.option(
+    "--from", "sources", multiple=True, type=click.Path(exists=True, file_okay=False), metavar="OTHER",
+    help="Put back what a partition lacks from another broker's copy: its partition directory or log directory. May be"
+    " repeated; each range is taken from the first that has it valid.",
+)
+@click.option(
     "--only-copy", is_flag=True,
     help="Salvage although the cluster metadata names other in-sync replicas: their copies are gone.",
 )
@@ -80,6 +86,7 @@ def command(
     paths: tuple[str, ...],
     strategy: str | None,
     fix_bit: bool,
+    sources: tuple[str, ...],
     only_copy: bool,
     lost_markers: str | None,
     only: frozenset[str] | None,
@@ -98,6 +105,10 @@ def command(
     the ways out are listed with what each of them loses, and the partition is left alone until one is chosen: another
     in-sync replica, --fix-bit, --strategy salvage, --strategy truncate.
 
+    With --from nothing is given up: batches that are damaged or missing are taken from other copies of the partition,
+    byte for byte, and indexes, leader epochs, producer snapshot and checkpoints are made to fit. Refused are copies of
+    another topic or cluster, and of an older history.
+
     Nothing is changed without --apply; then every file is either old or new at every moment, and after a kill or a
     power cut the same command goes on where it was stopped. The originals are kept as files .kdump-* in the log
     directory, which a broker does not look at, and `kdump undo` puts them back. A plan that drops valid records is
@@ -112,6 +123,7 @@ def command(
       kdump repair /var/lib/kafka/data
       kdump repair /var/lib/kafka/data/orders-3 --strategy salvage --apply
       kdump repair /var/lib/kafka/data/orders-3 --strategy salvage --apply --output /rescue/data
+      kdump repair /b1/kafka/orders-3 --from /b2/kafka/orders-3 --apply
       kdump repair /var/lib/kafka/data --plan-out plan.json
       kdump repair /var/lib/kafka/data --apply-plan plan.json
     """
@@ -121,6 +133,8 @@ def command(
         raise click.UsageError("Missing argument 'PATH...'.")
     if fix_bit and strategy is not None:
         raise click.UsageError("--fix-bit is a strategy of its own: leave --strategy out")
+    if sources and (fix_bit or strategy is not None or only is not None):
+        raise click.UsageError("--from takes what is missing from a copy: leave --strategy, --fix-bit and --only out")
     strategy = FIX_BIT if fix_bit else strategy or SAFE
     if lost_markers and strategy != SALVAGE:
         raise click.UsageError("--lost-markers goes with --strategy salvage: no other puts a marker back")
@@ -138,6 +152,14 @@ def command(
         if task.decision is None:
             return task
         return task._replace(decision=replace(task.decision, replicas=replicas_of(log, clusters)))
+
+    if sources:
+        others = check_sources(sources)
+
+        def healed(log: PartitionLog, start: Startup, _: object) -> Task:
+            return plan_heal(log, start, others, clusters)
+
+        return run(paths, healed, startup, command="repair from", **options)
 
     command_ = "repair" if strategy == SAFE else f"repair {strategy}"
     return run(paths, planned, startup, command=command_, **options)

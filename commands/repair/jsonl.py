@@ -42,7 +42,7 @@ class JsonPrinter:
             {
                 "type": "partition",
                 "path": done.path,
-                "ok": task.plan is not None,
+                "ok": task.plan is not None and not task.problems,
                 "operations": len(task.plan.operations) if task.plan else 0,
                 "applied": done.change is not None,
                 "change": done.change.id if done.change and done.kept else None,

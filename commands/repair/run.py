@@ -97,7 +97,7 @@ class Run:
                     self._complain("interrupted: the same command goes on from here", exit_codes.INTERRUPTED)
                     raise
                 except (OSError, KdumpError) as error:
-                    self._trouble(error, target.log_directory)
+                    self._trouble(error, target.log_directory, target)
         if self._plan_out is not None:
             save(self._plan_out, self._rails.command, self._rows)
         self._printer.end(self._totals)
@@ -127,15 +127,15 @@ class Run:
 
     def _target(self, target: Target, bar: ProgressBar) -> None:
         for done in repair(target, self._wanted, self._rails):
-            self._tell(done)
+            self._tell(done, target)
             bar.add(os.path.join(done.path, "-"), _size(done.path))
 
-    def _tell(self, done: Repaired) -> None:
+    def _tell(self, done: Repaired, target: Target) -> None:
         totals = self._totals
         if done.error is not None:
             totals.failed += 1
             totals.refused += isinstance(done.error, RefusedError)
-            self._trouble(done.error, done.path)
+            self._trouble(done.error, done.path, target)
             return
         assert done.task is not None
         plan = done.task.plan
@@ -144,13 +144,13 @@ class Run:
         self._printer.partition(done, applies=self._rails.applies)
         for problem in done.task.problems:
             self._complain(safe(problem), exit_codes.INCOMPLETE)
-        if plan is None:
+        if plan is None or done.task.problems:
             totals.failed += 1
             totals.reason = totals.reason or f"{safe_path(done.path)} cannot be repaired this way"
             self._worsen(exit_codes.INCOMPLETE)
-        elif done.task.decision is not None:
+        if done.task.decision is not None:
             self._worsen(exit_codes.FINDINGS)
-        elif plan or done.interrupted:
+        elif plan or (done.interrupted and plan is not None):
             totals.work += 1
             totals.changed += self._rails.applies
             totals.records += done.task.dropped.records
@@ -159,14 +159,15 @@ class Run:
             if not self._rails.applies:
                 self._worsen(exit_codes.FINDINGS)
 
-    def _trouble(self, error: Exception, path: str) -> None:
+    def _trouble(self, error: Exception, path: str, target: Target | None = None) -> None:
         if isinstance(error, BrokenPipeError):
             raise error
         text = os_error_text(error, path) if isinstance(error, OSError) else safe(str(error))
+        text = target.spoken(text) if target is not None else text
         self._totals.reason = text
         if isinstance(error, RefusedError):
             self._out.flush()
-            tell_refused(error)
+            tell_refused(error, text)
             self._worsen(exit_codes.REFUSED)
         else:
             self._complain(text, exit_codes.INCOMPLETE)

@@ -69,7 +69,7 @@ class TextPrinter:
         for operation in task.plan.operations if task.plan else ():
             lines.append(f"    {_VERBS[operation.action]:<{_VERB_WIDTH}}  {_words(operation)}")
         if done.change is not None:
-            lines += (f"    kept    {safe_path(done.change.file(kept.file))}" for kept in done.change.cuts)
+            lines += (f"    kept    {_kept_path(done, kept.file)}" for kept in done.change.cuts)
             lines.append(f"  {self._good('done')}")
         elif task.dropped.records and task.plan:
             lines.append(f"  needs --accept-loss {task.dropped.records}")
@@ -130,6 +130,7 @@ class TextPrinter:
         elif task.outcome and not task.problems:
             yield self._lost(task.outcome.loss)
         yield from map(safe, fixed_lines(task.fixed))
+        yield from map(safe, task.notes)
         if task.extent:
             yield f"log start offset {task.extent[0]}, log end offset {task.extent[1]}"
 
@@ -193,3 +194,11 @@ def _words(operation: Operation) -> str:
     else:
         what = operation.name
     return safe(what + why)
+
+
+def _kept_path(done: Repaired, file: str) -> str:
+    """The path of a kept file, in the log directory as it was given."""
+    assert done.change is not None
+    path = done.change.file(file)
+    given = os.path.join(os.path.dirname(done.path), os.path.basename(path))
+    return safe_path(given if os.path.exists(given) else path)

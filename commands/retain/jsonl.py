@@ -52,7 +52,7 @@ class JsonLines:
         """The changes, and that they were made."""
         for plan in plans:
             for operation in plan.operations:
-                self._row("operation", _operation(plan.path, operation))
+                self._row("operation", _operation(path, operation))
         operations = sum(len(plan.operations) for plan in plans)
         self._row("applied", {"path": path, "operations": operations, "change": kept})
 

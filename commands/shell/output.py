@@ -9,11 +9,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from errno import ENOENT
 from typing import Self
 
 import click
 
+from kdump.formats.iso_times import iso_time as iso_time
 from kdump.formats.printable import escape_json as escape_json
 from kdump.formats.printable import is_unsafe as is_unsafe
 from kdump.formats.printable import safe as safe
@@ -22,12 +23,10 @@ from kdump.formats.printable import safe_path as safe_path
 from . import exit_codes
 from .whole_lines import write_lines
 
+NO_SUCH = "no such file or directory"
+
 PIECE = 1 << 18
 TERMINAL_PIECE = 1 << 12
-
-_EPOCH_ORDINAL = 719_162  # days from 0001-01-01 to 1970-01-01
-_CYCLE_DAYS = 146_097  # 400 years, after which the calendar repeats
-_DAY = 86_400
 
 
 class OutputError(click.ClickException):
@@ -111,26 +110,8 @@ def note(text: str) -> None:
 def os_error_text(error: OSError, path: str) -> str:
     """What the system says, with the file that it names, or else `path`; safe to print."""
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path  # else a descriptor
-    return f"{safe_path(where)}: {safe(error.strerror or str(error))}"
-
-
-def iso_time(ms: int) -> str:
-    """A timestamp (ms) in ISO 8601, UTC; beyond the year 9999 with a sign, as the standard has it."""
-    seconds, millis = divmod(ms, 1000)
-    return f"{_iso_second(seconds)}.{millis:03d}Z"
-
-
-@lru_cache(4096)
-def _iso_second(seconds: int) -> str:
-    from datetime import date
-
-    days, second = divmod(seconds, _DAY)
-    cycles, day = divmod(days + _EPOCH_ORDINAL, _CYCLE_DAYS)
-    in_cycle = date.fromordinal(day + 1)
-    year = in_cycle.year + 400 * cycles
-    shown = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
-    minutes, second = divmod(second, 60)
-    return f"{shown}-{in_cycle.month:02d}-{in_cycle.day:02d}T{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
+    text = NO_SUCH if error.errno == ENOENT and error.strerror == os.strerror(ENOENT) else error.strerror or str(error)
+    return f"{safe_path(where)}: {safe(text)}"
 
 
 def size_text(size: int) -> str:

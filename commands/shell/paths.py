@@ -16,7 +16,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 
-from .output import safe, safe_path
+from .output import NO_SUCH, safe_path
 
 
 class KafkaFile(NamedTuple):
@@ -29,13 +29,18 @@ class KafkaFile(NamedTuple):
 
 Place = KafkaFile | PartitionLog | LogDirectory
 
+NOT_KAFKAS = (
+    "neither a partition directory (there is no <base offset>.log in it) nor a log directory (no directory"
+    " <topic>-<partition>)"
+)
 _OF_A_LOG_DIRECTORY = frozenset({*names.OFFSET_CHECKPOINTS, names.META_PROPERTIES})
 
 
 def expand(paths: Iterable[str]) -> list[Place]:
     """What each of the PATHs is, in their order; a quoted pattern stands for the names that it matches.
 
-    Raises FileNotFoundError for a path or pattern that nothing has, click.UsageError for one that is not Kafka's.
+    Raises FileNotFoundError for a path or pattern that nothing has, and for a directory that is not Kafka's;
+    click.UsageError for such a file.
     """
     return [place_at(found) for path in paths for found in matches(path)]
 
@@ -46,12 +51,9 @@ def place_at(path: str) -> Place:
         try:
             return open_directory(path)
         except HoldsLogDirectoriesError as error:
-            raise click.UsageError(safe(str(error))) from None
+            raise FileNotFoundError(2, str(error).removeprefix(f"{path}: "), path) from None
         except NameFormatError:
-            raise click.UsageError(
-                f"{safe_path(path)}: neither a partition directory (there is no <base offset>.log in it) nor a log"
-                " directory (no directory <topic>-<partition>)"
-            ) from None
+            raise FileNotFoundError(2, NOT_KAFKAS, path) from None
     return kafka_file(path)
 
 
@@ -87,7 +89,7 @@ def matches(path: str) -> Iterator[str]:
     is_pattern = glob.has_magic(path)
     found = sorted(glob.glob(path)) if is_pattern else []
     if not found:
-        text = "nothing matches this pattern" if is_pattern else "no such file or directory"
+        text = "nothing matches this pattern" if is_pattern else NO_SUCH
         raise FileNotFoundError(2, text, safe_path(path))
     yield from found
 

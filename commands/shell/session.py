@@ -44,9 +44,12 @@ class Troubles:
         self.code = max(self.code, code)
 
 
-def tell_refused(error: RefusedError) -> None:
-    """Say on stderr what a safety rail refused, and that nothing was changed where a broker is the reason."""
-    click.echo(f"Refused: {safe(str(error))}", err=True)
+def tell_refused(error: RefusedError, text: str = "") -> None:
+    """Say on stderr what a safety rail refused, and that nothing was changed where a broker is the reason.
+
+    `text` stands for that of the error, with paths as they were given.
+    """
+    click.echo(f"Refused: {text or safe(str(error))}", err=True)
     if isinstance(error, BrokerRunsError):
         click.echo("  Nothing was changed. Stop the broker, then run this again.", err=True)
 

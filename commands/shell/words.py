@@ -8,7 +8,7 @@ from .output import number_words
 
 
 def offset_range(first: int | None, last: int | None) -> str:
-    """Offsets from `first` to `last`, both of them included."""
+    """Offsets, or positions, from `first` to `last`, both of them included."""
     return str(first) if first == last else f"{first}\N{EN DASH}{last}"
 
 

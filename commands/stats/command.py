@@ -7,9 +7,11 @@ from typing import Any
 import click
 
 from kdump.stats.partition import SAMPLE_BATCHES, StatsOptions
+from kdump.transactions.isolation import Isolation
 
 from ..shell import values as filters
 from ..shell.engine import cluster_of, engine_options
+from ..shell.isolation import isolation_option
 from ..shell.options import format_option, now_option
 from .run import Options, run_stats
 
@@ -34,6 +36,7 @@ from .run import Options, run_stats
     help="Write a page for the browser with plots, complete in itself; a file that is there is replaced.")
 @click.option("--retention-ms", type=click.IntRange(min=0), default=604_800_000, show_default=True, metavar="MS",
     help="With --report: the retention whose outlook is drawn.")
+@isolation_option
 @engine_options
 @now_option
 @format_option
@@ -42,6 +45,7 @@ def command(
     sample: int,
     records: bool,
     key_memory: int,
+    isolation: Isolation,
     max_decompressed_size: int,
     format_: str,
     engine: str,
@@ -71,5 +75,5 @@ def command(
       2    the command line is wrong
       3    something could not be found or read
     """
-    core = StatsOptions(sample, records, key_memory, max_decompressed_size)
+    core = StatsOptions(sample, records, key_memory, max_decompressed_size, isolation)
     return run_stats(paths, Options(core, format=format_, cluster=cluster_of(engine, master, conf), **options))

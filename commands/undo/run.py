@@ -121,7 +121,7 @@ class _Run:
         if asked.prune:
             for kept in list(prunable(listing, self._now - asked.older_than, asked.id)):
                 with self.told(path):
-                    size = kept.kept_bytes if isinstance(kept, Change) else kept.size
+                    size = kept.all_bytes if isinstance(kept, Change) else kept.size
                     if asked.applies:
                         delete_originals(kept, asked.rails)
                     self._did()

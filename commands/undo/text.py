@@ -70,7 +70,7 @@ class Text:
         """The last lines."""
         asked = self._asked
         if asked.id is None and not asked.prune:
-            self._list()
+            self._list(reason)
         elif self._count and not asked.applies:
             done = "deleted" if asked.prune else "changed"
             self._write(f"Dry run: nothing was {done}. Next: the same command with --apply\n")
@@ -86,10 +86,10 @@ class Text:
         else:
             self._write("Nothing to do.\n")
 
-    def _list(self) -> None:
+    def _list(self, reason: str) -> None:
         rows = list(self._rows())
         if not rows:
-            self._write("No changes are kept here.\n")
+            self._write(f"Nothing was read: {reason}\n" if reason else "No changes are kept here.\n")
             return
         for line in aligned(_HEADER, rows, right=("AGE", "KEEPS")):
             self._write(line)

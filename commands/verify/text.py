@@ -120,7 +120,7 @@ def row(finding: Finding) -> dict[str, Any]:
                 "text": remedy.note,
                 "loses": remedy.loses,
             }
-            for remedy in finding.kind.remedies
+            for remedy in finding.remedies
         ],
     }
 
@@ -128,7 +128,7 @@ def row(finding: Finding) -> dict[str, Any]:
 def advice_lines(finding: Finding) -> Iterator[str]:
     """The ways out of a finding: what loses nothing comes first."""
     group = safe_path(group_of(finding.path))
-    for number, remedy in enumerate(finding.kind.remedies):
+    for number, remedy in enumerate(finding.remedies):
         command = " ".join(remedy.words(group))
         said = f"{command} ({remedy.note})" if command and remedy.note else command or remedy.note
         yield f"{'else' if number else 'do'}: {said}; loses {remedy.loses}"
@@ -211,7 +211,7 @@ class TextReport:
 
     def _ways_out(self, finding: Finding) -> None:
         """What to do, once for all findings of a partition that have the same ways out."""
-        remedies = finding.kind.remedies
+        remedies = finding.remedies
         if remedies not in self._told:
             self._told.add(remedies)
             for line in advice_lines(finding):

@@ -26,6 +26,7 @@ from kdump.errors import KdumpError
 VERSION = 2
 MAX_BYTES = 1 << 28
 _PART = "part"
+_LEAST_BLOCK = 4096
 
 
 class ChangeState(StrEnum):
@@ -94,8 +95,13 @@ class Change:
 
     @cached_property
     def kept_bytes(self) -> int:
-        """How many bytes of the disk its files use."""
+        """How many bytes of the disk the files use that it keeps."""
         return sum(_used(path) for path in self.files.all() if path != self.files.path(place.JOURNAL))
+
+    @property
+    def all_bytes(self) -> int:
+        """How many bytes of the disk its files use, the journal's too."""
+        return sum(map(_used, self.files.all()))
 
     def allowed(self) -> dict[str, set[FileState | None]]:
         """What each file may be while the change is carried out; None: not there."""
@@ -127,7 +133,8 @@ class Change:
 def _used(path: str) -> int:
     with suppress(FileNotFoundError):
         info = os.lstat(path)
-        return min(info.st_size, info.st_blocks * 512)
+        # a file that was just written, or is small, may have no block of its own yet
+        return min(info.st_size, max(info.st_blocks * 512, _LEAST_BLOCK))
     return 0
 
 

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 from kdump.blocks import BatchBlock
 from kdump.columns import arrays
 from kdump.columns.fields import LABELS, NO_LABELS, Field, Labels, Numbers, check_names, plain
-from kdump.columns.records import EVERYTHING
-from kdump.query.selection import Selection
+from kdump.query.selection import EVERYTHING, Selection
 from kdump.storage.log_reader import LogFile
 from kdump.storage.scan import Damage, scan
 from kdump.storage.segment import Segment

@@ -25,7 +25,7 @@ from kdump.columns.fields import (
 )
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.faults import fault_error
-from kdump.query.selection import Picks, Selection, Source
+from kdump.query.selection import EVERYTHING, Picks, Selection, Source
 from kdump.query.sweep import bad_messages, undecodable
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 1 << 17
 MOST_BYTES = 8 << 20
-
-EVERYTHING = Selection()
 
 
 class RecordTables:

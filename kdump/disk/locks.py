@@ -140,7 +140,7 @@ class GrowthWatch:
     """Files that must not change from now on. Raises OSError."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        self._before = {path: _state(path) for path in paths}
+        self._before = {path: _state(path) for path in map(os.path.abspath, paths)}
         self._since = time.monotonic()
 
     def check(self, paths: Iterable[str] | None = None) -> None:
@@ -149,7 +149,7 @@ class GrowthWatch:
         Raises OSError.
         """
         time.sleep(max(0.0, self._since + GROWTH_WATCH_SECONDS - time.monotonic()))
-        for path in self._before if paths is None else paths:
+        for path in self._before if paths is None else map(os.path.abspath, paths):
             if _state(path) != self._before[path]:
                 raise InUseError(f"{path}: this file is being written; stop the broker, or work on a copy")
 

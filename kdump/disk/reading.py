@@ -56,6 +56,10 @@ class ReadOnlyFile:
         """Close the file; nothing else can be done with it afterwards."""
         os.close(self._fd)
 
+    def fileno(self) -> int:
+        """The file's descriptor, for as long as the file is open."""
+        return self._fd
+
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes from byte `position` on; fewer at the end of the file."""
         wanted = max(0, min(size, self.size - position))

@@ -8,6 +8,7 @@ from typing import Any
 from kdump.errors import KdumpError
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.query.selection import Selection
+from kdump.transactions.isolation import Isolation
 
 PARQUET, JSONL, CSV = FORMATS = ("parquet", "jsonl", "csv")
 TOPIC, PARTITION, DATE = LEVELS = ("topic", "partition", "date")
@@ -44,7 +45,8 @@ class ExportOptions:
     """What is written and how.
 
     `by` are the levels of directories (of LEVELS), the outermost first. `columns` are of kdump.columns.RECORD_FIELDS;
-    those that the directories tell are not in the files. `selection` bounds offsets and times. With `control` the
+    those that the directories tell are not in the files. `selection` bounds offsets and times,
+    `isolation` leaves out what a consumer of that level does not get. With `control` the
     markers of Kafka's own are records too; with `skips_damage` an export without what cannot be read counts as whole.
     `limit` bounds the bytes that a batch may decompress to.
     """
@@ -54,6 +56,7 @@ class ExportOptions:
     codec: str = ""
     columns: tuple[str, ...] = DEFAULT_COLUMNS
     selection: Selection = field(default_factory=Selection)
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
     control: bool = False
     skips_damage: bool = False
     use_indexes: bool = True
@@ -96,6 +99,7 @@ class ExportOptions:
             "stopOffset": chosen.stop_offset,
             "since": chosen.since,
             "until": chosen.until,
+            "isolation": self.isolation,
             "control": self.control,
             "maxDecompressedSize": self.limit,
         }

@@ -25,6 +25,7 @@ from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import Damage, only_zeros
 from kdump.storage.segment import Segment
+from kdump.transactions.isolation import isolated
 from kdump.transactions.states import TransactionStates
 
 MOST_OPEN = 32
@@ -126,7 +127,7 @@ def _parts(
     labels = Labels(unit.topic, unit.partition, unit.path)
     transactions = transactions_in(os.path.dirname(unit.path))
     tables = RecordTables(names, labels, control=options.control, transactions=transactions)
-    chosen = options.selection
+    chosen = isolated(options.selection, partition_of(segment), options.isolation, transactions)
     with segment.open_log() as log:
         start = max(unit.start, chosen.start(segment, log) if options.use_indexes else 0)
         if start >= unit.stop:
@@ -138,6 +139,11 @@ def _parts(
             progress(unit.path, log.bytes_read - reported)
             reported = log.bytes_read
     yield from tables.rest()
+
+
+def partition_of(segment: Segment) -> PartitionLog:
+    """The partition directory that a segment is in. Raises OSError."""
+    return PartitionLog(os.path.dirname(segment.log_path))
 
 
 @lru_cache(64)

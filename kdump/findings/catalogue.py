@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kdump.findings import remedies as ways
-from kdump.findings.finding import BrokerEffect, FindingKind, Severity
+from kdump.findings.finding import BrokerEffect, FindingKind, Remedy, Severity, in_one_line
 
 ERROR, WARNING, INFO = Severity
 SEVERITIES = tuple(Severity)
@@ -30,7 +30,9 @@ SEVERITIES = tuple(Severity)
 class Finding(NamedTuple):
     """Something that is wrong, odd or worth knowing, and where.
 
-    `position` is a byte position in the file at `path`, `offset` an absolute offset; None where there is none.
+    `position` is a byte position in the file at `path`, `offset` an absolute offset; None where there is none. `effect`
+    is what a broker does about it where that is not what it does about most findings of the code, `ways` are the ways
+    out where they are not those of the code.
     """
 
     code: str
@@ -39,6 +41,8 @@ class Finding(NamedTuple):
     position: int | None
     offset: int | None
     message: str
+    effect: BrokerEffect | None = None
+    ways: tuple[Remedy, ...] | None = None
 
     @property
     def kind(self) -> FindingKind:
@@ -53,12 +57,17 @@ class Finding(NamedTuple):
     @property
     def broker(self) -> str:
         """What a broker does: one of BrokerEffect."""
-        return self.kind.broker
+        return (self.effect or self.kind.effect).value
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """The ways out, the first to try first."""
+        return self.kind.remedies if self.ways is None else self.ways
 
     @property
     def repair(self) -> str:
-        """The ways out, the first to try first."""
-        return self.kind.repair
+        """The ways out in one line."""
+        return in_one_line(self.remedies)
 
 
 def found(
@@ -69,9 +78,10 @@ def found(
     offset: int | None = None,
     *,
     severity: str = "",
+    effect: BrokerEffect | None = None,
 ) -> Finding:
-    """A finding with its code's own severity, unless another one fits what was met."""
-    return Finding(code, severity or CATALOGUE[code].severity, path, position, offset, message)
+    """A finding with its code's own severity and effect, unless another one fits what was met."""
+    return Finding(code, severity or CATALOGUE[code].severity, path, position, offset, message, effect)
 
 
 # fmt: off
@@ -277,7 +287,7 @@ _KINDS = (
         "Partitions of one topic have different topic ids."),
     FindingKind("KD-META-TOPIC-CLUSTER", ERROR, SETS_ASIDE, ways.TOPIC_ID, "cluster",
         "partition.metadata has another topic id than the cluster has for a topic of that name: it is not served."),
-    FindingKind("KD-META-CLUSTER", WARNING, IGNORES, ways.CLUSTER_METADATA, "cluster",
+    FindingKind("KD-META-CLUSTER", WARNING, REFUSES, ways.CLUSTER_METADATA, "cluster",
         "Cluster metadata that is damaged or contradicts itself: partitions are not checked against it."),
     FindingKind("KD-META-NODES", INFO, REFUSES, (), "directory",
         "Log directories of several nodes are verified together; no broker starts with them."),

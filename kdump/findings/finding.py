@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -79,4 +80,9 @@ class FindingKind:
     @property
     def repair(self) -> str:
         """The ways out in one line, the first to try first."""
-        return "; else ".join(remedy.text for remedy in self.remedies) or "do nothing"
+        return in_one_line(self.remedies)
+
+
+def in_one_line(remedies: Iterable[Remedy]) -> str:
+    """Ways out, the first to try first."""
+    return "; else ".join(remedy.text for remedy in remedies) or "do nothing"

@@ -16,12 +16,14 @@ from kdump.interchange.fields import (
     Contents,
     Fields,
     Origin,
+    Payload,
     Table,
     Value,
     Write,
     batch_values,
     camel_case,
     check_names,
+    check_valid,
 )
 from kdump.interchange.jsonl import base64, decoded_json, headers_json, json_text
 from kdump.interchange.lines import Lines, Reading
@@ -32,8 +34,9 @@ from kdump.storage.records import Batch, TxnState, header_pairs
 class CsvRows:
     """Prints rows. A text is quoted whatever it is, so that an empty one differs from none."""
 
-    def __init__(self, write: Write, *, batches: bool) -> None:
-        """Rows are those of batches, or of their records."""
+    def __init__(self, write: Write, *, batches: bool, schemas: bool = False) -> None:
+        """Rows are those of batches, or of their records; with `schemas` these have SCHEMA_COLUMNS too."""
+        self._schemas = schemas
         self._write = write
         self._batches = batches
         self._place = ""
@@ -52,20 +55,25 @@ class CsvRows:
     ) -> None:
         """A row for each record."""
         given = iter(contents or ())
+        named = ",,,," if self._schemas else ""
         kind = cell(batch.timestamp_type)
         producer = f"{batch.producer_id},{batch.producer_epoch}"
-        tail = _row((batch.is_transactional, batch.is_control, transaction, batch.leader_epoch, batch.position))
+        flags = batch.is_transactional, batch.is_control, transaction
+        tail = _row((*flags, batch.leader_epoch, batch.position, batch.valid))
         place, source = self._place, selected.source
         lines = []
         for offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count in selected.spans():
             if contents:
-                key, value = map(_content, next(given))
+                found = next(given)
+                key, value = map(_content, found)
+                if self._schemas:
+                    named = f",{','.join(map(_schema_cells, found))}"
             else:
                 key = "," if key_size < 0 else _twins(source[key_at : key_at + key_size])
                 value = "," if value_size < 0 else _twins(source[value_at : value_at + value_size])
             headers = cell(escape_json(headers_json(header_pairs(source, headers_at, count)))) if count else '"[]"'
             lines.append(
-                f"{place},{offset},{timestamp},{kind},{key},{value},{headers},{producer},{sequence},{tail}\n"
+                f"{place},{offset},{timestamp},{kind},{key},{value},{headers}{named},{producer},{sequence},{tail}\n"
             )
         self._write("".join(lines))
 
@@ -94,9 +102,18 @@ def _content(content: Content) -> str:
     """The cells of a key or value; what it was decoded to stands in the first one as a JSON object."""
     if content is None:
         return ","
+    if isinstance(content, Payload):
+        if content.error is None:
+            return f"{cell(escape_json(decoded_json(content.value)))},"
+        content = content.value
     if isinstance(content, bytes):
         return _twins(content)
     return f"{cell(escape_json(decoded_json(content)))},"
+
+
+def _schema_cells(content: Content) -> str:
+    """The cells of the schema that a key or value was decoded by."""
+    return _row((content.schema_id, content.message)) if isinstance(content, Payload) else ","
 
 
 def _twins(data: bytes | bytearray) -> str:
@@ -114,7 +131,7 @@ def _twins(data: bytes | bytearray) -> str:
 
 
 _CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^",]*))(,|$)')
-_READ = ("key", "keyBase64", "value", "valueBase64", "timestamp", "timestampUs", "headers", "isControl")
+_READ = ("key", "keyBase64", "value", "valueBase64", "timestamp", "timestampUs", "headers", "isControl", "isValid")
 
 
 def read_csv(lines: Lines, reading: Reading) -> Iterator[Item]:
@@ -137,6 +154,7 @@ def read_csv(lines: Lines, reading: Reading) -> Iterator[Item]:
         cells = {name: row[place] for name, place in places}
         if cells.pop("isControl", None) == "true":
             continue
+        check_valid(cells.pop("isValid", None) != "false", lines)
         yield _record(cells, lines, reading)
 
 

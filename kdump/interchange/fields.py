@@ -22,7 +22,23 @@ from kdump.storage.records import LOG_APPEND, Batch, TxnState
 
 Write = Callable[[str], object]
 Value = int | str | bool | None
-Content = bytes | dict[str, Any] | None
+
+
+class Payload(NamedTuple):
+    """A key or value that names a schema: what JSON can hold of it, the schema's id, and the name of its message.
+
+    `value` has the bytes where an `error` says why they do not decode.
+    """
+
+    value: Any
+    schema_id: int | None
+    message: str | None = None
+    error: str | None = None
+    is_unknown: bool = False
+    """Whether the error is that the schema is not at hand."""
+
+
+Content = bytes | dict[str, Any] | Payload | None
 """A key or value: as it is, or what it was decoded to."""
 
 Contents = tuple[Content, Content]
@@ -47,7 +63,11 @@ RECORD_COLUMNS = (
     "transaction",
     "leaderEpoch",
     "position",
+    "isValid",
 )
+
+SCHEMA_COLUMNS = ("keySchemaId", "keyMessage", "valueSchemaId", "valueMessage")
+"""Columns of records that come after `headers` where keys and values are decoded by schemas."""
 
 BATCH_COLUMNS = (
     "topic",
@@ -81,12 +101,14 @@ class Origin(NamedTuple):
     """The file that is dumped. `topic` and `partition` are None where its directory does not name them.
 
     `number` is the offset in its name: a segment's base offset, or a producer snapshot's; None where it has none.
+    `note` is for people.
     """
 
     path: str
     topic: str | None
     partition: int | None
     number: int | None
+    note: str = ""
 
 
 class Table(NamedTuple):
@@ -169,7 +191,7 @@ _EXPORTED = ("timestampUs", "keySize", "valueSize", "headerCount", "magic", "cod
 
 _CONTENTS = ("key", "keyBase64", "value", "valueBase64")
 KNOWN = {
-    RECORD: frozenset((TYPE, *RECORD_COLUMNS, *_EXPORTED)),
+    RECORD: frozenset((TYPE, *RECORD_COLUMNS, *SCHEMA_COLUMNS, *_EXPORTED)),
     BATCH: frozenset((TYPE, *BATCH_COLUMNS)),
     "header": frozenset(_CONTENTS),
 }
@@ -204,9 +226,9 @@ class Fields:
             raise self.lines.error(f"{name} is {value!r:.60}: expected a number from {least} to {most}")
         return value
 
-    def truth(self, name: str) -> bool:
-        """Return true or false; false where the field is missing."""
-        value = self.values.get(name, False)
+    def truth(self, name: str, *, default: bool = False) -> bool:
+        """Return true or false; `default` where the field is missing."""
+        value = self.values.get(name, default)
         if not isinstance(value, bool):
             raise self.lines.error(f"{name} is {value!r:.60}: expected true or false")
         return value
@@ -214,6 +236,8 @@ class Fields:
     def content(self, name: str) -> bytes | None:
         """Return bytes: text, or base64 under the name's twin."""
         value, twin = self.values.get(name), self.values.get(f"{name}Base64")
+        if twin is None and self.values.get(f"{name}SchemaId") is not None:
+            raise self.lines.error(f"{name} is decoded by a schema, and its bytes are not given: dump it with --raw")
         if value is not None and twin is not None:
             raise self.lines.error(f"both {name} and {name}Base64")
         if twin is not None:
@@ -279,6 +303,7 @@ def check_names(names: Iterable[str], known: Collection[str], kind: str, lines: 
 def read_record(fields: Fields, reading: Reading) -> NewRecord:
     """Return the record that the fields describe. Raises InterchangeError."""
     fields.check_contents()
+    check_valid(fields.truth("isValid", default=True), fields.lines)
     return NewRecord(
         fields.number("offset", NO_OFFSET),
         fields.timestamp(reading),
@@ -288,8 +313,15 @@ def read_record(fields: Fields, reading: Reading) -> NewRecord:
     )
 
 
+def check_valid(is_valid: bool, lines: Lines) -> None:
+    """Refuse what comes out of a batch that fails its CRC: whoever wants it has to look at it first."""
+    if not is_valid:
+        raise lines.error("of a damaged batch (isValid is false): look at it, then leave the field out")
+
+
 def read_batch(fields: Fields) -> DumpedBatch:
     """Return the batch that the fields describe. Raises InterchangeError."""
+    check_valid(fields.truth("isValid", default=True), fields.lines)
     codec = fields.values.get("codec", CODECS[0])
     if codec not in CODECS:
         raise fields.lines.error(f"codec is {codec!r:.60}: expected one of {', '.join(CODECS)}")

@@ -21,6 +21,7 @@ from kdump.interchange.fields import (
     Contents,
     Fields,
     Origin,
+    Payload,
     Table,
     Value,
     Write,
@@ -38,8 +39,10 @@ decoded_json = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 class JsonLines:
     """Prints objects. What it writes has to go through `output.escape_json` before it leaves."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: Write, *, schemas: bool = False) -> None:
+        """With `schemas` every record has the fields that say by which schemas it was decoded."""
         self._write = write
+        self._schemas = schemas
         self._place = ""
 
     def begin(self, origin: Origin, size: int) -> None:
@@ -69,16 +72,20 @@ class JsonLines:
     ) -> None:
         """An object for each record."""
         given = iter(contents or ())
+        named = _NO_SCHEMAS if self._schemas else ""
         shape = _shape(batch.magic, batch.attributes, batch.valid, transaction)
         head = f'{{"type":"record",{self._place},"offset":'
         kind = shape.record_kind
         producer = f',"producerId":{batch.producer_id},"producerEpoch":{batch.producer_epoch},"sequence":'
-        tail = f'{shape.flags},"leaderEpoch":{batch.leader_epoch},"position":{batch.position}}}\n'
+        tail = f'{shape.flags},"leaderEpoch":{batch.leader_epoch},"position":{batch.position}{shape.valid}}}\n'
         source = selected.source
         lines = []
         for offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count in selected.spans():
             if contents:
-                key, value = map(_content, ("key", "value"), next(given))
+                found = next(given)
+                key, value = map(_content, ("key", "value"), found)
+                if self._schemas:
+                    named = _schema_fields(*found)
             else:
                 if key_size < 0:
                     key = "null"
@@ -98,7 +105,7 @@ class JsonLines:
                         value = f'null,"valueBase64":"{base64(data)}"'
             headers = headers_json(header_pairs(source, headers_at, count)) if count else "[]"
             lines.append(
-                f'{head}{offset},"timestamp":{timestamp}{kind}{key},"value":{value},"headers":{headers}'
+                f'{head}{offset},"timestamp":{timestamp}{kind}{key},"value":{value},"headers":{headers}{named}'
                 f"{producer}{sequence}{tail}"
             )
         self._write("".join(lines))
@@ -115,6 +122,18 @@ class JsonLines:
             self._write(f"{head}{template % tuple(map(json_text, row))}}}\n")
 
 
+_NO_SCHEMAS = ',"keySchemaId":null,"keyMessage":null,"valueSchemaId":null,"valueMessage":null'
+
+
+def _schema_fields(key: Content, value: Content) -> str:
+    """The fields that say by which schemas a record was decoded."""
+    fields = []
+    for name, content in (("key", key), ("value", value)):
+        number, message = (content.schema_id, content.message) if isinstance(content, Payload) else (None, None)
+        fields.append(f',"{name}SchemaId":{json_text(number)},"{name}Message":{json_text(message)}')
+    return "".join(fields)
+
+
 class _Shape(NamedTuple):
     """What the objects of a batch and of its records have in common with those of most others."""
 
@@ -124,20 +143,23 @@ class _Shape(NamedTuple):
     kind: str
     record_kind: str
     flags: str
+    valid: str
 
 
 @lru_cache(1024)
 def _shape(magic: int, attributes: int, valid: bool, transaction: TxnState) -> _Shape:
     batch = Batch(0, 0, 0, 0, magic, attributes, 0, valid, 0, 0, -1, -1, -1, 0, -1)
     timestamp_type = f',"timestampType":"{batch.timestamp_type}"'
+    is_valid = f',"isValid":{json_text(valid)}'
     return _Shape(
         batch.is_wrapper,
         batch.delete_horizon is not None,
         f',"magic":{magic},"codec":"{batch.codec}"',
-        f',"isValid":{json_text(valid)}{timestamp_type}',
+        f"{is_valid}{timestamp_type}",
         f'{timestamp_type},"key":',
         f',"isTransactional":{json_text(batch.is_transactional)},"isControl":{json_text(batch.is_control)}'
         f',"transaction":"{transaction}"',
+        is_valid,
     )
 
 
@@ -172,12 +194,20 @@ def _content(name: str, content: Content) -> str:
     """A key or value, with its twin where needed; an object where it is decoded."""
     if content is None:
         return "null"
+    if isinstance(content, Payload):
+        if content.error is None:
+            return decoded_json(content.value)
+        return _text_or_twin(name, content.value)
     if isinstance(content, dict):
         return decoded_json(content)
+    return _text_or_twin(name, content)
+
+
+def _text_or_twin(name: str, data: bytes) -> str:
     try:
-        return quote(content.decode())
+        return quote(data.decode())
     except UnicodeDecodeError:
-        return f'null,"{name}Base64":"{base64(content)}"'
+        return f'null,"{name}Base64":"{base64(data)}"'
 
 
 def read_jsonl(lines: Lines, reading: Reading) -> Iterator[Item]:

@@ -81,17 +81,25 @@ def _repair(target: Target, wanted: Repair, guard: Guard) -> Iterator[Repaired]:
     jobs = guard.rails.jobs
     if jobs == 1 or len(target.partitions) == 1:
         for path in target.partitions:
-            yield one(path)._replace(path=target.name(path))
+            yield _named(one(path), target)
         return
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(jobs) as pool:
         try:
             for found in pool.map(one, target.partitions):
-                yield found._replace(path=target.name(found.path))
+                yield _named(found, target)
         except BaseException:
             pool.shutdown(cancel_futures=True)  # what is being changed is finished, nothing more is begun
             raise
+
+
+def _named(done: Repaired, target: Target) -> Repaired:
+    """What was done, with paths as they were given."""
+    task = done.task
+    if task is not None and task.problems:
+        task = task._replace(problems=tuple(map(target.spoken, task.problems)))
+    return done._replace(path=target.name(done.path), task=task)
 
 
 def _one(path: str, target: Target, wanted: Repair, state: DirectoryState, guard: Guard) -> Repaired:

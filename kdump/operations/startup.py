@@ -23,6 +23,7 @@ from kdump.recovery.broker_start import (
     directory_state,
     duplicate_failures,
     fate_of,
+    metadata_directory_failed,
 )
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import Failure, LoadOutcome
@@ -30,7 +31,7 @@ from kdump.recovery.startup import Startup
 from kdump.retention.zero_tails import aged_by_zeros
 from kdump.settings.sources import Configs, Settings
 from kdump.storage.broker import BrokerIdentity
-from kdump.storage.directory import LogDirectory
+from kdump.storage.directory import LogDirectory, holds_metadata_log
 from kdump.storage.live import held, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import ClusterMetadata, Clusters
@@ -106,6 +107,7 @@ class BrokerStart:
     stops: list[Failure] = field(default_factory=list)
     offline: dict[str, Failure] = field(default_factory=dict)
     directories: list[str] = field(default_factory=list)
+    _ended: set[str] = field(default_factory=set)
     _first: DirectoryState | None = None
     _seen: list[tuple[BrokerIdentity | None, str, PartitionDirName]] = field(default_factory=list)
 
@@ -170,6 +172,9 @@ class BrokerStart:
         for failure in failures:
             if failure.offline:
                 self.offline.setdefault(path, failure)
+                if holds_metadata_log(path) and path not in self._ended:
+                    self._ended.add(path)
+                    self.stops.append(metadata_directory_failed(path, failure))
             else:
                 self.stops.append(failure)
 

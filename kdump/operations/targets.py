@@ -29,6 +29,14 @@ class Target:
             return os.path.join(self.shown, os.path.relpath(path, self.log_directory))
         return self.names.get(path, path)
 
+    def spoken(self, text: str) -> str:
+        """A text about what is in the log directory, with the paths as they were given."""
+        for real, name in self.names.items():
+            if real in text:
+                return text.replace(real, name)
+        given = os.path.dirname(next(iter(self.names.values()), "")) or os.curdir
+        return text.replace(self.log_directory, self.shown or given)
+
     def add(self, real: str, path: str, bases: Bases = None) -> None:
         """Add a partition directory, named `path`, or segments of it; the same one twice counts once."""
         before = self.partitions.get(real, frozenset())

@@ -42,6 +42,7 @@ class Follower:
         single: bool = False,
         batches_only: bool = False,
         use_indexes: bool = True,
+        includes_damaged: bool = False,
         limit: int = DEFAULT_LIMIT,
     ) -> None:
         """`path` is a partition directory's or, if `single`, a log file's; the rest as for Sweep."""
@@ -51,6 +52,7 @@ class Follower:
         self._single = single
         self._batches_only = batches_only
         self._use_indexes = use_indexes
+        self._includes_damaged = includes_damaged
         self._limit = limit
         self._base_offset: int | None = None  # of the segment that is read
         self._position: int | None = None  # up to which it has been read
@@ -107,6 +109,7 @@ class Follower:
             self._position,
             batches_only=self._batches_only,
             growing=growing,
+            includes_damaged=self._includes_damaged,
             limit=self._limit,
         )
         yield from sweep

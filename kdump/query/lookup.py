@@ -192,10 +192,20 @@ class LogLookup:
     `log_start_offset` (absolute) is what the checkpoint says; the first segment's base offset is the least. Unless
     the log was closed cleanly (`clean`), a broker recovers it before it answers: zeros at the end of a file do not
     count, and the last segment's indexes have what its batches say.
-    `trace` is given a line of words for every step.
+    `trace` is given a line of words for every step. With a `last_stable_offset` (absolute) the answers are those that
+    a read_committed client gets: nothing from there on (Partition.fetchOffsetForTimestamp).
     """
 
-    def __init__(self, log: PartitionLog, log_start_offset: int = 0, *, clean: bool, trace: Trace = _no_trace) -> None:
+    def __init__(
+        self,
+        log: PartitionLog,
+        log_start_offset: int = 0,
+        *,
+        clean: bool,
+        last_stable_offset: int | None = None,
+        trace: Trace = _no_trace,
+    ) -> None:
+        self._last_stable_offset = last_stable_offset
         self._files = ExitStack()
         self.log = log
         self._trace = trace
@@ -228,7 +238,7 @@ class LogLookup:
 
     def has_offset(self, offset: int) -> bool:
         """Whether absolute `offset` is in the log, from its start offset to its end. Raises OSError, KdumpError."""
-        return self.log_start_offset <= offset < self.log_end_offset()
+        return self.log_start_offset <= offset < self.readable_end()
 
     def find_from(self, offset: int) -> OffsetPosition:
         """The first batch that reaches absolute `offset`, in later segments too, as a fetch goes on looking.
@@ -236,7 +246,7 @@ class LogLookup:
         None is found for an offset that is not in the log. Raises OSError, KdumpError.
         """
         if not self.has_offset(offset):
-            self._trace(f"offset {offset} is not in the log, {self.log_start_offset} to {self.log_end_offset() - 1}")
+            self._trace(f"offset {offset} is not in the log, {self.log_start_offset} to {self.readable_end() - 1}")
             at = self._floor(offset)
             return OffsetPosition(self._segments[at].base_offset if at >= 0 else None)
         answer = self.find_offset(offset)
@@ -281,13 +291,18 @@ class LogLookup:
             epoch = epochs[0].epoch if epochs and epochs[0].start_offset <= self.log_start_offset else None
             return TimestampOffset(self.log_start_offset, -1, epoch)
         if timestamp == LATEST:
-            end = self.log_end_offset()
+            end = self.readable_end()
             epochs = self._epochs(end)
             return TimestampOffset(end, -1, epochs[-1].epoch if epochs else None)
         if timestamp == LATEST_TIERED:
             return TimestampOffset(-1, -1, -1)
-        if timestamp == MAX_TIMESTAMP:
-            return self._find_largest()
+        found = self._find_largest() if timestamp == MAX_TIMESTAMP else self._find_time(timestamp)
+        if found is not None and self._last_stable_offset is not None and found.offset >= self._last_stable_offset:
+            self._trace(f"offset {found.offset} is not below the last stable offset {self._last_stable_offset}")
+            return None
+        return found
+
+    def _find_time(self, timestamp: int) -> TimestampOffset | None:
         for segment in self._segments:
             if segment.largest_timestamp(self._trace) >= timestamp:
                 return self._find_time_in(segment, timestamp)
@@ -304,8 +319,12 @@ class LogLookup:
         return None
 
     def _find_largest(self) -> TimestampOffset | None:
-        """The first record that has the log's largest timestamp."""
-        if not self._segments:
+        """The first record that has the log's largest timestamp.
+
+        As with a broker it may be one below the log start offset, whose segment is still there. A log that ends below
+        its log start offset is emptied by the start (LogLoader.recoverLog).
+        """
+        if not self._segments or self._segments[-1].next_offset < self.log_start_offset:
             return None
         segment = max(self._segments, key=lambda each: each.last_time_entry().timestamp)
         entry = segment.last_time_entry()
@@ -334,6 +353,11 @@ class LogLookup:
     def log_end_offset(self) -> int:
         """The offset that the next record would get. Raises OSError, KdumpError."""
         return max(self.log_start_offset, self._segments[-1].next_offset) if self._segments else self.log_start_offset
+
+    def readable_end(self) -> int:
+        """The first offset that the client does not get. Raises OSError, KdumpError."""
+        end = self.log_end_offset()
+        return end if self._last_stable_offset is None else min(end, self._last_stable_offset)
 
     def aborted_transactions(self, fetch_offset: int, upper_bound: int) -> Iterator[AbortedTxn]:
         """What a read_committed fetch of [fetch_offset, upper_bound) (absolute) is told to leave out."""

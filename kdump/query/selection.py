@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.batch import LOG_APPEND_TIME
@@ -25,6 +26,15 @@ Test = Callable[[Source], bool]
 """Whether a key, or a header's value, is one that is looked for; a null never is."""
 
 
+class Visible(Protocol):
+    """The batches of one partition that a consumer gets; none has offsets from `stop_offset` (absolute) on."""
+
+    stop_offset: int
+
+    def has(self, block: BatchBlock, row: int) -> bool:
+        """Whether the batch is one of them. Raises OSError."""
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """What is wanted of a log; everything given must hold.
@@ -34,6 +44,7 @@ class Selection:
     producer_ids                of the batch, -1 where it has none; empty: any
     key                         a test of the record's key
     headers                     names, each with a test of the value (None: any value, null too)
+    visible                     the batches that a consumer gets, of one partition; None: all
     """
 
     start_offset: int | None = None
@@ -43,6 +54,7 @@ class Selection:
     producer_ids: frozenset[int] = frozenset()
     key: Test | None = None
     headers: tuple[tuple[bytes, Test | None], ...] = ()
+    visible: Visible | None = None
 
     @property
     def bounds_offsets(self) -> bool:
@@ -57,7 +69,8 @@ class Selection:
     @property
     def compares_headers(self) -> bool:
         """Whether any batch can be left out by its header."""
-        return self.bounds_offsets or self.since is not None or self.until is not None or bool(self.producer_ids)
+        bounds_times = self.since is not None or self.until is not None
+        return self.bounds_offsets or bounds_times or bool(self.producer_ids) or self.visible is not None
 
     def segments(self, partition: PartitionLog, *, use_indexes: bool = True) -> Iterator[Segment]:
         """The segments of `partition` that may hold what is wanted; no .log is opened to find out.
@@ -118,11 +131,15 @@ class Selection:
             return False
         if self.until is not None and self._appended_late(block, row, self.until):
             return False
-        return not self.producer_ids or block.producer_id[row] in self.producer_ids
+        if self.producer_ids and block.producer_id[row] not in self.producer_ids:
+            return False
+        return self.visible is None or self.visible.has(block, row)
 
     def is_behind(self, block: BatchBlock, row: int) -> bool:
         """Whether nothing from row `row` of a log on can be wanted, if offsets and append times only grow."""
         if self.until is not None and self._appended_late(block, row, self.until):
+            return True
+        if self.visible is not None and block.last_offset[row] >= self.visible.stop_offset:
             return True
         if self.stop_offset is None:
             return False
@@ -164,6 +181,10 @@ class Selection:
             any(found == name and (test is None or (value is not None and test(value))) for found, value in pairs)
             for name, test in self.headers
         )
+
+
+EVERYTHING = Selection()
+"""All of a log."""
 
 
 def _within(column: array[int], picks: Picks, start: int | None, stop: int | None) -> Picks:

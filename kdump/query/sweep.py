@@ -14,7 +14,7 @@ from kdump.formats.faults import fault_error
 from kdump.query.selection import Picks, Selection, Source
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import Stretch, inflate
-from kdump.storage.scan import Damage, scan
+from kdump.storage.scan import Damage, damaged_batches, scan
 from kdump.storage.segment import Segment
 
 _NO_PICKS = range(0)
@@ -62,6 +62,7 @@ class Sweep:
     """Iterate to get it; `position` (bytes) is how far into the log that has led.
 
     `is_done` tells that the pass ended before the log because nothing wanted can be behind.
+    `includes_damaged`: what can be read of damaged batches is given too.
     """
 
     def __init__(
@@ -73,13 +74,15 @@ class Sweep:
         *,
         batches_only: bool = False,
         growing: bool = False,
+        includes_damaged: bool = False,
         limit: int = DEFAULT_LIMIT,
     ) -> None:
         """A pass over `log` from byte `position` (a batch's first) on.
 
         With `batches_only` records are decoded only to find out whether a batch is wanted. Of a log that is `growing`,
-        what cannot be trusted at its very end is not called damage but left for a later pass. `limit` bounds the
-        bytes that a batch may decompress to.
+        what cannot be trusted at its very end is not called damage but left for a later pass. With
+        `includes_damaged` what can be read of a damaged batch follows its damage; the row is not valid. `limit` bounds
+        the bytes that a batch may decompress to.
         """
         self.position = position
         self.is_done = False
@@ -88,6 +91,7 @@ class Sweep:
         self._selection = selection
         self._decodes = selection.reads_records or not batches_only
         self._growing = growing
+        self.includes_damaged = includes_damaged
         self._limit = limit
         self._shows_all = not (selection.reads_records or selection.bounds_offsets)
         self._records = RecordBlock() if self._decodes else _NO_RECORDS
@@ -100,6 +104,8 @@ class Sweep:
                     return
                 self.position = part.resumed
                 yield part
+                if self.includes_damaged:
+                    yield from self._damaged(part)
                 continue
             block, first, stop = part
             for start, end in self._selection.runs(block, first, stop):
@@ -108,6 +114,12 @@ class Sweep:
             if self._selection.is_behind(block, stop - 1):
                 self.is_done = True
                 return
+
+    def _damaged(self, damage: Damage) -> Iterator[Selected | Damage]:
+        """What can be read of the batches between the damage and its end."""
+        for block in damaged_batches(self._log, damage, self._segment.base_offset, self._limit):
+            for start, end in self._selection.runs(block, 0, 1):
+                yield from self._contents(block, start, end) if self._decodes else _heads(block, start, end)
 
     def _contents(self, block: BatchBlock, first: int, stop: int) -> Iterator[Selected | Damage]:
         row = first

@@ -112,6 +112,15 @@ def already_offline(path: str, partition: str) -> Failure:
     return Failure(STORAGE, f"The log dir {os.path.abspath(path)} {ALREADY_OFFLINE}", partition, offline=False)
 
 
+def metadata_directory_failed(path: str, failure: Failure) -> Failure:
+    """What ends the process where the directory that a failure takes offline has the cluster's metadata log.
+
+    ReplicaManager.handleLogDirFailure, and KafkaRaftServer.initializeLogDirs where meta.properties cannot be read.
+    """
+    text = f"Shutdown broker because the metadata log dir {os.path.abspath(path)} has failed: {failure.text}"
+    return Failure(failure.exception, text, failure.file, offline=False)
+
+
 def duplicate_failures(places: Iterable[tuple[Broker, str, PartitionDirName]]) -> list[Failure]:
     """What a broker says of partitions that it has in two directories; given are broker, path and parsed name."""
     seen = PartitionPlaces()

@@ -25,6 +25,8 @@ _FOLLOWS_FROM_LOGS = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)
 def needed(plan: Plan, log: PartitionLog, found: Survey, *, clean: bool) -> Plan:
     """Return the operations of a plan that mend what verification has `found`; `clean` is how the broker stopped."""
     changed = {base for operation in plan.operations for base in _changed_segments(operation)}
+    if not log.segments:
+        changed.clear()  # an empty log has nothing to mend; a broker gives it its first segment
     last = log.segments[-1].base_offset if log.segments else None
     wanted = []
     for operation in plan.operations:

@@ -57,7 +57,8 @@ class Task(NamedTuple):
     `plan` is None where nothing can be done: `failure` says what the broker's loading ends in, `problems` what else is
     in the way. It is empty where a `decision` is needed first. `extent` is the log's start and end offset (absolute)
     afterwards, None where it is not known. `dropped` counts the valid batches that the plan drops. `outcome` and
-    `rescue` are what the plan was made from, `fixed` the bits that it flips back.
+    `rescue` are what the plan was made from, `fixed` the bits that it flips back, `notes` what else to
+    know of it.
     """
 
     path: str
@@ -70,6 +71,7 @@ class Task(NamedTuple):
     dropped: Loss = Loss()
     decision: Decision | None = None
     fixed: tuple[Damaged, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def failure(self) -> Failure | None:

@@ -39,6 +39,8 @@ def plan_safe(log: PartitionLog, startup: Startup, request: Request) -> Task:
     """The plan that drops no valid batch, or the decision that it takes. Raises OSError."""
     found = survey(log, startup, deep=False, limit=request.limit)
     outcome = load_log(log, startup)
+    if outcome.ok and log.name is not None and log.name.state == names.DELETE:
+        return Task(log.path, Plan(log.path, (), {}), outcome=outcome)  # a broker deletes it a minute after its start
     if _is_sound(found, outcome):
         return _planned(log, startup, request, found, outcome)
     saved = rescue(log, startup, found, request.limit, request.lost_markers)

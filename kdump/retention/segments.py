@@ -99,7 +99,7 @@ def segment_states(log: PartitionLog, shutdown: Shutdown) -> tuple[SegmentState,
     if info.end_offset is None:
         raise KdumpError(f"{segments[-1].log_path}: the log end offset cannot be told: verify the log first")
     ends.append(info.end_offset)
-    used = info.used_size if info.zero_tail and info.used_size is not None else info.size
+    used = info.size if info.used_size is None else info.used_size
     return tuple(
         _state(log, segment, upper_bound, shutdown, used if segment is segments[-1] else None)
         for segment, upper_bound in zip(segments, ends, strict=True)

@@ -236,6 +236,7 @@ TIMESTAMP_TYPE = _setting(
 )
 MIN_CLEANABLE_RATIO = _setting("min.cleanable.dirty.ratio", Fraction(), 0.5, "log.cleaner.min.cleanable.ratio")
 MIN_COMPACTION_LAG_MS = _setting("min.compaction.lag.ms", _SPAN, 0, "log.cleaner.min.compaction.lag.ms")
+MIN_INSYNC_REPLICAS = _setting("min.insync.replicas", Number(1, INT_MAX), 1, "min.insync.replicas")
 PREALLOCATE = _setting("preallocate", Flag(), False, "log.preallocate")
 REMOTE_STORAGE = _setting("remote.storage.enable", Flag(), False)
 RETENTION_BYTES = _setting("retention.bytes", Number(LONG_MIN), NO_LIMIT, "log.retention.bytes")
@@ -264,6 +265,7 @@ SEGMENT_MS = Setting(
     604_800_000,
     (ServerName("log.roll.ms"), ServerName("log.roll.hours", _HOUR, Number(1, INT_MAX))),
 )
+UNCLEAN_LEADER_ELECTION = _setting("unclean.leader.election.enable", Flag(), False, "unclean.leader.election.enable")
 
 # of the server alone
 

@@ -348,3 +348,22 @@ class RetentionSettings:
     @property
     def _is_size_local(self) -> bool:
         return self.remote_storage and self.local_retention_bytes != LIKE_TOTAL
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationSettings:
+    """The settings that decide what a partition's replicas are good for."""
+
+    FIELDS: ClassVar[_Fields] = {
+        "min_insync_replicas": table.MIN_INSYNC_REPLICAS,
+        "allows_unclean_election": table.UNCLEAN_LEADER_ELECTION,
+    }
+    COUNTING: ClassVar[tuple[Setting[Any], ...]] = tuple(FIELDS.values())
+
+    min_insync_replicas: int = table.MIN_INSYNC_REPLICAS.default
+    allows_unclean_election: bool = table.UNCLEAN_LEADER_ELECTION.default
+
+    @classmethod
+    def of(cls, settings: TopicSettings) -> ReplicationSettings:
+        """Take them out of a topic's settings. Raises ConfigError."""
+        return cls(**_values(cls.FIELDS, settings))

@@ -84,7 +84,7 @@ def verify_options(options: ReadOptions) -> Options:
 
 
 def _row(finding: Finding, number: int) -> tuple[object, ...]:
-    code, severity, path, position, offset, message = finding
+    code, severity, path, position, offset, message = finding[:6]
     return code, severity, path, position, offset, message, finding.broker, finding.repair, number
 
 

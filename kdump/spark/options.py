@@ -8,10 +8,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from kdump.errors import KdumpError
 from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.transactions.isolation import Isolation
 
 RECORDS, BATCHES, SEGMENTS, FINDINGS = KINDS = ("records", "batches", "segments", "findings")
 ONE, ALL = REPLICAS = ("one", "all")
@@ -24,6 +26,7 @@ READ_OPTIONS = (
     "topics", "subscribe", "subscribePattern", "assign", "partitions", "replicas",
     "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
     "minPartitions", "failOnDataLoss", "maxOffsetsPerTrigger", "maxDecompressedBytes",
+    "isolationLevel", "kafka.isolation.level",
     "deep", "now", "retentionMs", "select", "ignore", "severities",
 )  # fmt: skip
 
@@ -56,6 +59,7 @@ class ReadOptions:
     columns: tuple[str, ...] = ()
     headers: bool = False
     control: bool = False
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
     topics: tuple[str, ...] = ()
     topic_pattern: str | None = None
     assigned: frozenset[tuple[str, int]] | None = None
@@ -93,6 +97,8 @@ class ReadOptions:
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """The options of a read. Raises OptionError."""
     given = Given(options, READ_OPTIONS)
+    if given.ignored:
+        _note_ignored(tuple(given.ignored))
     kind = given.choice("kind", KINDS, RECORDS)
     topics = (*given.names("topics"), *given.names("subscribe"))
     pattern = given.value("subscribePattern", _pattern)
@@ -105,6 +111,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         columns=given.names("columns"),
         headers=given.truth("includeHeaders", False),
         control=given.truth("includeControlRecords", False),
+        isolation=_isolation(given),
         topics=topics,
         topic_pattern=pattern,
         assigned=assigned,
@@ -125,6 +132,25 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     )
 
 
+@lru_cache
+def _note_ignored(names: tuple[str, ...]) -> None:
+    """Say once that options of a Kafka client mean nothing here."""
+    import logging
+
+    logging.getLogger("kdump.spark").warning("no broker is asked: ignored %s", ", ".join(names))
+
+
+def _isolation(given: Given) -> Isolation:
+    """The isolation level, under either of its names; that of Kafka's client counts where both are given."""
+    choices = tuple(level.value for level in Isolation)
+    name = "kafka.isolation.level" if given.text("kafka.isolation.level") is not None else "isolationLevel"
+    return Isolation(given.choice(name, choices, Isolation.READ_UNCOMMITTED.value))
+
+
+CLIENT_OPTIONS = re.compile(r"kafka\..+|kafkaconsumer\.polltimeoutms|fetchoffset\..+|groupidprefix", re.IGNORECASE)
+"""Options of Spark's own Kafka source that say how it talks to brokers: taken, and ignored."""
+
+
 class Given:
     """The options that were given, each asked for by name and kind of value."""
 
@@ -132,8 +158,10 @@ class Given:
         """`known` are the names that there are; case does not matter. Raises OptionError for another."""
         self._values = {name.lower(): value for name, value in options.items()}
         names = {name.lower(): name for name in known}
+        self.ignored = sorted(name for name in options if name.lower() not in names and CLIENT_OPTIONS.fullmatch(name))
+        """Names of options that mean nothing here."""
         for name in options:
-            if name.lower() not in names:
+            if name.lower() not in names and name not in self.ignored:
                 raise OptionError(_unknown("option", name, known))
 
     def text(self, name: str) -> str | None:

@@ -25,9 +25,13 @@ from kdump.spark.reader import Task, tasks_of
 from kdump.spark.splits import Range, ranges_of
 from kdump.spark.tables import DataLossError
 from kdump.spark.worker import settle
+from kdump.transactions.isolation import Isolation
+from kdump.transactions.states import TransactionStates
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kdump.storage.partition import PartitionLog
 
 Offsets = dict[str, dict[str, int]]
 Key = tuple[str, int]
@@ -129,8 +133,15 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             size = -1
         known = self._ends.get(log.path)
         if known is None or known[:2] != (path, size):
-            known = self._ends[log.path] = (path, size, end_offset(log))
+            known = self._ends[log.path] = (path, size, self._readable_end(log))
         return known[2]
+
+    def _readable_end(self, log: PartitionLog) -> int:
+        """The log end offset, or the last stable one: what an open transaction holds back comes in a later batch."""
+        if self._options.isolation is Isolation.READ_COMMITTED:
+            with reading(log):
+                return TransactionStates(log).last_stable_offset()
+        return end_offset(log)
 
     def _check_gone(self, wanted: dict[Key, int], partitions: dict[Key, Partition]) -> None:
         gone = [f"{topic}-{number}" for topic, number in wanted if (topic, number) not in partitions]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -14,8 +15,10 @@ from kdump.spark.options import RECORDS, ReadOptions
 from kdump.spark.schema import COLUMNS, DAMAGE, column_names
 from kdump.spark.splits import Range
 from kdump.storage.log_reader import LogFile
+from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import Damage, is_zero_tail
 from kdump.storage.segment import Segment
+from kdump.transactions.isolation import Isolation, isolated
 
 ENOUGH_BYTES = 4 << 20
 ENOUGH_ROWS = 1 << 16
@@ -69,6 +72,8 @@ class _Tables:
         self, segment: Segment, log: LogFile, each: Range, labels: Labels
     ) -> Iterator[pa.RecordBatch | Damage]:
         selection = Selection(start_offset=each.interval.start, stop_offset=each.interval.stop)
+        if self._options.isolation is not Isolation.READ_UNCOMMITTED:
+            selection = isolated(selection, PartitionLog(os.path.dirname(each.path)), self._options.isolation)
         fields = [self._known[name].field for name in self._names if name != DAMAGE]
         if self._options.kind == RECORDS:
             records = RecordTables(fields, labels, control=self._options.control)

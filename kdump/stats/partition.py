@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
 from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.query.selection import Selection
 from kdump.stats.batches import BatchStats
 from kdump.stats.records import KEY_MEMORY, KeyCensus, RecordStats, decoded_in
 from kdump.stats.samples import CodecSample
 from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import Damage, is_zero_tail, scan
 from kdump.storage.segment import Segment
+from kdump.transactions.isolation import Isolation, isolated
 
 SAMPLE_BATCHES = 8
 MOST_DAMAGE = 1000
@@ -28,12 +30,14 @@ class StatsOptions:
     """`sample` batches of each partition are compressed by every codec; `records` are read if asked for.
 
     `key_memory` bounds the bytes for the different keys of a partition, `limit` those that a batch may decompress to.
+    `isolation` leaves out the batches that a consumer of that level does not get.
     """
 
     sample: int = SAMPLE_BATCHES
     records: bool = False
     key_memory: int = KEY_MEMORY
     limit: int = DEFAULT_LIMIT
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +101,12 @@ def partition_stats(log: PartitionLog, options: StatsOptions, progress: Progress
     stats = Stats()
     sizes = [status_of(segment.log_path).size for segment in log.segments]
     picker = _Picker(sum(sizes), options.sample)
+    selection = isolated(Selection(), log, options.isolation)
     for number, segment in enumerate(log.segments, 1):
-        _walk(segment, stats, picker, progress, is_last=number == len(log.segments))
+        _walk(segment, stats, picker, progress, selection, is_last=number == len(log.segments))
     if options.records:
         stats.records = RecordStats()
-        _read(log, stats, stats.records, options, progress)
+        _read(log, stats, stats.records, options, progress, selection)
     return stats
 
 
@@ -166,7 +171,9 @@ class _Picker:
         self._before += size
 
 
-def _walk(segment: Segment, stats: Stats, picker: _Picker, progress: Progress, *, is_last: bool) -> None:
+def _walk(
+    segment: Segment, stats: Stats, picker: _Picker, progress: Progress, selection: Selection, *, is_last: bool
+) -> None:
     batches = stats.batches
     latest = None
     with segment.open_log() as log:
@@ -179,7 +186,8 @@ def _walk(segment: Segment, stats: Stats, picker: _Picker, progress: Progress, *
                     stats.note(part)
                 continue
             block, first, stop = part
-            batches.add(block, first, stop)
+            for row, end in selection.runs(block, first, stop):
+                batches.add(block, row, end)
             largest = max(block.max_timestamp[first:stop])
             latest = largest if latest is None else max(latest, largest)
             for row in picker.rows(block, first, stop):
@@ -191,11 +199,18 @@ def _walk(segment: Segment, stats: Stats, picker: _Picker, progress: Progress, *
         picker.end(log.size)
 
 
-def _read(log: PartitionLog, stats: Stats, records: RecordStats, options: StatsOptions, progress: Progress) -> None:
+def _read(
+    log: PartitionLog,
+    stats: Stats,
+    records: RecordStats,
+    options: StatsOptions,
+    progress: Progress,
+    selection: Selection,
+) -> None:
     """Two passes over the records: sizes and keys, then what compaction would keep of them."""
     census = KeyCensus(options.key_memory)
     for segment in log.segments:
-        for part in decoded_in(segment, options.limit):
+        for part in decoded_in(segment, options.limit, selection):
             if isinstance(part, int):
                 progress(segment.log_path, part)
             elif isinstance(part, Damage):
@@ -210,7 +225,7 @@ def _read(log: PartitionLog, stats: Stats, records: RecordStats, options: StatsO
     if not records.keyed:
         return
     for segment in log.segments:
-        for part in decoded_in(segment, options.limit):
+        for part in decoded_in(segment, options.limit, selection):
             if isinstance(part, int):
                 progress(segment.log_path, part)
             elif not isinstance(part, Damage):

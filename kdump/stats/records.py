@@ -12,6 +12,7 @@ from kdump.formats.batch import CONTROL
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.faults import fault_error
 from kdump.kernels.portable.records import Payloads
+from kdump.query.selection import EVERYTHING, Selection
 from kdump.query.sweep import bad_messages, undecodable
 from kdump.stats.sizes import Sizes
 from kdump.storage.payloads import inflate
@@ -150,8 +151,10 @@ class KeyCensus:
                 stats.note_kept(max(0, records.key_length[at]), records.value_length[at])
 
 
-def decoded_in(segment: Segment, limit: int = DEFAULT_LIMIT) -> Iterator[Decoded | Damage | int]:
-    """The records of a segment in blocks, batches that cannot be decoded, and how many bytes a run of batches took.
+def decoded_in(
+    segment: Segment, limit: int = DEFAULT_LIMIT, selection: Selection = EVERYTHING
+) -> Iterator[Decoded | Damage | int]:
+    """The records of a segment's selected batches in blocks, batches that cannot be decoded, and bytes that were read.
 
     What headers and CRCs tell to be damage is passed over in silence: the pass over the batches tells of it.
 
@@ -162,17 +165,24 @@ def decoded_in(segment: Segment, limit: int = DEFAULT_LIMIT) -> Iterator[Decoded
         for part in scan(log, segment.base_offset):
             if isinstance(part, Damage):
                 continue
-            block, row, stop = part
-            while row < stop:
-                stretch = inflate(block, row, stop, limit)
-                is_broken = stretch.error is not None or stretch.fault is not None
-                whole = stretch.payloads[:-1] if is_broken else stretch.payloads
-                yield from _decoded(block, stretch.first, whole, records)
-                if is_broken:
-                    error = stretch.error or fault_error(stretch.fault or (0, 0, 0))
-                    yield undecodable(block, stretch.stop - 1, error)
-                row = stretch.stop
-            yield block.position[stop - 1] + block.size[stop - 1] - block.position[part.first]
+            block, first, stop = part
+            for row, end in selection.runs(block, first, stop):
+                yield from _inflated(block, row, end, limit, records)
+            yield block.position[stop - 1] + block.size[stop - 1] - block.position[first]
+
+
+def _inflated(
+    block: BatchBlock, row: int, stop: int, limit: int, records: RecordBlock
+) -> Iterator[Decoded | Damage]:
+    while row < stop:
+        stretch = inflate(block, row, stop, limit)
+        is_broken = stretch.error is not None or stretch.fault is not None
+        whole = stretch.payloads[:-1] if is_broken else stretch.payloads
+        yield from _decoded(block, stretch.first, whole, records)
+        if is_broken:
+            error = stretch.error or fault_error(stretch.fault or (0, 0, 0))
+            yield undecodable(block, stretch.stop - 1, error)
+        row = stretch.stop
 
 
 def _decoded(block: BatchBlock, first: int, payloads: Payloads, records: RecordBlock) -> Iterator[Decoded | Damage]:

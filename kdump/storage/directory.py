@@ -61,3 +61,11 @@ class LogDirectory:
 
     def _content(self, name: str) -> bytes | None:
         return read_small(self._path(name), 1 << 26) if name in self.files else None
+
+
+def holds_metadata_log(path: str) -> bool:
+    """Whether the cluster's metadata log is in a log directory, without which a broker of KRaft does not go on.
+
+    It is the one of metadata.log.dir, by default the first of log.dirs.
+    """
+    return os.path.isdir(os.path.join(path, names.CLUSTER_METADATA_DIR))

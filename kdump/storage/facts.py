@@ -22,7 +22,7 @@ from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
-from kdump.storage.scan import Damage, Run, crc_text, only_zeros, scan
+from kdump.storage.scan import MAX_OFFSET, Damage, Run, crc_text, only_zeros, scan
 from kdump.storage.segment import Segment
 
 SMALL = 1 << 20
@@ -328,3 +328,13 @@ def _txn_index(segment: Segment) -> IndexInfo | None:
     size = status_of(segment.path(names.TXN_INDEX)).size
     entries = size // ABORTED_TXN_SIZE
     return IndexInfo(entries, size, entries * ABORTED_TXN_SIZE)
+
+
+def next_offset(segment: Segment) -> int:
+    """The offset after the segment's last batch that can be trusted; its base offset without any. Raises OSError."""
+    end = segment.base_offset
+    with segment.open_log() as log:
+        for part in scan(log, segment.base_offset, segment.position_of(log, MAX_OFFSET), whole=False):
+            if not isinstance(part, Damage):
+                end = max(end, part.block.last_offset[part.stop - 1] + 1)
+    return end

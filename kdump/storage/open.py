@@ -39,7 +39,9 @@ def open_directory(path: str) -> PartitionLog | LogDirectory:
         raise HoldsLogDirectoriesError(
             f"{path}: holds log directories, which are to be named instead: {', '.join(inner)}"
         )
-    if directory.partition_names:
+    if directory.partition_names or names.META_PROPERTIES in directory.files:
+        return directory
+    if names.META_PROPERTIES in directory.files:
         return directory
     named = is_partition_dir(os.path.basename(os.path.abspath(path)))
     if named or any(says.kind in names.SEGMENT_KINDS for says in partition.files.values()):

@@ -14,6 +14,7 @@ from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
 MAX_OFFSET = (1 << 63) - 1
 _OFFSET_SIZE = 8
+_SIZE_SIZE = LOG_OVERHEAD - _OFFSET_SIZE
 FIRST_WINDOW = 1 << 12  # bytes searched at first: mostly the next batch is near
 
 
@@ -166,6 +167,49 @@ def begins_batch(data: bytes, expected: int) -> bool:
     if size and size[0] & 0x80:
         return False
     return len(data) < FRAME_SIZE or data[MAGIC_AT] <= 2
+
+
+def damaged_batches(log: LogFile, damage: Damage, base_offset: int, limit: int) -> Iterator[BatchBlock]:
+    """The batches whose headers can be followed from where the damage begins, each as a block's only row, not valid.
+
+    `base_offset` (absolute) is the segment's; of a batch of more than `limit` bytes nothing is read.
+    """
+    position = damage.position
+    while block := _damaged_batch(log, position, damage.resumed, base_offset, limit):
+        position += block.size[0]
+        if base_offset <= block.last_offset[0] < MAX_OFFSET:
+            base_offset = block.last_offset[0] + 1
+        yield block
+
+
+def has_batch(log: LogFile, damage: Damage, base_offset: int) -> bool:
+    """Whether a batch's header stands where the damage begins, and its CRC is what does not hold."""
+    size = damage.resumed - damage.position
+    batch = _damaged_batch(log, damage.position, damage.resumed, base_offset, size)
+    return batch is not None
+
+
+def _damaged_batch(log: LogFile, position: int, end: int, base_offset: int, limit: int) -> BatchBlock | None:
+    """The batch whose header stands at `position`, None where there is none from `base_offset` on.
+
+    One whose size leads past the damage's `end` ends there: it is cut off, or its size is what is wrong.
+    """
+    head = log.read(position, HEADER_SIZE)
+    if len(head) < FRAME_SIZE or not begins_batch(head[:FRAME_SIZE], base_offset):
+        return None
+    stored = int.from_bytes(head[_OFFSET_SIZE:LOG_OVERHEAD], "big") + LOG_OVERHEAD
+    size = min(end - position, stored)
+    if not FRAME_SIZE < size <= limit:
+        return None
+    block = BatchBlock(1)
+    data = bytearray(log.read(position, size))
+    data[_OFFSET_SIZE:LOG_OVERHEAD] = (len(data) - LOG_OVERHEAD).to_bytes(_SIZE_SIZE, "big")
+    block.data, block.data_position, block.available = data, position, len(data)
+    kernels.walk(block, position, position + len(data), position + len(data))
+    if block.length != 1:
+        return None
+    block.valid[0] = 0
+    return block
 
 
 def is_zero_tail(damage: Damage, log: LogFile) -> bool:

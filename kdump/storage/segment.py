@@ -27,9 +27,15 @@ class Segment:
     `.swap`, and goes for the index files too.
     """
 
-    def __init__(self, log_path: str) -> None:
-        """The segment of a .log file (or of a KRaft .checkpoint). Raises NameFormatError."""
+    def __init__(self, log_path: str, *, base_offset: int | None = None) -> None:
+        """The segment of a .log file (or of a KRaft .checkpoint). Raises NameFormatError.
+
+        A file of another name that holds batches is one without indexes, from `base_offset` (absolute) on.
+        """
         folder, name = os.path.split(log_path)
+        self._is_alone = base_offset is not None
+        if base_offset is not None:
+            name = names.segment_file_name(base_offset, ".log")
         parsed = names.parse_file_name(name)
         self.is_checkpoint = parsed.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)
         if not self.is_checkpoint and (parsed.kind != names.LOG or parsed.offset is None):
@@ -49,7 +55,7 @@ class Segment:
 
     def has(self, kind: str) -> bool:
         """Whether the segment has a file of this kind; a KRaft snapshot has no index."""
-        return not self.is_checkpoint and is_file(self.path(kind))
+        return not self.is_checkpoint and not self._is_alone and is_file(self.path(kind))
 
     def open_log(self) -> LogFile:
         """The .log, open for reading. Raises OSError."""

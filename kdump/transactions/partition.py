@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,10 +15,11 @@ from kdump.errors import CorruptSnapshotError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.index_entries import AbortedTxn, check_aborted_txn_version
-from kdump.formats.producer_snapshot import decode_producer_snapshot
+from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
+from kdump.formats.sequences import last_sequence
 from kdump.query.contents import marker_in, runs
 from kdump.storage.replica import Replica
-from kdump.storage.scan import Run
+from kdump.storage.scan import Damage, Run, scan
 from kdump.storage.segment import Segment
 
 MAX_TIMEOUT_MS = 900_000
@@ -102,6 +104,7 @@ class PartitionTxns:
 
     `commits` and `aborts` count markers, `empty` those of them that ended nothing. `ended` is filled on demand only.
     `unreplicated` is the first offset of the earliest transaction whose marker lies behind the high watermark.
+    `producers` are those that a broker would know, where the walk began at a snapshot.
     """
 
     replica: Replica
@@ -114,6 +117,7 @@ class PartitionTxns:
     empty: int = 0
     mismatches: list[IndexMismatch] = field(default_factory=list)
     unreplicated: int | None = None
+    producers: list[ProducerEntry] = field(default_factory=list)
 
     @property
     def high_watermark(self) -> int:
@@ -146,12 +150,22 @@ def transactions_of(replica: Replica, report: Report, *, keep_ended: bool = Fals
     return _Walk(replica, report, keep_ended).run()
 
 
+def transactions_since_snapshot(replica: Replica, end_offset: int, report: Report) -> PartitionTxns:
+    """The transactions that are open, and those that ended since the newest producer snapshot up to `end_offset`.
+
+    As a broker's recovery (UnifiedLog.rebuildProducerState), it walks only what lies behind that snapshot; without one
+    that can be read, the whole log. Transaction indexes are not looked at. Raises OSError.
+    """
+    return _Walk(replica, report, keep_ended=True).run_from_snapshot(end_offset)
+
+
 class _Walk:
     def __init__(self, replica: Replica, report: Report, keep_ended: bool) -> None:
         self._found = PartitionTxns(replica, replica.log_start_offset)
         self._keep_ended = keep_ended
         self._open: dict[int, OpenTxn] = {}
         self._coordinator_epochs: dict[int, int] = {}
+        self._producers: dict[int, ProducerEntry] = {}
         self._aborted: list[EndedTxn] = []
         self._is_damaged = False
         self._report = report
@@ -169,6 +183,85 @@ class _Walk:
         found.open = sorted(self._open.values(), key=lambda txn: txn.first_offset)
         return found
 
+    def run_from_snapshot(self, end_offset: int) -> PartitionTxns:
+        found = self._found
+        log = found.replica.log
+        start = self._seed_newest(end_offset)
+        for segment in log.segments_from(start) if start < end_offset else ():
+            with segment.open_log() as file:
+                position = segment.position_of(file, start)
+                for part in scan(file, segment.base_offset, position, whole=False):
+                    if isinstance(part, Damage):
+                        self._damaged(Problem(segment.log_path, part.position, part.text))
+                        continue
+                    first = bisect_left(part.block.last_offset, start, part.first, part.stop)
+                    if first < part.stop:
+                        self._take(segment, part._replace(first=first))
+                        self._note_producers(part.block, first, part.stop)
+        found.open = sorted(self._open.values(), key=lambda txn: txn.first_offset)
+        found.end_offset = max(found.end_offset, end_offset)
+        found.producers = [self._with_txn(self._producers[number]) for number in sorted(self._producers)]
+        return found
+
+    def _note_producers(self, block: BatchBlock, first: int, stop: int) -> None:
+        for row in range(first, stop):
+            number, epoch = block.producer_id[row], block.producer_epoch[row]
+            if number < 0 or block.magic[row] < 2:
+                continue
+            sequence, delta = block.base_sequence[row], block.last_offset[row] - block.base_offset[row]
+            last_offset = block.last_offset[row]
+            if block.attributes[row] & CONTROL:
+                known = self._producers.get(number)
+                is_same = known is not None and known.producer_epoch == epoch
+                sequence, last_offset, delta = known[2:5] if known and is_same else (-1, -1, 0)
+            elif sequence >= 0:
+                sequence = last_sequence(sequence, delta)
+            timestamp = block.max_timestamp[row]
+            self._producers[number] = ProducerEntry(number, epoch, sequence, last_offset, delta, timestamp, -1, -1)
+
+    def _with_txn(self, entry: ProducerEntry) -> ProducerEntry:
+        txn = self._open.get(entry.producer_id)
+        return entry._replace(
+            coordinator_epoch=self._coordinator_epochs.get(entry.producer_id, -1),
+            current_txn_first_offset=txn.first_offset if txn else -1,
+        )
+
+    def _seed_newest(self, end_offset: int) -> int:
+        """Know the transactions that were open at the newest snapshot up to `end_offset`; the snapshot's offset."""
+        log = self._found.replica.log
+        base = log.segments[0].base_offset if log.segments else end_offset
+        start = max(base, self._found.replica.log_start_offset)
+        # a broker deletes those up to the log start offset (ProducerStateManager.truncateAndReload)
+        for offset, path in sorted(self._snapshots(start + 1), reverse=True):
+            entries = self._entries(path) if offset <= end_offset else None
+            if entries is None:
+                continue
+            for entry in entries:
+                self._producers[entry.producer_id] = entry
+                self._coordinator_epochs[entry.producer_id] = entry.coordinator_epoch
+                if entry.current_txn_first_offset >= 0:
+                    self._open[entry.producer_id] = _older(entry, offset)
+            return offset
+        return start
+
+    def _snapshots(self, least: int) -> Iterator[tuple[int, str]]:
+        """The snapshots from an offset on, each with its path."""
+        log = self._found.replica.log
+        for name, says in log.files.items():
+            is_snapshot = says.kind == names.PRODUCER_SNAPSHOT and not says.state
+            if is_snapshot and says.offset is not None and says.offset >= least:
+                yield says.offset, os.path.join(log.path, name)
+
+    def _entries(self, path: str) -> list[ProducerEntry] | None:
+        """What a snapshot has; None where it cannot be read, which is reported."""
+        try:
+            return list(decode_producer_snapshot(read_small(path, _SNAPSHOT_LIMIT)))
+        except CorruptSnapshotError as error:
+            self._report(Problem(path, None, str(error)))
+        except OSError as error:
+            self._report(Problem.unreadable(path, error))
+        return None
+
     def _damaged(self, trouble: Problem) -> None:
         self._is_damaged = True
         self._report(trouble)
@@ -179,33 +272,15 @@ class _Walk:
         if not log.segments:
             return
         base = log.segments[0].base_offset
-        for name in sorted(log.files, key=lambda name: log.files[name].offset or 0):
-            says = log.files[name]
-            if says.kind != names.PRODUCER_SNAPSHOT or says.state or says.offset is None or says.offset < base:
-                continue
-            path = os.path.join(log.path, name)
-            try:
-                entries = decode_producer_snapshot(read_small(path, _SNAPSHOT_LIMIT))
-            except CorruptSnapshotError as error:
-                self._report(Problem(path, None, str(error)))
-                continue
-            except OSError as error:
-                self._report(Problem.unreadable(path, error))
+        for offset, path in sorted(self._snapshots(base)):
+            entries = self._entries(path)
+            if entries is None:
                 continue
             for entry in entries:
-                if says.offset == base:
+                if offset == base:
                     self._coordinator_epochs[entry.producer_id] = entry.coordinator_epoch
                 if 0 <= entry.current_txn_first_offset < base:
-                    self._open[entry.producer_id] = OpenTxn(
-                        entry.producer_id,
-                        entry.producer_epoch,
-                        entry.current_txn_first_offset,
-                        min(entry.last_offset, base - 1),
-                        -1,
-                        entry.timestamp,
-                        entry.coordinator_epoch,
-                        is_older=True,
-                    )
+                    self._open[entry.producer_id] = _older(entry, base)
             return
 
     def _take(self, segment: Segment, run: Run) -> None:
@@ -316,6 +391,20 @@ class _Walk:
                 IndexMismatch("extra", path, entry.producer_id, entry.first_offset, entry.last_offset)
                 for entry in entries.values()
             )
+
+
+def _older(entry: ProducerEntry, before: int) -> OpenTxn:
+    """The transaction that a snapshot tells of, as far as it lies before an offset."""
+    return OpenTxn(
+        entry.producer_id,
+        entry.producer_epoch,
+        entry.current_txn_first_offset,
+        min(entry.last_offset, before - 1),
+        -1,
+        entry.timestamp,
+        entry.coordinator_epoch,
+        is_older=True,
+    )
 
 
 def opens_transaction(count: int) -> bool:

@@ -45,12 +45,20 @@ class TransactionStates:
         return found.state_of(producer_id, offset)
 
 
+    def last_stable_offset(self) -> int:
+        """Return the offset up to which all transactions have ended, by the log alone. Raises OSError."""
+        if self._found is None:
+            self._found = _Ends(self._log)
+        return self._found.last_stable_offset
+
+
 class _Ends:
     """The ends of all transactions of a partition, in the order of their markers, and what is open."""
 
     def __init__(self, log: PartitionLog) -> None:
         txns = transactions_of(Replica(log, 0, None), lambda problem: None, keep_ended=True)
         self.end_offset = txns.end_offset
+        self.last_stable_offset = txns.last_stable_offset
         self._open = {txn.producer_id: txn.first_offset for txn in txns.open}
         self._ends: dict[int, list[_End]] = defaultdict(list)
         begins = {(each.producer_id, each.last_offset): each.first_offset for each in txns.mismatches}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.catalogue import GOES_OFFLINE, Finding, found
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.storage.checkpoints import Checkpoints, TopicPartition
@@ -16,7 +16,8 @@ def unusable(checkpoints: Checkpoints) -> Iterator[Finding]:
         if isinstance(error, OSError):
             yield found("KD-READ", checkpoints.path(name), error.strerror or str(error))
         else:
-            yield found("KD-CKPT-FORMAT", checkpoints.path(name), str(error))
+            effect = GOES_OFFLINE if error.is_io else None
+            yield found("KD-CKPT-FORMAT", checkpoints.path(name), str(error), effect=effect)
 
 
 def stale_lines(checkpoints: Checkpoints, present: set[TopicPartition]) -> Iterator[Finding]:

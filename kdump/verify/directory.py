@@ -6,9 +6,10 @@ import os
 import stat
 from collections.abc import Iterator
 
-from kdump.disk.reading import read_small
+from kdump.disk.reading import is_file, read_small
 from kdump.errors import CheckpointError, KdumpError, NameFormatError
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.catalogue import IGNORES, Finding, found
+from kdump.findings.finding import BrokerEffect
 from kdump.formats import names
 from kdump.formats.metadata_files import parse_quorum_state
 from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
@@ -45,13 +46,28 @@ def no_files(path: str) -> Iterator[Finding]:
         except OSError as error:
             if entry.is_symlink():
                 text = f"a symbolic link that cannot be followed: {error.strerror}"
-                yield found("KD-READ", entry.path, text)
+                yield found("KD-READ", entry.path, text, effect=_effect_of_no_file(entry.path))
             continue  # else it is gone
         if stat.S_ISDIR(mode):
             if names.parse_file_name(entry.name).kind != names.OTHER:
-                yield found("KD-READ", entry.path, NO_DIRECTORY)
+                yield found("KD-READ", entry.path, NO_DIRECTORY, effect=_effect_of_no_file(entry.path))
         elif not stat.S_ISREG(mode):
-            yield found("KD-READ", entry.path, NO_FILE)
+            yield found("KD-READ", entry.path, NO_FILE, effect=_effect_of_no_file(entry.path))
+
+
+def _effect_of_no_file(path: str) -> BrokerEffect | None:
+    """What a broker does where something of a file's name is no file.
+
+    It passes over it when it lists a partition directory (LogLoader looks at files alone), and fails where it opens
+    the file by its name: the index of a log that is there, and the two files of the whole partition.
+    """
+    folder, name = os.path.split(path)
+    says = names.parse_file_name(name)
+    if says.kind in (names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA):
+        return None
+    is_index = says.kind in names.INDEX_KINDS and says.state == names.LIVE and says.offset is not None
+    log = names.segment_file_name(says.offset or 0, f".{names.LOG}")
+    return None if is_index and is_file(os.path.join(folder, log)) else IGNORES
 
 
 Owner = BrokerIdentity | None

@@ -10,7 +10,7 @@ from itertools import starmap
 from operator import attrgetter, sub
 
 from kdump import kernels
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.catalogue import REFUSES, Finding, found
 from kdump.formats.batch import (
     CODEC_MASK,
     CONTROL,
@@ -20,7 +20,10 @@ from kdump.formats.batch import (
     TRANSACTIONAL,
 )
 from kdump.formats.codecs import NAMES, ZSTD
+from kdump.formats.faults import UNDERSIZED
 from kdump.formats.producer_fields import NO_PRODUCER, producer_fault
+from kdump.storage.scan import MAX_OFFSET
+from kdump.storage.segment import Segment
 from kdump.verify.column import is_uniform
 from kdump.verify.order import OrderCheck
 from kdump.verify.sheets import CRC, GARBAGE, SIZE, TORN, ZEROS, BadBytes, Sheet
@@ -61,6 +64,16 @@ class LogCheck:
     def last_offset(self) -> int | None:
         """The last offset so far; None where there is none yet."""
         return self._order.last_offset
+
+    @property
+    def overflows(self) -> bool:
+        """Whether the segment at hand ends too far from its base offset."""
+        return self._order.overflows
+
+    @property
+    def _is_opened_as_it_is(self) -> bool:
+        """Whether a broker opens the segment at hand without recovery; its own metadata log it always recovers."""
+        return self._is_active and self._was_closed and not self._holds_metadata
 
     @property
     def end_offset(self) -> int:
@@ -105,7 +118,19 @@ class LogCheck:
         if self._damage is None:
             self._damage = bad
         where = f"; {resumed - position} bytes from byte {position} on"
-        yield found(_CODES[kind], self._path, text + where, position, self.end_offset)
+        effect = REFUSES if self._is_opened_as_it_is and self._stops_a_broker(position) else None
+        yield found(_CODES[kind], self._path, text + where, position, self.end_offset, effect=effect)
+
+    def _stops_a_broker(self, position: int) -> bool:
+        """Whether a broker that opens the segment without recovery fails at byte `position`.
+
+        It reads the batches from the last index entry on to find the log's end (LogSegment.readNextOffset), and a size
+        field below the minimum ends that in a CorruptRecordException, which nothing catches.
+        """
+        segment = Segment(self._path)
+        with segment.open_log() as log:
+            is_read = position >= segment.position_of(log, MAX_OFFSET)
+            return is_read and log.entry_at(position, log.size).status == UNDERSIZED
 
     def sheet(self, sheet: Sheet) -> list[Finding]:
         """Good batches; what is found comes in their order."""

@@ -48,6 +48,11 @@ class OrderCheck:
         self._far = []
         self._overlaps = False
 
+    @property
+    def overflows(self) -> bool:
+        """Whether batches of the segment at hand are too far from its base offset."""
+        return bool(self._far)
+
     def close_segment(self) -> Iterator[Finding]:
         """The segment is over: a log that ends too far from its base offset is one that a broker splits."""
         if self._far:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from kdump.disk.reading import read_small, status_of
 from kdump.errors import CorruptIndexError
-from kdump.findings.catalogue import Finding, found
+from kdump.findings import remedies as ways
+from kdump.findings.catalogue import ERROR, Finding, found
 from kdump.formats import names
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.partition import PartitionLog
@@ -87,7 +88,7 @@ class PartitionCheck:
         self._offset_index: OffsetIndexCheck | None = None
         self._time_index: TimeIndexCheck | None = None
         self._number = -1
-        self._has_lost = self._has_unread = False
+        self._has_lost = self._has_unread = self._has_log_fault = False
 
     def _log_start(self) -> int:
         return self._checkpoints.of(self.log.name).log_start or 0
@@ -169,6 +170,17 @@ class PartitionCheck:
         self._time_index = TimeIndexCheck(segment, excused=excused, is_open=is_open)
         for check in (self._offset_index, self._time_index):
             yield from self._guarded(check.path, check.open())
+
+    def advised(self, findings: Iterator[Finding]) -> Iterator[Finding]:
+        """The findings; a file that is built from a log is not to be built from one that is wrong itself."""
+        for finding in findings:
+            is_derived = finding.remedies in (ways.INDEX, ways.REPAIRED)
+            if is_derived and (self._has_log_fault or self._logs.overflows):
+                yield finding._replace(ways=ways.AFTER_LOG)
+                continue
+            if not is_derived and finding.severity == ERROR and finding.path.endswith(f".{names.LOG}"):
+                self._has_log_fault = True
+            yield finding
 
     def part(self, part: Part) -> Iterator[Finding]:
         """The next part of the segment's log."""

@@ -18,6 +18,7 @@ from kdump.findings.limit import MOST_ALIKE, FindingLimit
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.storage.parallel import ordered
 from kdump.verify.directory import Place
+from kdump.verify.effects import Effects
 from kdump.verify.live import confirmed, is_doubtful, judged, segments_in_doubt
 from kdump.verify.notes import Notes
 from kdump.verify.options import Options
@@ -95,6 +96,7 @@ class Verification:
         self._place = Place()
         self._alike = FindingLimit(options.most_alike)
         self._tasks = Tasks(options, self._place, mark, share, around, state)
+        self._effects = Effects()
         self._notes = Notes(state, deep=options.deep)
         self._check: PartitionCheck | None = None
         self._only = ""
@@ -107,7 +109,7 @@ class Verification:
         for path in paths:
             look(path)
         options = self._options
-        findings = self._findings(paths)
+        findings = self._effects.of_all(self._findings(paths))
         wanted = options.filter
         if not wanted.can_change:
             yield from findings
@@ -221,6 +223,8 @@ class Verification:
 
     def _chosen(self, findings: Iterator[Finding]) -> Iterator[Finding]:
         """Where a single file was asked for, what concerns it."""
+        if self._check is not None:
+            findings = self._check.advised(findings)
         if self._only:
             findings = (finding for finding in findings if os.path.basename(finding.path).startswith(self._only))
         return self._alike.first(findings)

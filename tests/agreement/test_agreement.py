@@ -55,7 +55,6 @@ def test_commands_agree(name: str, asked: Asked) -> None:
     assert not said, "\n".join(said)
 
 
-@pytest.mark.xfail(strict=True, reason="ls, startup, lookup: disk-2 is a partition; meta.properties: it is not")
 def test_a_log_directory_without_partitions_is_no_partition(tmp_path: Path) -> None:
     """Its name says nothing, where it has the meta.properties of a log directory."""
     build(EVERYTHING, tmp_path / "data")

@@ -176,6 +176,7 @@ def test_a_record_and_its_batch(tmp_path: Path) -> None:
         "transaction": "open",
         "leaderEpoch": 6,
         "position": 0,
+        "isValid": True,
     }
     assert (second["key"], second["value"], second["headers"], second["sequence"]) == (None, "", [], 2**31 - 1)
     assert (third["key"], third["value"], third["sequence"]) == ("", None, 0)
@@ -489,7 +490,6 @@ def test_damage_is_passed_over_and_reported(partition: Path) -> None:
         ("i-trunc-mid-batch-active", "the last batch is cut off"),
         ("i-garbage-append5-active", "5 bytes are left of it"),
         ("i-v1-none-keylen", "cannot all be read"),
-        ("h-prealloc-log", "bytes of zeros up to the end"),
     ],
 )
 def test_damage_of_kafkas_own_logs(case: str, text: str) -> None:
@@ -500,6 +500,20 @@ def test_damage_of_kafkas_own_logs(case: str, text: str) -> None:
         (line,) = done.stderr.splitlines()
         assert re.match(rf"kdump: {re.escape(str(path))}/\d{{20}}\.log: byte \d+: ", line)
         assert text in line
+
+
+def test_zeros_that_preallocation_left_are_no_damage() -> None:
+    (path,) = CORPUS.glob("h-prealloc-log/*/")
+    done = run(path)
+    assert done.return_value == 0
+    assert "bytes of zeros up to the end" in done.stderr
+    assert run(*path.glob("*.log")).return_value == 0
+
+
+def test_zeros_before_the_last_segment_are_damage(partition: Path) -> None:
+    first = sorted(partition.glob("*.log"))[0]
+    first.write_bytes(first.read_bytes() + bytes(100))
+    assert run(first).return_value == 1
 
 
 def test_decompression_is_bounded(tmp_path: Path) -> None:
@@ -652,7 +666,7 @@ def test_paths_that_are_nothing(partition: Path, tmp_path: Path) -> None:
         (tmp_path / "none*", 3, "nothing matches this pattern"),
         (tmp_path / "empty-0", 3, "there is nothing to dump in it (log)"),
         (tmp_path / "notes.txt", 2, "not the name of a file"),
-        (tmp_path / "plain", 2, "neither a partition directory"),
+        (tmp_path / "plain", 3, "neither a partition directory"),
         (tmp_path / "copy of 00.log", 2, "begins with an offset"),
     ):
         done = process(partition, path)

@@ -331,11 +331,11 @@ def test_files_that_are_not_kafkas(run: Run, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     assert run("ls", tmp_path / "notes.txt") == 2
     assert "notes.txt" in run.err
-    assert run("ls", tmp_path) == 2
+    assert run("ls", tmp_path) == 3
     assert "neither a partition directory" in run.err
     (tmp_path / "disk-1").mkdir()
     (tmp_path / "disk-1" / "meta.properties").write_text("version=1\n")
-    assert run("ls", tmp_path) == 2
+    assert run("ls", tmp_path) == 3
     assert "holds log directories, which are to be named instead: disk-1" in run.err
 
 

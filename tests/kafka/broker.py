@@ -99,9 +99,9 @@ def java(release: str, *arguments: str, heap: str = "512m", extra: Sequence[Path
     return ["java", f"-Xmx{heap}", *_JVM, "-cp", path, *arguments]
 
 
-def _free_ports(number: int) -> list[int]:
+def free_ports(number: int) -> list[int]:
     ports: list[int] = []
-    for port in random.Random().sample(_PORTS, 200):
+    for port in random.Random().sample(_PORTS, len(_PORTS)):
         with socket.socket() as trial:
             try:
                 trial.bind(("127.0.0.1", port))
@@ -131,7 +131,7 @@ class Broker:
         self._configure()
 
     def _configure(self) -> None:
-        broker, controller = _free_ports(2)
+        broker, controller = free_ports(2)
         self.servers = f"127.0.0.1:{broker}"
         lines = {
             "process.roles": "broker,controller",

@@ -14,6 +14,7 @@ from kdump.settings.table import BY_NAME, CLEANUP_POLICY, RETENTION_MS, SEGMENT_
 from kdump.settings.views import (
     CleaningSettings,
     LoadingSettings,
+    ReplicationSettings,
     RetentionSettings,
     View,
     WritingSettings,
@@ -112,7 +113,7 @@ def test_every_view_has_kafkas_defaults_and_one_value_for_one_text() -> None:
 
 
 def test_every_setting_counts_for_some_part() -> None:
-    counting = {setting for view in VIEWS for setting in view.COUNTING}
+    counting = {setting for view in (*VIEWS, ReplicationSettings) for setting in view.COUNTING}
     left = {setting.name for setting in SETTINGS if setting not in counting}
     assert left == {
         "offsets.topic.segment.bytes",

@@ -10,10 +10,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "cpu.h"
+
 #if defined(__GNUC__) && defined(__x86_64__)
 #define KDUMP_CRC_X86 1
 #include <nmmintrin.h>
-#elif defined(__GNUC__) && defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+#elif defined(__GNUC__) && defined(__aarch64__) && (defined(__linux__) || defined(__APPLE__))
 #define KDUMP_CRC_ARM 1
 #include <arm_acle.h>
 #endif
@@ -60,12 +62,7 @@ static void kdump_fill_shift(uint32_t shift[4][256], size_t zeros) {
 static void kdump_crc_init(void) {
     kdump_fill_table(kdump_crc32_table, KDUMP_CRC32_POLY);
     kdump_fill_table(kdump_crc32c_table, KDUMP_CRC32C_POLY);
-#if defined(KDUMP_CRC_X86)
-    __builtin_cpu_init();
-    kdump_crc_hardware = __builtin_cpu_supports("sse4.2") != 0;
-#elif defined(KDUMP_CRC_ARM)
-    kdump_crc_hardware = 1;
-#endif
+    kdump_crc_hardware = (kdump_cpu_features() & (KDUMP_SSE42 | KDUMP_ARM_CRC)) != 0;
     if (kdump_crc_hardware) {
         kdump_fill_shift(kdump_long_shift, KDUMP_LONG_LANE);
         kdump_fill_shift(kdump_short_shift, KDUMP_SHORT_LANE);
@@ -95,11 +92,19 @@ static uint32_t kdump_crc_tables(uint32_t table[8][256], uint32_t crc, const uin
 
 #if defined(KDUMP_CRC_X86) || defined(KDUMP_CRC_ARM)
 #if defined(KDUMP_CRC_X86)
+#if defined(__clang__)
+#define KDUMP_HARDWARE __attribute__((target("sse4.2,crc32")))
+#else
 #define KDUMP_HARDWARE __attribute__((target("sse4.2")))
+#endif
 #define KDUMP_STEP8(crc, word) _mm_crc32_u64((crc), (word))
 #define KDUMP_STEP1(crc, byte) _mm_crc32_u8((uint32_t)(crc), (byte))
 #else
-#define KDUMP_HARDWARE
+#if defined(__clang__)
+#define KDUMP_HARDWARE __attribute__((target("crc")))
+#else
+#define KDUMP_HARDWARE __attribute__((target("+crc")))
+#endif
 #define KDUMP_STEP8(crc, word) __crc32cd((uint32_t)(crc), (word))
 #define KDUMP_STEP1(crc, byte) __crc32cb((uint32_t)(crc), (byte))
 #endif

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "cpu.h"
+
 static const uint32_t kdump_md5_sines[64] = {
     0xd76aa478u, 0xe8c7b756u, 0x242070dbu, 0xc1bdceeeu, 0xf57c0fafu, 0x4787c62au, 0xa8304613u, 0xfd469501u,
     0x698098d8u, 0x8b44f7afu, 0xffff5bb1u, 0x895cd7beu, 0x6b901122u, 0xfd987193u, 0xa679438eu, 0x49b40821u,
@@ -124,10 +126,10 @@ static void (*kdump_md5_short)(const uint8_t *const *p, const size_t *n, uint8_t
 
 static void kdump_md5_init(void) {
 #if defined(__GNUC__) && defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f"))
+    const int features = kdump_cpu_features();
+    if (features & KDUMP_AVX512F)
         kdump_md5_short = kdump_md5_shorts_avx512;
-    else if (__builtin_cpu_supports("avx2"))
+    else if (features & KDUMP_AVX2)
         kdump_md5_short = kdump_md5_shorts_avx2;
 #endif
 }

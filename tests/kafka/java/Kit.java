@@ -96,7 +96,8 @@ public final class Kit {
                         answer.put("ok", true);
                     }
                     case "truth" -> answer.set("ok", Truth.of(
-                        request.get("servers").asText(), request.path("records").asText(null)));
+                        request.get("servers").asText(), request.path("records").asText(null),
+                        request.path("readable").asBoolean(false)));
                     case "admin" -> answer.set("ok", Steps.run(request));
                     default -> throw new IllegalArgumentException("no such request: " + line);
                 }

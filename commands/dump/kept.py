@@ -1,0 +1,14 @@
+"""What `kdump dump --kept` says of a piece."""
+
+from __future__ import annotations
+
+from kdump.change.kept import KeptPiece
+
+from ..shell.output import safe, safe_path
+from ..shell.words import offset_range
+
+
+def kept_words(piece: KeptPiece) -> str:
+    """Where a piece was, and which change keeps it."""
+    where = f"bytes {offset_range(piece.start, piece.stop - 1)} of {safe_path(piece.file)}"
+    return f"{where}, taken out by {safe(piece.command)} ({piece.id})"

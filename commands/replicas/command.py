@@ -1,0 +1,83 @@
+"""`kdump replicas`: where the copies of partitions differ, who may lead, and what each choice loses."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from kdump.errors import KdumpError, Problem
+from kdump.operations.replicas import Replicas, Verdict
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+
+from ..shell import exit_codes
+from ..shell.options import chooses, format_option, now_option, output_for
+from ..shell.output import note, safe, safe_path
+from ..shell.paths import KafkaFile, expand
+from ..shell.session import Troubles
+from .jsonl import JsonLines
+from .text import TextLines
+
+
+@click.command("replicas")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--topic", "patterns", multiple=True, metavar="GLOB", help="Topics whose name matches. May be repeated.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show the partitions whose copies are identical.")
+@now_option
+@format_option
+def command(paths: tuple[str, ...], patterns: tuple[str, ...], verbose: bool, now: int, format_: str) -> int:
+    """Compare the copies of partitions on several brokers, and say what each choice of leader would lose.
+
+    PATHs are log directories of several brokers, or partition directories. Copies are joined by cluster id, topic id
+    and partition. Each is loaded in the plan as its broker would at its next start, and compared with the others batch
+    by batch: a copy may be behind; it may have other records since a change of leader; or other bytes of the same
+    leader epoch, which Kafka never notices. Nothing is changed.
+
+    For each replica it says why it may become leader (in sync, eligible, or only by an unclean election), what the
+    others then cut by leader epoch, and which records are lost. The newest cluster metadata in the PATHs counts. After
+    a crash of all brokers any in-sync replica may become leader, also one that is behind.
+
+    Exits with 1 when copies differ in more than being behind, with 3 when something could not be read, else with 0.
+
+    \b
+    Examples:
+      kdump replicas /b1/kafka /b2/kafka /b3/kafka
+      kdump replicas /b1/kafka/orders-17 /b2/kafka/orders-17
+      kdump replicas /b?/kafka --topic orders --format jsonl | jq 'select(.type == "choice")'
+    """
+    troubles = Troubles()
+    places = _places(paths, troubles)
+    is_single = all(isinstance(place, PartitionLog) for place in places)
+    with output_for(format_) as out:
+        printer = JsonLines(out.write) if format_ == "jsonl" else TextLines(out.write, is_all=verbose or is_single)
+        count = 0
+        for found in Replicas(places, now, troubles).partitions(chooses(patterns)):
+            count += 1
+            if found.verdict is Verdict.DIFFERS:
+                troubles.worsen(exit_codes.FINDINGS)
+            printer.partition(found)
+        if not count:
+            wanted = f" of a topic {', '.join(map(safe, patterns))}" if patterns else ""
+            raise KdumpError(f"there is no partition{wanted} in these PATHs")
+        printer.finish()
+    return troubles.code
+
+
+def _places(paths: tuple[str, ...], troubles: Troubles) -> list[LogDirectory | PartitionLog]:
+    """The directories that PATHs name; an empty one is the disk of a broker that has lost everything."""
+    places: list[LogDirectory | PartitionLog] = []
+    for path in paths:
+        try:
+            if os.path.isdir(path) and not os.listdir(path):
+                note(f"{safe_path(path)} is empty: a broker that starts with it has no records at all")
+                continue
+            found = expand([path])
+        except OSError as error:
+            troubles(Problem.unreadable(path, error))
+            continue
+        for place in found:
+            if isinstance(place, KafkaFile):
+                raise click.UsageError(f"{safe_path(place.path)}: expected a partition directory or a log directory")
+            places.append(place)
+    return places

@@ -1,0 +1,280 @@
+"""The lines of `kdump replicas` for people."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+
+from kdump.formats.uuids import format_uuid
+from kdump.operations.replicas import Copy, PartitionReplicas, Verdict
+from kdump.replicas.choice import Choice
+from kdump.replicas.election import Standing
+from kdump.replicas.loss import Loss
+from kdump.replicas.summary import Difference, Outlook, Span, agreed, differences, outlook
+
+from ..shell.output import iso_time, number_words, safe, safe_path, size_text
+from ..shell.tables import aligned
+from ..shell.words import offset_range
+
+_WIDTH = 80
+_SHOWN = 3
+"""Ranges that are named one by one."""
+
+_DIFFERENCES = {
+    Difference.DAMAGED: "{} damaged",
+    Difference.OTHER_EPOCH: "{} have other records",
+    Difference.OTHER_BYTES: "{} have other bytes",
+    Difference.MISSING: "{} missing",
+    Difference.NOT_YET: "{} not there yet",
+    Difference.ONLY_HERE: "{} only here",
+}
+_STANDINGS = {
+    Standing.IN_SYNC: "in sync",
+    Standing.ELIGIBLE: "eligible (ELR)",
+    Standing.LAST_KNOWN: "last leader (ELR)",
+    Standing.UNCLEAN: "unclean election",
+    None: "ISR unknown",
+}
+_ELECT = "kafka-leader-election.sh --bootstrap-server HOST:PORT"
+
+
+class TextLines:
+    """Prints partitions whose copies differ; with `is_all` also those whose copies are identical."""
+
+    def __init__(self, write: Callable[[str], None], *, is_all: bool = False) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+        self._is_all = is_all
+        self._partitions = self._differing = self._behind = 0
+
+    def partition(self, found: PartitionReplicas) -> None:
+        """A partition: who has what, where copies differ, what each leader loses, and what to do."""
+        self._partitions += 1
+        self._differing += found.verdict is Verdict.DIFFERS
+        self._behind += found.verdict is Verdict.BEHIND
+        if found.verdict is Verdict.SAME and not self._is_all:
+            return
+        sight = outlook(found.choices, found.compared, found.state)
+        for part in (_heading(found), _placement(found), _copies(found, sight), _leaders(found), _do(found, sight)):
+            for line in part:
+                self._write(f"{line}\n")
+        self._write("\n")
+
+    def finish(self) -> None:
+        """The verdict."""
+        total = number_words(self._partitions, "partition")
+        behind = f"the copies of {self._behind} are only behind" if self._behind else ""
+        if self._differing:
+            more = f"; {behind}" if behind else ""
+            self._write(f"FOUND: the copies of {self._differing} of {total} differ{more}.\n")
+        elif behind:
+            others = "" if self._behind == self._partitions else "; all others are identical"
+            self._write(f"OK. {total}: {behind}{others}.\n")
+        else:
+            self._write(f"OK. {total}: all copies are identical.\n")
+
+
+def _heading(found: PartitionReplicas) -> Iterator[str]:
+    name = f"{safe(found.key.topic)}-{found.key.partition}"
+    ranges = agreed(found.pairs, [copy.contents for copy in found.copies])
+    count = number_words(len(found.copies), "copy", "copies")
+    if found.verdict is Verdict.SAME:
+        text = f"{name}: {count}, identical"
+    elif len(found.copies) < 2:
+        text = f"{name}: {count}, nothing to compare it with"
+    elif not ranges:
+        text = f"{name}: {count} that agree on no offset"
+    else:
+        spans = " and ".join(offset_range(*each) for each in ranges[:_SHOWN])
+        more = f" and {len(ranges) - _SHOWN} more ranges" if len(ranges) > _SHOWN else ""
+        text = f"{name}: {count} agree on {spans}{more}"
+    yield from _folded(text)
+    if found.compacts and len(found.copies) > 1:
+        start = max((pair.compared_from for pair in found.pairs), default=0)
+        yield from _folded(
+            f"compacted: compared from offset {start} on; below it each broker's cleaner leaves other batches", "  "
+        )
+    if found.namesakes:
+        ids = ", ".join(format_uuid(each) for each in found.namesakes)
+        yield from _folded(
+            f"another topic has the same name (topic id {ids}): its copies are no copies of this one", "  "
+        )
+
+
+def _placement(found: PartitionReplicas) -> Iterator[str]:
+    state, source = found.state, found.source
+    if state is None:
+        why = "the cluster metadata does not have this partition" if source else "no cluster metadata in these PATHs"
+        yield f"  replicas   unknown ({why})"
+        return
+    isr = _numbers(state.isr) or "none"
+    leader = f"leader {state.leader}" if state.leader >= 0 else "no leader"
+    elr = f"; eligible: {_numbers(state.elr)}" if state.elr else ""
+    at = f" at {iso_time(source.timestamp)}" if source and source.timestamp >= 0 else ""
+    yield from _folded(f"  replicas   {_numbers(state.replicas)}; in sync{at}: {isr}{elr}; {leader}", " " * 13)
+    marks = []
+    if state.is_under_replicated:
+        marks.append("under-replicated")
+    if state.is_under_min_isr:
+        marks.append(f"below min.insync.replicas ({state.min_insync}): acks=all is refused")
+    if state.is_recovering:
+        marks.append("the last election was unclean")
+    if marks:
+        yield from _folded(f"  state      {'; '.join(marks)}", " " * 13)
+    if found.not_given:
+        yield from _folded(f"  not given  the log directories of broker {_numbers(found.not_given)}", " " * 13)
+
+
+def _copies(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
+    reference = sight.best.leader.number if sight.best else 0
+    rows = []
+    for number, copy in enumerate(found.copies):
+        broker = "?" if copy.broker is None else str(copy.broker)
+        start, end = (str(copy.log.log_start), str(copy.log.log_end)) if copy.log else ("-", "-")
+        mark = "-" if copy.high_watermark is None else str(copy.high_watermark)
+        rows.append((str(number + 1), broker, start, end, mark, _differs(found, copy, number, reference)))
+    rows += [("-", str(broker), "-", "-", "-", "no directory of it") for broker in found.absent]
+    yield ""
+    header = ("COPY", "BROKER", "LOG START", "LOG END", "HIGH WM", "DIFFERS")
+    for line in aligned(header, rows, right=header[1:-1]):
+        yield line.rstrip("\n")
+    for number, copy in enumerate(found.copies, 1):
+        yield f"copy {number}: {safe_path(copy.path)}"
+    for path in found.aside:
+        yield f"not compared: {safe_path(path)}"
+
+
+def _differs(found: PartitionReplicas, copy: Copy, number: int, reference: int | None) -> str:
+    if copy.failure is not None:
+        return "the broker cannot load it"
+    notes = []
+    if copy.load_loss.has_data:
+        span = ""
+        if copy.load_loss.first_offset is not None and copy.load_loss.last_offset is not None:
+            span = offset_range(copy.load_loss.first_offset, copy.load_loss.last_offset)
+        notes.append(f"{span or 'incomplete batch'} cut at start")
+    if number == reference or reference is None:
+        damaged = [Span(Difference.DAMAGED, each.first, each.last) for each in copy.contents.damaged]
+        return ", ".join((*_spans(damaged), *notes)) or "complete"
+    pair = found.compared.pair(reference, number)
+    spans = differences(pair, found.copies[reference].contents, copy.contents)
+    return ", ".join((*_spans(spans), *notes)) or "complete"
+
+
+def _spans(spans: Sequence[Span]) -> list[str]:
+    texts = [_DIFFERENCES[span.kind].format(offset_range(span.first, span.last)) for span in spans[:_SHOWN]]
+    if len(spans) > _SHOWN:
+        texts.append(f"{len(spans) - _SHOWN} more ranges")
+    return texts
+
+
+def _leaders(found: PartitionReplicas) -> Iterator[str]:
+    rows = []
+    for choice in found.choices:
+        if choice.leader.broker in found.not_given:
+            continue
+        who = f"copy {(choice.leader.number or 0) + 1}" if choice.leader.broker is None else str(choice.leader.broker)
+        rows.append((who, _STANDINGS[choice.standing], _loses(choice.loss), _blocked(choice)))
+    if not rows:
+        return
+    yield ""
+    for line in aligned(("IF IT LEADS", "MAY LEAD BY", "LOSES", ""), rows):
+        yield line.rstrip()
+    for choice in found.choices:
+        for lost in choice.loss.ranges:
+            if choice.leader.broker not in found.not_given and choice.leader.number is not None:
+                times = ""
+                if lost.first_timestamp is not None and lost.last_timestamp is not None:
+                    times = f", {iso_time(lost.first_timestamp)} to {iso_time(lost.last_timestamp)}"
+                yield from _folded(
+                    f"leader {choice.leader.broker}: cuts {offset_range(lost.first, lost.last)} of copy {lost.copy + 1}"
+                    f" ({number_words(lost.records, 'record')}, {size_text(lost.size)}{times})",
+                    "  ",
+                )
+
+
+def _loses(loss: Loss) -> str:
+    if not loss.records:
+        return "nothing"
+    parts = []
+    if loss.committed:
+        parts.append(f"{loss.committed} committed")
+    if loss.possible:
+        parts.append(f"{loss.possible} perhaps acknowledged by all")
+    rest = f" ({', '.join(parts)})" if parts else " (acks=1 at most)"
+    return f"{number_words(loss.records, 'record')}{rest}"
+
+
+def _blocked(choice: Choice) -> str:
+    return "" if choice.blocked_at is None else f"and blocks at {choice.blocked_at}"
+
+
+def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
+    """What to do, what loses nothing first."""
+    best = sight.best
+    if best is None:
+        return
+    yield ""
+    blocking = next((each for each in found.choices if each.blocked_at is not None), None)
+    if blocking is not None:
+        yield from _folded(
+            f"First: a copy with a damaged batch must not lead: consumers and followers stop at offset"
+            f" {blocking.blocked_at}.",
+            "  ",
+        )
+    source = found.copies[best.leader.number or 0].path
+    for number in sight.to_heal:
+        yield from _command("do: ", ("kdump", "repair", found.copies[number].path), ("--from", source))
+        yield "    Loses nothing; with --apply it is done."
+    if sight.is_healed:
+        yield f"do: {'Then start' if sight.to_heal else 'Start'} the brokers in any order. Loses nothing."
+    if sight.risky:
+        yield from _make_lead(found, best, "else: " if sight.is_healed else "do: ")
+
+
+def _make_lead(found: PartitionReplicas, best: Choice, label: str) -> Iterator[str]:
+    who = best.leader.broker
+    if who is None:
+        yield from _folded(
+            "do: Find out which broker the best copy is of (meta.properties) before you start one.", "    "
+        )
+        return
+    loses = "nothing" if not best.loss.records else number_words(best.loss.records, "record")
+    yield from _folded(
+        f"{label}Let broker {who} lead. Start the controllers and broker {who} alone, and wait: either it leads, or the"
+        f" partition has no leader. Then, only if it does not lead:",
+        "    ",
+    )
+    yield f"    {_ELECT} \\"
+    yield "      --election-type UNCLEAN \\"
+    yield f"      --topic {shlex.quote(safe(found.key.topic))} --partition {found.key.partition}"
+    yield from _folded(f"    Then start the other brokers. Loses {loses}.", "    ")
+    if best.loss.records:
+        yield from _folded("    No choice keeps everything. Write down first what this one loses:", "    ")
+        paths = [(copy.path,) for copy in found.copies]
+        yield from _command("    ", ("kdump", "export", "--lost", "--leader", str(who)), *paths, ("--output", "FILE"))
+
+
+def _command(label: str, *parts: Sequence[str]) -> Iterator[str]:
+    """A command of these parts, in one line if it fits, else in several."""
+    texts = [shlex.join(map(safe_path, part)) for part in parts]
+    line = label + " ".join(texts)
+    if len(line) <= _WIDTH:
+        yield line
+        return
+    yield f"{label}{texts[0]} \\"
+    for text in texts[1:-1]:
+        yield f"      {text} \\"
+    yield f"      {texts[-1]}"
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _folded(text: str, indent: str = "") -> list[str]:
+    """A text as lines of the screen's width; those after the first begin with `indent`."""
+    return textwrap.wrap(
+        text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+    ) or [text]

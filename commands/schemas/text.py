@@ -1,0 +1,191 @@
+"""The lines of `kdump schemas`; docs/schemas.md describes both forms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kdump.schemas.decoder import PayloadDecoder
+from kdump.schemas.errors import SchemaError
+from kdump.schemas.registry import Registry, Schema, State
+from kdump.schemas.usage import FieldUse, PartitionUse
+
+from ..shell.options import json_line
+from ..shell.output import number_words, safe, safe_path
+from ..shell.tables import aligned
+
+Write = Callable[[str], None]
+Problems = Mapping[int, str]
+
+
+@dataclass(slots=True)
+class TopicUse:
+    """What the records of a topic use: of its keys and of its values."""
+
+    topic: str
+    key: FieldUse = field(default_factory=FieldUse)
+    value: FieldUse = field(default_factory=FieldUse)
+    records: int = 0
+    is_sample: bool = False
+
+    def add(self, other: PartitionUse) -> None:
+        """Add a partition."""
+        self.records += other.records
+        self.is_sample |= other.is_sample
+        for mine, found in ((self.key, other.key), (self.value, other.value)):
+            mine.schemas.update(found.schemas)
+            mine.messages.update(found.messages)
+            mine.undecodable.update(found.undecodable)
+            mine.unknown.update(found.unknown)
+            mine.errors = found.errors | mine.errors
+            mine.nulls += found.nulls
+            mine.plain += found.plain
+
+    @property
+    def fields(self) -> tuple[tuple[str, FieldUse], ...]:
+        """Keys and values with their names."""
+        return ("key", self.key), ("value", self.value)
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether records name schemas that are not there, or do not decode."""
+        return any(use.unknown or use.undecodable for _, use in self.fields)
+
+
+def schema_problem(decoder: PayloadDecoder, schema: Schema) -> str | None:
+    """Why nothing can be decoded with a schema; None where something can."""
+    try:
+        decoder.codec(schema)
+    except SchemaError as error:
+        return str(error)
+    return None
+
+
+class TextLines:
+    """For people."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+
+    def registry(self, source: str, registry: Registry, problems: Problems) -> None:
+        """The subjects and their versions."""
+        self._write(f"{safe_path(source)}\n")
+        rows = []
+        for each in sorted(registry.versions.values(), key=lambda found: (found.subject, found.version)):
+            references = ", ".join(f"{ref.name} ({ref.subject} v{ref.version})" for ref in each.schema.references)
+            state = "" if each.state is State.ACTIVE else each.state
+            rows.append(
+                (safe(each.subject), str(each.version), str(each.schema.id), each.schema.type, state, safe(references))
+            )
+        header = ("SUBJECT", "VERSION", "ID", "TYPE", "STATE", "REFERENCES")
+        for line in aligned(header, rows, right=("VERSION", "ID"), indent="  "):
+            self._write(line)
+        for number, problem in problems.items():
+            self._write(f"  schema {number} cannot be used: {safe(problem)}\n")
+
+    def uses(self, uses: Iterable[TopicUse]) -> None:
+        """Which topics use which schemas."""
+        rows: list[tuple[str, ...]] = []
+        for use in uses:
+            for name, found in use.fields:
+                rows += ((safe(use.topic), name, *row) for row in _use_rows(found))
+        if rows:
+            self._write("\n")
+        for line in aligned(("TOPIC", "FIELD", "ID", "RECORDS", ""), rows, right=("ID", "RECORDS")):
+            self._write(line)
+
+    def finish(self, registry: Registry, uses: list[TopicUse], problems: Problems) -> None:
+        """The verdict, and what was looked at."""
+        records = sum(use.records for use in uses)
+        subjects = len({subject for subject, _ in registry.versions})
+        sampled = " (a sample; --deep reads all)" if any(use.is_sample for use in uses) else ""
+        self._write(
+            f"\n{_verdict(uses, problems)}\nChecked: {number_words(subjects, 'subject')},"
+            f" {number_words(len(list(registry.schemas)), 'schema')}; {number_words(records, 'record')} of"
+            f" {number_words(len(uses), 'topic')}{sampled}.\n"
+        )
+
+
+def _use_rows(use: FieldUse) -> Iterable[tuple[str, str, str]]:
+    for number, count in sorted(use.schemas.items()):
+        messages = {message: found for (schema, message), found in use.messages.items() if schema == number}
+        yield str(number), f"{count:,}", ", ".join(safe(name) for name in sorted(messages))
+    for number, count in sorted(use.undecodable.items()):
+        yield str(number), f"{count:,}", f"does not decode: {safe(use.errors[number])}"
+    for unknown, count in sorted(use.unknown.items(), key=str):
+        yield "GUID" if unknown is None else str(unknown), f"{count:,}", "not among the schemas"
+    if use.plain and (use.schemas or use.unknown):
+        yield "-", f"{use.plain:,}", "without a schema"
+
+
+def _verdict(uses: list[TopicUse], problems: Problems) -> str:
+    unknown: Counter[int | None] = Counter()
+    undecodable = 0
+    for use in uses:
+        for _, found in use.fields:
+            unknown.update(found.unknown)
+            undecodable += found.undecodable.total()
+    parts = []
+    if unknown:
+        ids = ", ".join(str(number) for number in sorted(each for each in unknown if each is not None)[:10])
+        parts.append(f"{number_words(unknown.total(), 'record')} with schemas that are not here ({ids or 'GUIDs'})")
+    if undecodable:
+        parts.append(f"{number_words(undecodable, 'record')} not decodable")
+    if problems:
+        parts.append(f"{number_words(len(problems), 'schema')} not usable")
+    return f"FOUND: {', '.join(parts)}." if parts else "OK."
+
+
+class JsonLines:
+    """An object a line."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+
+    def registry(self, source: str, registry: Registry, problems: Problems) -> None:
+        """An object for each version of a subject."""
+        for each in sorted(registry.versions.values(), key=lambda found: (found.subject, found.version)):
+            schema = each.schema
+            fields = {
+                "path": source,
+                "subject": each.subject,
+                "version": each.version,
+                "id": schema.id,
+                "schemaType": schema.type,
+                "state": each.state,
+                "references": [reference._asdict() for reference in schema.references],
+                "error": problems.get(schema.id),
+                "schema": schema.text,
+            }
+            self._write(json_line("schemaVersion", fields))
+
+    def uses(self, uses: Iterable[TopicUse]) -> None:
+        """An object for each schema that the keys or values of a topic name."""
+        for use in uses:
+            for name, found in use.fields:
+                for row in _json_uses(found):
+                    place = {"topic": use.topic, "field": name, "isSample": use.is_sample}
+                    self._write(json_line("schemaUse", place | row))
+
+    def finish(self, registry: Registry, uses: list[TopicUse], problems: Problems) -> None:
+        """The last object: what was looked at."""
+        fields = {
+            "subjects": len({subject for subject, _ in registry.versions}),
+            "schemas": len(list(registry.schemas)),
+            "topics": len(uses),
+            "records": sum(use.records for use in uses),
+        }
+        self._write(json_line("summary", fields))
+
+
+def _json_uses(use: FieldUse) -> Iterable[dict[str, object]]:
+    for number, count in sorted(use.schemas.items()):
+        messages = {message: found for (schema, message), found in use.messages.items() if schema == number}
+        yield {"id": number, "records": count, "state": "decoded", "messages": messages, "error": None}
+    for number, count in sorted(use.undecodable.items()):
+        yield {"id": number, "records": count, "state": "undecodable", "messages": {}, "error": use.errors[number]}
+    for unknown, count in sorted(use.unknown.items(), key=str):
+        yield {"id": unknown, "records": count, "state": "unknown", "messages": {}, "error": None}
+    if use.plain:
+        yield {"id": None, "records": use.plain, "state": "plain", "messages": {}, "error": None}

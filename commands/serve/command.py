@@ -1,0 +1,115 @@
+"""`kdump serve`: any Kafka client reads log directories, without a broker."""
+
+from __future__ import annotations
+
+import click
+
+from kdump.errors import KdumpError
+from kdump.serve.groups import Commits
+from kdump.serve.partition import OnDamage
+
+from ..shell.rows import format_option
+from ..shell.values import read_by, size
+from .run import Asked, serve
+from .users import read_users
+
+DEFAULT_PORT = 9092
+
+
+def _address(text: str) -> tuple[str, int]:
+    """`HOST:PORT`, `HOST` or `:PORT`; an IPv6 address stands in brackets."""
+    host, colon, port = text.rpartition(":")
+    if not colon or "]" in port:
+        host, port = text, ""
+    host = host.removeprefix("[").removesuffix("]")
+    if port and (not port.isascii() or not port.isdigit() or int(port) > 65535):
+        raise ValueError(f"{text!r}: expected HOST:PORT, with a port from 0 to 65535")
+    return host or "127.0.0.1", int(port) if port else DEFAULT_PORT
+
+
+def _users(path: str) -> dict[str, str]:
+    try:
+        return read_users(path)
+    except (KdumpError, OSError) as error:
+        raise ValueError(str(error)) from None
+
+
+@click.command("serve")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--listen", "address", default=f"127.0.0.1:{DEFAULT_PORT}", show_default=True, metavar="HOST:PORT",
+    callback=read_by(_address), help="Where to listen; port 0 takes a free one. With several brokers the next ports"
+    " are the other nodes'.")
+@click.option("--advertise", metavar="HOST",
+    help="The host that clients are told; by default the one that they reached.")
+@click.option("--on-damage", type=click.Choice([each.value for each in OnDamage]), default=OnDamage.STOP.value,
+    show_default=True, help="Batches that fail their CRC: stop ends the partition before them, skip leaves them out,"
+    " serve sends them, at which some clients crash.")
+@click.option("--commits", type=click.Choice([each.value for each in Commits]), default=Commits.KEEP.value,
+    show_default=True, help="Offsets that clients commit: keep them in memory until the end, or refuse them.")
+@click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    help="Serve with TLS: the certificate chain in PEM.")
+@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    help="The certificate's private key in PEM; by default in the same file.")
+@click.option("--users", "passwords", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    callback=read_by(_users), help="Only these users may connect, by SASL PLAIN or SCRAM: a line NAME:PASSWORD each.")
+@click.option("--metadata-users", "has_metadata_users", is_flag=True,
+    help="The users with SCRAM credentials in the cluster's metadata may connect.")
+@click.option("--max-connections", type=click.IntRange(1, 100_000), default=1000, show_default=True, metavar="N",
+    help="Refuse more connections than these.")
+@click.option("--max-request-size", callback=read_by(size), default="2M", show_default=True, metavar="SIZE",
+    help="Close the connection at a larger request.")
+@click.option("--ignore-lock", is_flag=True,
+    help="Serve a directory that a running broker uses, as it is now; what grows or goes meanwhile is looked at again.")
+@click.option("-v", "--verbose", is_flag=True, help="A line for each request.")
+@format_option
+def command(
+    paths: tuple[str, ...],
+    address: tuple[str, int],
+    advertise: str | None,
+    on_damage: str,
+    commits: str,
+    tls_cert: str | None,
+    tls_key: str | None,
+    passwords: dict[str, str] | None,
+    has_metadata_users: bool,
+    max_connections: int,
+    max_request_size: int,
+    ignore_lock: bool,
+    verbose: bool,
+    format_: str,
+) -> int:
+    """Let Kafka clients read log directories, without a broker.
+
+    PATHs are log directories of one cluster (all disks of a broker, and of several brokers, each of which becomes a
+    node), or partition directories. Consumers read the original offsets, timestamps, headers and batches; the groups
+    with their committed offsets are there. Everything that would write is refused with an error, and nothing is
+    written to the disks.
+
+    The first line names the address. Ctrl-C or SIGTERM ends it.
+
+    Exits with 0 when it was ended, 2 when the command line is wrong, 3 when it cannot listen or a PATH cannot be
+    read, 4 when a broker is running on a directory.
+
+    \b
+    Examples:
+      kdump serve /disk1 /disk2
+      kdump serve /copy/of/data --listen 127.0.0.1:0 --format jsonl
+      kdump serve /data --listen 0.0.0.0:9092 --users users.txt --tls-cert server.pem
+    """
+    if tls_key is not None and tls_cert is None:
+        raise click.UsageError("--tls-key goes with --tls-cert")
+    asked = Asked(
+        address,
+        advertise,
+        OnDamage(on_damage),
+        Commits(commits),
+        tls_cert,
+        tls_key,
+        passwords,
+        has_metadata_users,
+        max_connections,
+        max_request_size,
+        ignore_lock,
+        verbose,
+    )
+    return serve(paths, asked, format_)

@@ -1,0 +1,185 @@
+"""Serve until somebody ends it, and say what happens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import ssl
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+import click
+
+from kdump.disk.locks import check_not_locked
+from kdump.errors import BrokerRunsError, KdumpError
+from kdump.serve.cluster import Address, ServedCluster
+from kdump.serve.connection import Access
+from kdump.serve.groups import Commits
+from kdump.serve.partition import OnDamage
+from kdump.serve.sasl import Users
+from kdump.serve.server import ServeOptions, Server
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+
+from ..shell import exit_codes
+from ..shell.output import number_words, safe, safe_path
+from ..shell.paths import KafkaFile, expand
+from ..shell.rows import json_line, output_for
+from ..shell.session import Troubles
+
+_ANYBODY = ("0.0.0.0", "::")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for."""
+
+    address: tuple[str, int]
+    advertise: str | None
+    on_damage: OnDamage
+    commits: Commits
+    tls_cert: str | None
+    tls_key: str | None
+    passwords: dict[str, str] | None
+    has_metadata_users: bool
+    max_connections: int
+    max_request_bytes: int
+    ignores_lock: bool
+    verbose: bool
+
+
+def serve(paths: Iterable[str], asked: Asked, format_: str) -> int:
+    """Serve until a signal ends it; the exit code. Raises click.UsageError, KdumpError, OSError."""
+    places = _places(paths)
+    if not asked.ignores_lock:
+        try:
+            for directory in {_log_directory(place): None for place in places}:
+                check_not_locked(directory)
+        except BrokerRunsError as error:
+            click.echo(f"Refused: {safe(str(error))}", err=True)
+            click.echo("  Clients can ask that broker. --ignore-lock serves the directory beside it.", err=True)
+            return exit_codes.REFUSED
+    printer = _Printer(format_)
+    troubles = Troubles()
+    cluster = ServedCluster(places, asked.on_damage, troubles, printer.say)
+    server = Server(
+        cluster,
+        ServeOptions(
+            *asked.address,
+            advertised=asked.advertise,
+            max_connections=asked.max_connections,
+            max_request_bytes=asked.max_request_bytes,
+            commits=asked.commits,
+            tls=_tls(asked),
+        ),
+        printer.say,
+        printer.access if asked.verbose else None,
+        _users(asked, cluster),
+    )
+    asyncio.run(_run(server, asked, printer))
+    return exit_codes.OK
+
+
+def _places(paths: Iterable[str]) -> list[LogDirectory | PartitionLog]:
+    places: list[LogDirectory | PartitionLog] = []
+    for place in expand(paths):
+        if isinstance(place, KafkaFile):
+            raise click.UsageError(f"{safe_path(place.path)}: expected a partition directory or a log directory")
+        if isinstance(place, PartitionLog) and (place.name is None or place.name.state):
+            raise click.UsageError(f"{safe_path(place.path)}: the name is not <topic>-<partition>, as clients know it")
+        places.append(place)
+    return places
+
+
+def _log_directory(place: LogDirectory | PartitionLog) -> str:
+    is_partition = isinstance(place, PartitionLog)
+    return os.path.dirname(os.path.abspath(place.path)) if is_partition else place.path
+
+
+def _tls(asked: Asked) -> ssl.SSLContext | None:
+    if asked.tls_cert is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # without a password nobody is asked for one: a key that needs one is refused
+        context.load_cert_chain(asked.tls_cert, asked.tls_key, password="")
+    except (ssl.SSLError, ValueError) as error:
+        raise click.UsageError(f"--tls-cert {safe_path(asked.tls_cert)}: {error}") from None
+    return context
+
+
+def _users(asked: Asked, cluster: ServedCluster) -> Users | None:
+    """Who may connect; None for everybody. Raises KdumpError."""
+    if asked.passwords is None and not asked.has_metadata_users:
+        return None
+    logged = cluster.image.scram if cluster.image is not None and asked.has_metadata_users else {}
+    users = Users(asked.passwords or {}, logged)
+    if not len(users):
+        raise KdumpError("--metadata-users: the cluster's metadata is not at hand, or has no SCRAM credentials")
+    return users
+
+
+async def _run(server: Server, asked: Asked, printer: _Printer) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.stop)
+    try:
+        addresses = await server.start()
+    except OSError as error:
+        host, port = asked.address
+        raise KdumpError(f"cannot listen on {safe(host)}:{port}: {error.strerror or error}") from None
+    if asked.address[0] in _ANYBODY and server.users is None:
+        printer.say("everybody who reaches this machine can read everything: --users FILE lets in only some")
+    printer.listening(server.cluster, addresses)
+    await server.wait()
+    await server.close()
+
+
+class _Printer:
+    """What is said: the address on stdout, all else on stderr; in JSON everything is a row on stdout."""
+
+    def __init__(self, format_: str) -> None:
+        self._is_text = format_ == "text"
+        self._out = output_for(format_)
+
+    def listening(self, cluster: ServedCluster, addresses: list[tuple[int, Address]]) -> None:
+        """Where clients find the nodes."""
+        shown = [(node, f"[{host}]:{port}" if ":" in host else f"{host}:{port}") for node, (host, port) in addresses]
+        bootstrap = ",".join(address for _, address in shown)
+        topics = len(cluster.topics)
+        partitions = sum(place.leader >= 0 for topic in cluster.topics.values() for place in topic.places)
+        if self._is_text:
+            what = f"{number_words(topics, 'topic')}, {number_words(partitions, 'partition')}"
+            self._put(f"Listening on {bootstrap}: {what}, read-only.\n")
+            return
+        nodes = [{"nodeId": node, "address": address} for node, address in shown]
+        fields = {"bootstrapServers": bootstrap, "clusterId": cluster.cluster_id, "nodes": nodes}
+        self._put(json_line("listening", fields | {"topics": topics, "partitions": partitions}))
+
+    def say(self, text: str) -> None:
+        """A line about what is served, or about a connection."""
+        if self._is_text:
+            click.echo(f"kdump: {safe(text)}", err=True)
+        else:
+            self._put(json_line("note", {"message": text}))
+
+    def access(self, access: Access) -> None:
+        """A line about a request."""
+        if not self._is_text:
+            names = {"client_id": "clientId", "correlation_id": "correlationId", "request_bytes": "requestBytes"}
+            names |= {"response_bytes": "responseBytes", "milliseconds": "elapsedMs"}
+            fields = {names.get(name, name): value for name, value in asdict(access).items()}
+            self._put(json_line("request", fields | {"elapsedMs": round(access.milliseconds, 3)}))
+            return
+        errors = f" {','.join(access.errors)}" if access.errors else ""
+        user = f" user={safe(access.user)}" if access.user else ""
+        click.echo(
+            f"{access.client} {safe(access.client_id or '-')}{user} {access.api} v{access.version}"
+            f" in={access.request_bytes} out={access.response_bytes} {access.milliseconds:.1f} ms{errors}",
+            err=True,
+        )
+
+    def _put(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()

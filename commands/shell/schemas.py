@@ -1,0 +1,67 @@
+"""The schemas that a command decodes with: those of --schemas, or of the registry's topic among the PATHs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from kdump.errors import KdumpError, Problem
+from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
+
+from .options import Option
+from .output import complain, note, safe, safe_path
+from .paths import Place
+
+if TYPE_CHECKING:
+    from kdump.schemas.decoder import PayloadDecoder
+
+schemas_option: Option = click.option(
+    "--schemas", metavar="PATH",
+    help="Decode keys and values with the schemas in PATH: a partition directory of a schema registry's topic"
+    " (_schemas-0), an export of it, or a folder of schema files.",
+)  # fmt: skip
+
+
+def payload_decoder(places: Iterable[Place], path: str | None) -> PayloadDecoder | None:
+    """The decoder with the schemas at `path`; without one with those among the places, None where there are none.
+
+    Raises OSError, KdumpError.
+    """
+    found = path or _schemas_among(places)
+    if found is None:
+        return None
+    from kdump.schemas.decoder import PayloadDecoder, check_libraries
+    from kdump.schemas.sources import read_schemas
+
+    try:
+        registry = read_schemas(found, _tell)
+        check_libraries(registry)
+    except (KdumpError, OSError) as error:
+        if path is not None:
+            raise
+        note(f"values are not decoded by the schemas in {safe_path(found)}: {safe(str(error))}")
+        return None
+    for problem in registry.problems:
+        note(f"{safe_path(found)}: {safe(problem)}")
+    return PayloadDecoder(registry)
+
+
+def _schemas_among(places: Iterable[Place]) -> str | None:
+    """The registry's topic among the places, if its usual name is there."""
+    for place in places:
+        if isinstance(place, PartitionLog) and place.name and place.name.topic == "_schemas" and place.segments:
+            return place.path
+        if isinstance(place, LogDirectory):
+            from kdump.schemas.sources import schemas_partition
+
+            if (path := schemas_partition(place.path)) is not None:
+                return path
+    return None
+
+
+def _tell(problem: Problem) -> None:
+    place = "" if problem.position is None else f"byte {problem.position}: "
+    complain(f"{safe_path(problem.path)}: {place}{safe(problem.text)}")

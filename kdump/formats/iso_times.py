@@ -1,0 +1,39 @@
+"""Times as ISO 8601, in UTC; beyond the year 9999 with a sign, as the standard has it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+_EPOCH_ORDINAL = 719_162  # days from 0001-01-01 to 1970-01-01
+_CYCLE_DAYS = 146_097  # 400 years, after which the calendar repeats
+_DAY = 86_400
+
+
+def iso_time(ms: int) -> str:
+    """A timestamp (ms): 2026-11-20T02:10:00.240Z."""
+    seconds, millis = divmod(ms, 1000)
+    return f"{iso_second(seconds)}.{millis:03d}Z"
+
+
+@lru_cache(4096)
+def iso_second(seconds: int) -> str:
+    """Seconds since 1970 without the zone: 2026-11-20T02:10:00."""
+    days, second = divmod(seconds, _DAY)
+    return f"{iso_date(days)}T{clock(second)}"
+
+
+def iso_date(days: int) -> str:
+    """Days since 1970: 2026-11-20."""
+    from datetime import date
+
+    cycles, day = divmod(days + _EPOCH_ORDINAL, _CYCLE_DAYS)
+    in_cycle = date.fromordinal(day + 1)
+    year = in_cycle.year + 400 * cycles
+    shown = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
+    return f"{shown}-{in_cycle.month:02d}-{in_cycle.day:02d}"
+
+
+def clock(second: int) -> str:
+    """Seconds since midnight: 02:10:00."""
+    minutes, second = divmod(second, 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"

@@ -1,0 +1,271 @@
+"""Heal a partition from other copies of it: what it lacks is taken from the first of them that has it valid."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kdump.change.checkpoint_lines import offset_in, within_log
+from kdump.change.plan import CHECKPOINT, Operation, Plan, make_plan
+from kdump.errors import CheckpointError, KdumpError, RefusedError
+from kdump.formats import names
+from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
+from kdump.formats.names import parse_file_name
+from kdump.formats.uuids import format_uuid
+from kdump.query.inventory import owner_of
+from kdump.recovery.loader import load_log
+from kdump.recovery.outcome import LoadOutcome
+from kdump.recovery.startup import Startup
+from kdump.repair.proposal import Task
+from kdump.repair.replicas import replicas_of
+from kdump.replicas.heal import Healing, Peer, Taken, fitting_epochs, heal
+from kdump.storage.broker import BrokerIdentity
+from kdump.storage.directory import LogDirectory
+from kdump.storage.live import broker_on
+from kdump.storage.open import check_has_kafka_files, open_directory
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import VirtualDirectory
+from kdump.topics.clusters import Clusters
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The places that are healed from: partition directories and log directories of other brokers."""
+
+    places: tuple[LogDirectory | PartitionLog, ...]
+
+    @classmethod
+    def at(cls, paths: Sequence[str]) -> Sources:
+        """The directories at these paths. Raises OSError, KdumpError."""
+        return cls(tuple(map(open_directory, paths)))
+
+    def of(self, log: PartitionLog) -> Iterator[PartitionLog]:
+        """The copies of a partition, in the order of the places. Raises RefusedError for another partition, OSError."""
+        found = list(self._named(log))
+        if not found and not any(isinstance(place, LogDirectory) for place in self.places):
+            raise RefusedError(f"{self.places[0].path} is not a copy of {log.path}.")
+        yield from found
+
+    def _named(self, log: PartitionLog) -> Iterator[PartitionLog]:
+        name = os.path.basename(os.path.abspath(log.path))
+        for place in self.places:
+            if not isinstance(place, LogDirectory):
+                if place.name is not None and log.name is not None and place.name[:2] == log.name[:2]:
+                    yield place
+            elif name in place.partition_names:
+                yield PartitionLog(os.path.join(place.path, name))
+
+
+def plan_heal(log: PartitionLog, startup: Startup, sources: Sources, clusters: Clusters) -> Task:
+    """Plan to put back what a copy lacks. Raises RefusedError for copies that must not be taken from, OSError.
+
+    Where no copy has what is missing, nothing is planned and the task's problems say what.
+    """
+    nothing = Task(log.path, Plan(log.path, (), {}))
+    if log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC:
+        return nothing  # the quorum sends a node what it lacks
+    check_has_kafka_files(log)
+    peers = [_peer(log, other) for other in sources.of(log)]
+    if not peers:
+        return nothing
+    _check_may_have(log, clusters)
+    cleaned = max(_offset(each, names.CLEANER_CHECKPOINT) for each in (log, *(peer.log for peer in peers)))
+    healing = heal(log, peers, _epochs(log), has_gaps=cleaned > 0)
+    _check_not_cleaned(healing, cleaned)
+    if not healing.taken:
+        return nothing
+    if healing.lacking:
+        return Task(log.path, None, problems=tuple(_lacking(log, healing)))
+    outcome = _loaded(log, startup, peers, healing)
+    if outcome.files is None:
+        return Task(log.path, None, outcome=outcome)
+    plan = make_plan(log.path, outcome.files, _reasons(healing))
+    changed = {parse_file_name(each.name).offset for each in plan.operations if _is_log(each.name)}
+    operations = [each for each in plan.operations if _concerns(each, changed)]
+    operations = [*_checkpoints(log, peers, healing), *operations]
+    recipes = {each.name: plan.recipes[each.name] for each in operations if each.name in plan.recipes}
+    extent = outcome.log_start_offset, outcome.log_end_offset
+    return Task(log.path, Plan(log.path, tuple(operations), recipes), extent, outcome=outcome, notes=_notes(healing))
+
+
+# --- what may be taken -----------------------------------------------------------------------------------------------
+
+
+def _peer(log: PartitionLog, other: PartitionLog) -> Peer:
+    """A copy that may be taken from, as far as it may. Raises RefusedError, OSError."""
+    if os.path.realpath(other.path) == os.path.realpath(log.path):
+        raise RefusedError(f"{other.path} is the copy that is to be healed.")
+    if other.name is not None and other.name.state:
+        raise RefusedError(f"{other.path} is no copy that a broker serves (-{other.name.state}).")
+    mine, theirs = _owner(log), _owner(other)
+    if mine and theirs and mine.cluster_id and theirs.cluster_id and mine.cluster_id != theirs.cluster_id:
+        raise RefusedError(f"{other.path} is of another cluster: {theirs.cluster_id}, not {mine.cluster_id}.")
+    ids = [each.metadata.topic_id if each.metadata else None for each in (log, other)]
+    if None not in ids and ids[0] != ids[1]:
+        texts = [format_uuid(each) for each in ids if each is not None]
+        raise RefusedError(f"{other.path} is of another topic of the same name: topic id {texts[1]}, not {texts[0]}.")
+    if broker_on(os.path.dirname(os.path.abspath(other.path))) is None:
+        return Peer(other)
+    return Peer(other, other.segments[-1].base_offset if other.segments else 0)
+
+
+def _check_may_have(log: PartitionLog, clusters: Clusters) -> None:
+    """Refuse to heal a copy that its broker is not to have by the cluster's metadata."""
+    replicas = replicas_of(log, clusters)
+    if replicas is not None and replicas.broker is not None and replicas.broker not in replicas.brokers:
+        brokers = ", ".join(map(str, replicas.brokers))
+        raise RefusedError(f"the cluster has {log.path} on the brokers {brokers}, not on {replicas.broker}.")
+
+
+def _check_not_cleaned(healing: Healing, cleaned: int) -> None:
+    """Refuse to mix what two cleaners have left: a broker that has nothing of the partition gets a whole copy."""
+    below = next((each for each in healing.taken if each.first < cleaned), None)
+    is_whole = (
+        len({each.path for each in healing.taken}) == 1
+        and len(healing.taken) == 1
+        and (healing.taken[0].first == healing.start)
+    )
+    if below is not None and not is_whole:
+        raise RefusedError(
+            f"the topic is compacted: below offset {cleaned} each broker's cleaner has left other batches, and offsets"
+            f" {below.first} to {below.last} are missing here. Move the directory away and let the leader send the"
+            " partition again. "
+        )
+
+
+def _owner(log: PartitionLog) -> BrokerIdentity | None:
+    try:
+        return owner_of(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
+    except OSError:
+        return None
+
+
+# --- what comes of it ------------------------------------------------------------------------------------------------
+
+
+def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing: Healing) -> LoadOutcome:
+    """The copy with what it takes, as a broker loads it after an unclean shutdown: with indexes and a snapshot."""
+    directory = VirtualDirectory(log)
+    first = min(segment.base_offset for segment in healing.segments)
+    for segment in healing.segments:
+        directory.put(segment.name, segment.recipe)
+        for kind in (names.OFFSET_INDEX, names.TIME_INDEX, names.TXN_INDEX):
+            directory.delete(names.segment_file_name(segment.base_offset, f".{kind}"), "")
+    for name, says in log.files.items():
+        if says.kind == names.PRODUCER_SNAPSHOT and says.offset is not None and says.offset > first:
+            directory.delete(name, "made before records were put back")
+    epochs = fitting_epochs(_epochs(log), [_epochs(peer.log) for peer in peers], healing)
+    directory.write(names.LEADER_EPOCH_CHECKPOINT, format_leader_epochs(epochs))
+    if log.metadata is None:
+        topic_ids = (peer.log for peer in peers if peer.log.metadata)
+        source = next(topic_ids, None)
+        if source is not None:
+            directory.write(names.PARTITION_METADATA, _content(source, names.PARTITION_METADATA))
+    point = first if startup.clean else min(first, startup.recovery_point)
+    outcome = load_log(log, replace(startup, clean=False, recovery_point=point), directory)
+    if outcome.ok and (outcome.loss.batches or outcome.log_end_offset != healing.end):
+        raise RefusedError(
+            f"{log.path}: with what the other copies have, the log still ends at offset {outcome.log_end_offset}, not"
+            f" {healing.end}. "
+        )
+    return outcome
+
+
+def _epochs(log: PartitionLog) -> list[EpochEntry]:
+    try:
+        return log.leader_epochs
+    except (CheckpointError, OSError):
+        return []
+
+
+def _content(log: PartitionLog, name: str) -> bytes:
+    return VirtualDirectory(log).read(name)
+
+
+def _is_log(name: str) -> bool:
+    says = parse_file_name(name)
+    return says.kind == names.LOG and says.state == names.LIVE
+
+
+def _concerns(operation: Operation, changed: set[int | None]) -> bool:
+    """Whether an operation belongs to a heal: the rest is what a broker does at any start."""
+    says = parse_file_name(operation.name)
+    if says.kind in (names.LOG, *names.INDEX_KINDS):
+        return says.offset in changed
+    return says.kind in (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
+
+
+def _checkpoints(log: PartitionLog, peers: Sequence[Peer], healing: Healing) -> Iterator[Operation]:
+    """What the checkpoints are to say: nothing beyond the log, and a high watermark where there was none."""
+    yield from within_log(log.path, healing.end)
+    if _offset(log, names.REPLICATION_CHECKPOINT) < 0:
+        marks = [_offset(peer.log, names.REPLICATION_CHECKPOINT) for peer in peers]
+        mark = min(max(marks), healing.end)
+        if mark >= 0:
+            why = f"the high watermark of the other copy, {mark}"
+            yield Operation(CHECKPOINT, names.REPLICATION_CHECKPOINT, mark, old_size=-1, why=why)
+    start = max(_offset(peer.log, names.LOG_START_CHECKPOINT) for peer in peers)
+    if not log.segments and start > healing.start:
+        why = f"the log start offset of the other copy, {start}"
+        yield Operation(CHECKPOINT, names.LOG_START_CHECKPOINT, start, old_size=-1, why=why)
+
+
+def _offset(log: PartitionLog, name: str) -> int:
+    """What the checkpoint around a copy has for it; -1 for nothing."""
+    folder = os.path.dirname(os.path.abspath(log.path))
+    says = log.name
+    return -1 if says is None else offset_in(os.path.join(folder, name), says.topic, says.partition)
+
+
+def _reasons(healing: Healing) -> dict[str, str]:
+    """Why each .log changes."""
+    found: dict[str, str] = {}
+    bases = [segment.base_offset for segment in healing.segments]
+    for number, segment in enumerate(healing.segments):
+        stop = bases[number + 1] if number + 1 < len(bases) else None
+        taken = [
+            each._replace(
+                first=max(each.first, segment.base_offset), last=each.last if stop is None else min(each.last, stop - 1)
+            )
+            for each in healing.taken
+            if each.last >= segment.base_offset and (stop is None or each.first < stop)
+        ]
+        found[segment.name] = ", ".join(map(_words, taken[:3])) + (" and more" if len(taken) > 3 else "")
+    return found
+
+
+def _words(taken: Taken) -> str:
+    return f"offsets {taken.first} to {taken.last} from {taken.path}"
+
+
+def _notes(healing: Healing) -> tuple[str, ...]:
+    notes = [
+        f"takes offsets {each.first} to {each.last} ({each.records} records, {each.size} bytes) from {each.path}"
+        for each in healing.taken[:10]
+    ]
+    if len(healing.taken) > 10:
+        notes.append(f"takes {len(healing.taken) - 10} more ranges")
+    if healing.diverged is not None:
+        at = healing.diverged
+        notes.append(
+            f"from offset {at.offset} on this copy has records of leader epoch {at.epoch}, the other of"
+            f" {at.other_epoch}: left as they are; this broker cuts them when it follows"
+        )
+    return tuple(notes)
+
+
+def _lacking(log: PartitionLog, healing: Healing) -> Iterator[str]:
+    for first, last in healing.lacking[:10]:
+        yield (
+            f"{log.path}: offsets {first} to {last} are valid in none of these copies: give another one with --from, or"
+            " see what kdump repair without --from offers"
+        )
+
+
+def check_sources(paths: Sequence[str]) -> Sources:
+    """The places to heal from. Raises KdumpError for a path that is none."""
+    try:
+        return Sources.at(paths)
+    except OSError as error:
+        raise KdumpError(f"{error.filename}: {error.strerror}") from None

@@ -1,0 +1,349 @@
+"""The copies of partitions in the log directories of several brokers: loaded, compared, and each as leader.
+
+    for found in Replicas([LogDirectory("/b1"), LogDirectory("/b2")], now, report).partitions():
+        ...
+
+Nothing is written. What cannot be read is reported, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import TypeVar
+
+from kdump.errors import CheckpointError, ConfigError, KdumpError, Problem, Report
+from kdump.formats import names
+from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
+from kdump.query.inventory import owner_of
+from kdump.recovery.broker_start import DirectoryState, directory_state
+from kdump.recovery.loader import load_log
+from kdump.recovery.outcome import Failure, LoadOutcome
+from kdump.recovery.outcome import Loss as LoadLoss
+from kdump.recovery.startup import Startup
+from kdump.replicas.choice import NO_LOG, Choice, Replica, choices
+from kdump.replicas.compare import Compared, Comparison, Contents, Relation, compare
+from kdump.replicas.election import PartitionState, partition_state
+from kdump.replicas.joined import Found, Joined, PartitionKey, join
+from kdump.replicas.truncation import LoadedLog
+from kdump.settings.sources import Settings
+from kdump.settings.table import CLEANUP_POLICY, COMPACT
+from kdump.settings.views import LoadingSettings, ReplicationSettings
+from kdump.storage.broker import BrokerIdentity
+from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held, opened
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import content_of
+from kdump.topics.metadata_log import MetadataState, state_beside
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One copy of a partition, by its directory.
+
+    `clean` and `load_loss` say how its broker stopped and what loading it cuts; `failure` why it cannot be loaded.
+    `high_watermark` is the checkpoint's, None without an entry; `epochs` are those after loading. Offsets are absolute.
+    """
+
+    path: str
+    broker: int | None
+    clean: bool
+    contents: Contents
+    high_watermark: int | None
+    log: LoadedLog | None
+    load_loss: LoadLoss
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataSource:
+    """Which copy of the cluster's metadata was used: the newest of all. `timestamp` (ms) is that of its last record."""
+
+    path: str
+    node_id: int | None
+    end_offset: int
+    timestamp: int
+
+
+class Verdict(StrEnum):
+    """How the copies of a partition compare."""
+
+    SAME = "same"
+    BEHIND = "behind"
+    DIFFERS = "differs"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReplicas:
+    """A partition and its copies; `pairs` are by the copies' numbers.
+
+    `state` is what the cluster's metadata says of it, None where it is not on these disks. `absent` are the brokers
+    among those given, and replicas by the metadata, that have no directory of it; `not_given` replicas whose log
+    directories are not among the places: a choice counts them as empty. `aside` are the paths of directories that no
+    broker serves, `namesakes` the ids of other topics of that name. `compacts`: the topic is compacted, so batches
+    below `compared_from` of a pair may differ by right.
+    """
+
+    key: PartitionKey
+    copies: tuple[Copy, ...]
+    pairs: tuple[Comparison, ...]
+    choices: tuple[Choice, ...]
+    state: PartitionState | None
+    source: MetadataSource | None
+    absent: tuple[int, ...] = ()
+    not_given: tuple[int, ...] = ()
+    aside: tuple[str, ...] = ()
+    namesakes: tuple[bytes, ...] = ()
+    compacts: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether copies differ in more than being behind: other records, damage, a copy that is not there at all."""
+        broken = any(copy.contents.damaged or copy.failure for copy in self.copies)
+        is_gone = bool(self.state and set(self.absent) & {*self.state.isr, *self.state.elr})
+        relations = {pair.relation for pair in self.pairs}
+        if broken or is_gone or relations & {Relation.EPOCH, Relation.BYTES}:
+            return Verdict.DIFFERS
+        return Verdict.BEHIND if relations - {Relation.IDENTICAL} or self.absent else Verdict.SAME
+
+    @property
+    def compared(self) -> Compared:
+        """The copies compared, by their numbers."""
+        return Compared(tuple(copy.contents for copy in self.copies), self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """The newest metadata of a cluster."""
+
+    state: MetadataState
+    source: MetadataSource
+
+
+class Replicas:
+    """The copies in several places; each log directory around one counts for its checkpoints and its broker."""
+
+    def __init__(self, places: Iterable[LogDirectory | PartitionLog], now: int, report: Report) -> None:
+        """`now` is the brokers' clock in ms. Raises OSError."""
+        self._now = now
+        self._report = report
+        self._states: dict[str, DirectoryState] = {}
+        self._owners: dict[str, BrokerIdentity | None] = {}
+        self._cleaned: dict[str, dict[tuple[str, int], int]] = {}
+        self._given: dict[str | None, set[int]] = {}
+        self._clusters: dict[str | None, _Cluster] = {}
+        self._found: list[Found] = []
+        for place in places:
+            if isinstance(place, LogDirectory):
+                self._directory(place, is_whole=True)
+                for name in place.partition_names:
+                    self._add(os.path.join(place.path, name))
+            else:
+                folder = os.path.dirname(os.path.abspath(place.path))
+                self._tried(folder, partial(self._around, folder))
+                self._add(place.path)
+
+    def partitions(self, chosen: Callable[[str], bool] = lambda topic: True) -> Iterator[PartitionReplicas]:
+        """Each partition of the topics that are chosen, by topic and number."""
+        for joined in join(self._found):
+            if joined.key.topic == names.CLUSTER_METADATA_TOPIC or not chosen(joined.key.topic) or not joined.copies:
+                continue
+            result = self._tried(joined.copies[0].path, partial(self._partition, joined))
+            if result is not None:
+                yield result
+
+    # --- what is there -----------------------------------------------------------------------------------------------
+
+    def _around(self, folder: str) -> None:
+        self._directory(LogDirectory(folder), is_whole=False)
+
+    def _directory(self, directory: LogDirectory, *, is_whole: bool) -> None:
+        path = os.path.abspath(directory.path)
+        if path in self._states:
+            return
+        self._states[path] = state = directory_state(directory)
+        for problem in state.problems:
+            self._report(problem)
+        self._owners[path] = owner = owner_of(directory)
+        try:
+            self._cleaned[path] = directory.checkpoint(names.CLEANER_CHECKPOINT)
+        except (CheckpointError, OSError):
+            self._cleaned[path] = {}  # directory_state has said so
+        cluster_id = owner.cluster_id if owner else None
+        if is_whole and owner is not None and owner.node_id is not None:
+            self._given.setdefault(cluster_id, set()).add(owner.node_id)
+        self._metadata(directory, owner)
+
+    def _metadata(self, directory: LogDirectory, owner: BrokerIdentity | None) -> None:
+        """Take the metadata beside the logs if it is newer than what is known of the cluster."""
+        problems: list[Problem] = []
+        state = state_beside(directory, problems.append)
+        for problem in problems:
+            if not (problem.is_unreadable or problem.is_newer):
+                problem = problem._replace(text=f"{problem.text} (this copy of the cluster metadata is not used)")
+            self._report(problem)
+        if state is None or not state.image.topics:
+            return
+        cluster_id = owner.cluster_id if owner else None
+        known = self._clusters.get(cluster_id)
+        if known is None or (state.epoch, state.end_offset) > (known.state.epoch, known.state.end_offset):
+            node_id = owner.node_id if owner else None
+            source = MetadataSource(directory.path, node_id, state.end_offset, state.timestamp)
+            self._clusters[cluster_id] = _Cluster(state, source)
+
+    def _add(self, path: str) -> None:
+        def look() -> None:
+            log = opened(path)
+            if log is None or log.name is None:
+                return
+            folder = os.path.dirname(os.path.abspath(path))
+            topic_id = None
+            try:
+                topic_id = log.metadata.topic_id if log.metadata else None
+            except CheckpointError as error:
+                self._report(Problem(os.path.join(path, names.PARTITION_METADATA), None, str(error)))
+            self._found.append(Found(path, log.name, self._owners.get(folder), topic_id))
+
+        self._tried(path, look)
+
+    # --- one partition -----------------------------------------------------------------------------------------------
+
+    def _partition(self, joined: Joined) -> PartitionReplicas:
+        cluster = self._clusters.get(joined.key.cluster_id) or self._clusters.get(None)
+        state = _state_of(cluster, joined.key)
+        with ExitStack() as stack:
+            copies: list[tuple[Found, PartitionLog]] = []
+            for found in joined.copies:
+                log = stack.enter_context(held(found.path))
+                if log is not None:
+                    copies.append((found, log))
+            return self._compared(joined, copies, cluster, state)
+
+    def _compared(
+        self,
+        joined: Joined,
+        found: list[tuple[Found, PartitionLog]],
+        cluster: _Cluster | None,
+        state: PartitionState | None,
+    ) -> PartitionReplicas:
+        compacts = any(self._compacts(each, cluster) for each, _ in found)
+        starts = [self._cleaned_up_to(each) if compacts else 0 for each, _ in found]
+        compared = compare([log for _, log in found], starts)
+        copies = [self._copy(each, log, compared.contents[number], cluster) for number, (each, log) in enumerate(found)]
+        replicas = [
+            Replica(copy.broker, number, copy.log, found[number][1], copy.contents.damaged)
+            for number, copy in enumerate(copies)
+        ]
+        given = self._given.get(joined.key.cluster_id, set())
+        here = {copy.broker for copy in copies}
+        expected = set(state.replicas) if state else given
+        absent = tuple(sorted((expected & given) - here))
+        not_given = tuple(sorted(expected - given - here))
+        replicas += [Replica(broker, None, NO_LOG, None) for broker in (*absent, *not_given)]
+        if state is not None:
+            replicas = [each for each in replicas if each.broker is None or each.broker in state.replicas]
+        return PartitionReplicas(
+            joined.key,
+            tuple(copies),
+            compared.pairs,
+            choices(replicas, compared, state),
+            state,
+            cluster.source if cluster else None,
+            absent,
+            not_given,
+            tuple(each.path for each in joined.aside),
+            joined.namesakes,
+            compacts,
+        )
+
+    def _copy(self, found: Found, log: PartitionLog, contents: Contents, cluster: _Cluster | None) -> Copy:
+        directory = self._state_around(found.path)
+        clean, recovery_point, log_start = directory.shutdown_of(log)
+        try:
+            config = LoadingSettings.of(self._settings(found, cluster).of(found.name.topic))
+        except ConfigError:
+            config = LoadingSettings()
+        startup = Startup(self._now, clean, recovery_point, log_start, config)
+        outcome = load_log(log, startup)
+        mark = directory.high_watermark_of(log)
+        loaded = _loaded_log(log, outcome, mark)
+        return Copy(found.path, found.broker, clean, contents, mark, loaded, outcome.loss, outcome.failure)
+
+    def _state_around(self, path: str) -> DirectoryState:
+        folder = os.path.dirname(os.path.abspath(path))
+        return self._states.get(folder) or DirectoryState(folder, clean=False)
+
+    def _settings(self, found: Found, cluster: _Cluster | None) -> Settings:
+        return Settings(cluster.state.image.configs if cluster else {}, found.broker)
+
+    def _cleaned_up_to(self, found: Found) -> int:
+        folder = os.path.dirname(os.path.abspath(found.path))
+        return self._cleaned.get(folder, {}).get((found.name.topic, found.name.partition), 0)
+
+    def _compacts(self, found: Found, cluster: _Cluster | None) -> bool:
+        try:
+            settings = self._settings(found, cluster)
+            policy = settings.of(found.name.topic, was_cleaned=self._cleaned_up_to(found) > 0).get(CLEANUP_POLICY)
+            return COMPACT in policy
+        except ConfigError:
+            return self._cleaned_up_to(found) > 0
+
+    def _tried(self, path: str, do: Callable[[], _Result]) -> _Result | None:
+        try:
+            return do()
+        except OSError as error:
+            self._report(Problem.unreadable(path, error))
+        except KdumpError as error:
+            self._report(Problem(path, None, str(error), is_unreadable=True))
+        return None
+
+
+def _state_of(cluster: _Cluster | None, key: PartitionKey) -> PartitionState | None:
+    """What the metadata says of a partition; None where it knows none of that topic id."""
+    if cluster is None:
+        return None
+    image = cluster.state.image
+    for topic in image.topics.values():
+        if topic.topic_id == key.topic_id if key.topic_id is not None else topic.name == key.topic:
+            fields = topic.partitions.get(key.partition)
+            if fields is None:
+                return None
+            try:
+                settings = ReplicationSettings.of(Settings(image.configs).of(topic.name))
+            except ConfigError:
+                settings = ReplicationSettings()
+            return partition_state(fields, settings, image.features)
+    return None
+
+
+def _loaded_log(log: PartitionLog, outcome: LoadOutcome, mark: int | None) -> LoadedLog | None:
+    """What truncation needs of a log that was loaded; None where that fails."""
+    if not outcome.ok:
+        return None
+    files = outcome.files or {}
+    bases = [
+        parsed.offset
+        for parsed in map(names.parse_file_name, files)
+        if parsed.kind == names.LOG and parsed.state == names.LIVE and parsed.offset is not None
+    ]
+    return LoadedLog(
+        outcome.log_start_offset,
+        outcome.log_end_offset,
+        min(bases, default=outcome.log_start_offset),
+        tuple(_epochs(log, outcome)),
+        mark,
+    )
+
+
+def _epochs(log: PartitionLog, outcome: LoadOutcome) -> list[EpochEntry]:
+    recipe = (outcome.files or {}).get(names.LEADER_EPOCH_CHECKPOINT)
+    if recipe is None:
+        return []
+    data = b"".join(content_of(log.path, recipe))
+    return parse_leader_epochs(data, os.path.join(log.path, names.LEADER_EPOCH_CHECKPOINT))

@@ -1,0 +1,141 @@
+"""What each choice of leader does to the other copies of a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kdump.replicas.compare import Compared, OffsetRange
+from kdump.replicas.election import PartitionState, Standing
+from kdump.replicas.loss import Bounds, Loss, LostRange, Shared, lost_range
+from kdump.replicas.rows import first_batch_from
+from kdump.replicas.truncation import LoadedLog, Truncation, follow
+from kdump.storage.partition import PartitionLog
+
+NO_LOG = LoadedLog(0, 0, 0, ())
+"""The log of a broker that has no directory of a partition: it makes an empty one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A replica of a partition. `number` is that of its copy in the comparison, None where the disk has none.
+
+    `log` is what comes of loading it, None where its broker cannot load it. `damaged` are its batches that fail their
+    CRC.
+    """
+
+    broker: int | None
+    number: int | None
+    log: LoadedLog | None
+    directory: PartitionLog | None
+    damaged: tuple[OffsetRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What a follower does. `cut_at` is the base offset of the first batch that goes (None: no batch goes).
+
+    `restarts_at` is the offset at which it starts over, having deleted everything; None where it keeps its log.
+    """
+
+    replica: Replica
+    cut_at: int | None
+    restarts_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One replica leads. `standing` says why it may, None without the cluster's metadata.
+
+    `blocked_at` is the offset of the first damaged batch that it would serve: followers and consumers stop there.
+    """
+
+    leader: Replica
+    standing: Standing | None
+    followers: tuple[Followed, ...]
+    loss: Loss
+    blocked_at: int | None = None
+
+
+def choices(replicas: Sequence[Replica], compared: Compared, state: PartitionState | None) -> tuple[Choice, ...]:
+    """Say of each replica that can be loaded what its leading does to the others. Raises OSError."""
+    return tuple(_choice(leader, replicas, compared, state) for leader in replicas if leader.log is not None)
+
+
+def _choice(leader: Replica, replicas: Sequence[Replica], compared: Compared, state: PartitionState | None) -> Choice:
+    followers: list[Followed] = []
+    lost: list[LostRange] = []
+    others = [each for each in replicas if each is not leader and each.log is not None and each.directory is not None]
+    counted: list[tuple[int, int]] = []  # copies whose loss is counted, and from which offset on
+    for replica in sorted(others, key=_longest_first):
+        followed, truncation = _follows(leader, replica)
+        followers.append(followed)
+        start = _lost_from(leader, replica, truncation, compared)
+        if start is None or replica.log is None or replica.directory is None or replica.number is None:
+            continue
+        known = [Shared(since, compared.pair(replica.number, number).only_first) for number, since in counted]
+        counted.append((replica.number, start))
+        bounds = _bounds(replica, replicas, compared, state)
+        found = lost_range(replica.directory, replica.number, (start, replica.log.log_end), bounds, known)
+        if found is not None:
+            lost.append(found)
+    followers.sort(key=lambda each: (each.replica.broker is None, each.replica.broker or 0, each.replica.number or 0))
+    standing = state.standing(leader.broker) if state is not None and leader.broker is not None else None
+    return Choice(leader, standing, tuple(followers), Loss(tuple(lost)), _blocked_at(leader))
+
+
+def _follows(leader: Replica, follower: Replica) -> tuple[Followed, Truncation]:
+    assert leader.log is not None
+    assert follower.log is not None
+    assert follower.directory is not None
+    truncation = follow(leader.log, follower.log)
+    cut_at = None
+    if truncation.offset is not None:
+        batch = first_batch_from(follower.directory, truncation.offset)
+        first = batch.base_offset if batch and batch.base_offset >= 0 else truncation.offset
+        cut_at = first if batch is not None and first < follower.log.log_end else None
+    return Followed(follower, cut_at, truncation.restarts_at), truncation
+
+
+def _lost_from(leader: Replica, follower: Replica, truncation: Truncation, compared: Compared) -> int | None:
+    """The first offset of what the follower loses and the leader has not; None where it loses nothing."""
+    assert leader.log is not None
+    assert follower.log is not None
+    if truncation.offset is None:
+        return None
+    if leader.number is None or follower.number is None:
+        return follower.log.log_start
+    pair = compared.pair(leader.number, follower.number)
+    return max(truncation.offset, min(pair.same_up_to, leader.log.log_end), follower.log.log_start)
+
+
+def _longest_first(replica: Replica) -> tuple[int, int]:
+    return -(replica.log.log_end if replica.log else 0), replica.number or 0
+
+
+def _bounds(replica: Replica, replicas: Sequence[Replica], compared: Compared, state: PartitionState | None) -> Bounds:
+    """How far the records of a copy were committed, by the checkpoints and the ISR of all that share its history."""
+    committed = 0
+    for each in replicas:
+        if each.log is not None and each.log.high_watermark is not None:
+            committed = max(committed, min(each.log.high_watermark, _shared(replica, each, compared)))
+    if state is None:
+        return Bounds(committed)
+    in_sync = [each for each in replicas if each.broker in state.isr and each.number is not None]
+    return Bounds(committed, min((_shared(replica, each, compared) for each in in_sync), default=None))
+
+
+def _shared(replica: Replica, other: Replica, compared: Compared) -> int:
+    """Up to which offset another replica has the same records."""
+    if replica is other:
+        return replica.log.log_end if replica.log else 0
+    if other.log is None or other.number is None or replica.number is None:
+        return 0
+    return min(compared.pair(replica.number, other.number).same_up_to, other.log.log_end)
+
+
+def _blocked_at(leader: Replica) -> int | None:
+    log = leader.log
+    assert log is not None
+    served = (each.first for each in leader.damaged if each.last >= log.log_start and each.first < log.log_end)
+    return next(served, None)

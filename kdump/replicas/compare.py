@@ -1,0 +1,342 @@
+"""Compare the copies of a partition batch by batch, each of them read once, all of them side by side.
+
+A follower stores the leader's batches byte for byte, so equal headers with matching CRCs are equal batches. Files are
+not compared: segments, indexes and snapshots of equal copies may differ.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import combinations
+from typing import NamedTuple
+
+from kdump.disk.reading import ReadOnlyFile
+from kdump.replicas.prefetch import prefetched
+from kdump.replicas.rows import COMPARED, Batch, BatchRows, walk
+from kdump.storage.partition import PartitionLog
+
+MAX_RANGES = 1000
+"""Ranges of offsets that are kept for each copy of a pair; later ones are counted with the last."""
+
+_FIRST_CHUNK = 16
+"""Batches compared at once after a difference; the number doubles as long as they are equal."""
+
+
+class Relation(StrEnum):
+    """How the first of two copies relates to the second: at their first difference, if there is one."""
+
+    IDENTICAL = "identical"
+    BEHIND = "behind"
+    AHEAD = "ahead"
+    EPOCH = "epoch"
+    BYTES = "bytes"
+
+
+class OffsetRange(NamedTuple):
+    """Offsets `first` to `last` (inclusive, absolute), the batches and records there, and their size in bytes."""
+
+    first: int
+    last: int
+    batches: int
+    records: int
+    size: int
+    is_damaged: bool = False
+
+    def extended(self, other: OffsetRange) -> OffsetRange:
+        """This range and a later one."""
+        return self._replace(
+            last=max(self.last, other.last),
+            batches=self.batches + other.batches,
+            records=self.records + other.records,
+            size=self.size + other.size,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What one copy has. `first_offset` is that of its first batch (of none: the first segment's base offset).
+
+    `end_offset` follows the last batch that has a frame; `damaged` are batches whose CRC does not match.
+    """
+
+    first_offset: int
+    end_offset: int
+    batches: int
+    damaged: tuple[OffsetRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two copies, by their numbers. `same_up_to` is the first offset at which they stop being the same.
+
+    It is the end of both where they are identical. `compared_from` is the larger first offset of the two.
+    `only_first` and `only_second` are the batches that the other copy has not, or not with these bytes.
+    """
+
+    first: int
+    second: int
+    relation: Relation
+    same_up_to: int
+    compared_from: int
+    only_first: tuple[OffsetRange, ...] = ()
+    only_second: tuple[OffsetRange, ...] = ()
+
+    def swapped(self) -> Comparison:
+        """The same, the other copy first."""
+        turned = {Relation.BEHIND: Relation.AHEAD, Relation.AHEAD: Relation.BEHIND}
+        relation = turned.get(self.relation, self.relation)
+        return Comparison(
+            self.second,
+            self.first,
+            relation,
+            self.same_up_to,
+            self.compared_from,
+            self.only_second,
+            self.only_first,
+        )
+
+
+def compare(logs: Sequence[PartitionLog], starts: Sequence[int] | None = None, *, threads: bool = True) -> Compared:
+    """Compare every two of several copies. Raises OSError.
+
+    `starts` are offsets below which a copy is not compared (what the cleaner has been at). Each copy is read once, by a
+    thread of its own unless not `threads`; what is kept does not grow with the logs.
+    """
+    streams = [_Stream(log, threads=threads and len(logs) > 1) for log in logs]
+    try:
+        for stream in streams:
+            stream.fill()
+        lowest = list(starts or [0] * len(logs))
+        pairs = {
+            (a, b): _Pair(max(streams[a].first_offset, streams[b].first_offset, lowest[a], lowest[b]))
+            for a, b in combinations(range(len(logs)), 2)
+        }
+        for views in _windows(streams):
+            for (a, b), pair in pairs.items():
+                pair.feed(views[a], views[b])
+    finally:
+        for stream in streams:
+            stream.close()
+    return Compared(
+        tuple(stream.contents() for stream in streams),
+        tuple(pair.result(a, b) for (a, b), pair in pairs.items()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What each copy has, and each two of them compared, by the copies' numbers."""
+
+    contents: tuple[Contents, ...]
+    pairs: tuple[Comparison, ...]
+
+    def pair(self, first: int, second: int) -> Comparison:
+        """Two copies compared, in this order."""
+        for pair in self.pairs:
+            if (pair.first, pair.second) == (first, second):
+                return pair
+            if (pair.second, pair.first) == (first, second):
+                return pair.swapped()
+        raise KeyError((first, second))
+
+
+class _View(NamedTuple):
+    """Rows `at` to `stop` - 1 of a copy."""
+
+    rows: BatchRows | None
+    at: int
+    stop: int
+
+
+class _Stream:
+    """The batches of a copy, read as they are needed."""
+
+    def __init__(self, log: PartitionLog, *, threads: bool) -> None:
+        self._batches: Iterator[BatchRows] = prefetched(walk(log)) if threads else walk(log)
+        self.rows: BatchRows | None = None
+        self.at = 0
+        self.first_offset = log.segments[0].base_offset if log.segments else 0
+        self._end_offset = self.first_offset
+        self._count = 0
+        self._damaged = _Ranges()
+
+    def fill(self) -> bool:
+        """Have a batch at hand; whether there is one."""
+        if self.rows is not None and self.at < self.rows.length:
+            return True
+        self.rows = next(self._batches, None)
+        self.at = 0
+        if self.rows is None:
+            return False
+        rows = self.rows
+        if not self._count:
+            self.first_offset = rows.base_offset[0] if rows.base_offset[0] >= 0 else self.first_offset
+        self._count += rows.length
+        self._end_offset = rows.last_offset[rows.length - 1] + 1
+        if 0 in rows.valid:
+            for row in range(rows.length):
+                if not rows.valid[row]:
+                    self._damaged.add(rows.batch(row))
+        return True
+
+    def take(self, horizon: int) -> _View:
+        """The rows at hand up to those that end at offset `horizon`."""
+        rows = self.rows
+        if rows is None:
+            return _View(None, 0, 0)
+        if rows.last_offset[rows.length - 1] <= horizon:
+            stop = rows.length
+        else:
+            stop = bisect_right(rows.last_offset, horizon, self.at, rows.length)
+        view = _View(rows, self.at, stop)
+        self.at = stop
+        return view
+
+    def contents(self) -> Contents:
+        return Contents(self.first_offset, self._end_offset, self._count, self._damaged.all())
+
+    def close(self) -> None:
+        close = getattr(self._batches, "close", None)
+        if close:
+            close()
+
+
+def _windows(streams: Sequence[_Stream]) -> Iterator[list[_View]]:
+    """Step through all copies at once: the batches of each that end before the same offset."""
+    while True:
+        filled = [stream for stream in streams if stream.fill()]
+        if not filled:
+            return
+        horizon = min(stream.rows.last_offset[stream.rows.length - 1] for stream in filled if stream.rows)
+        yield [stream.take(horizon) for stream in streams]
+
+
+@dataclass(slots=True)
+class _Ranges:
+    found: list[OffsetRange] = field(default_factory=list)
+
+    def add(self, batch: Batch) -> None:
+        first = batch.base_offset if batch.base_offset >= 0 else batch.last_offset
+        one = OffsetRange(first, batch.last_offset, 1, max(1, batch.records), batch.size, not batch.is_valid)
+        last = self.found[-1] if self.found else None
+        if last is None:
+            self.found.append(one)
+        elif (last.last + 1 >= first and last.is_damaged == one.is_damaged) or len(self.found) >= MAX_RANGES:
+            self.found[-1] = last.extended(one)
+        else:
+            self.found.append(one)
+
+    def all(self) -> tuple[OffsetRange, ...]:
+        return tuple(self.found)
+
+
+class _Pair:
+    """Compares two copies from offset `start` on, window by window."""
+
+    def __init__(self, start: int) -> None:
+        self._start = start
+        self._same_up_to = start
+        self._only = (_Ranges(), _Ranges())
+        self._first: list[Batch | None] = [None, None]
+        self._differs = False
+
+    def feed(self, a: _View, b: _View) -> None:
+        """Take the batches of the next window."""
+        rows_a, i, stop_a = a.rows, _from(a, self._start), a.stop
+        rows_b, j, stop_b = b.rows, _from(b, self._start), b.stop
+        self._note_following(0, rows_a, i, stop_a)
+        self._note_following(1, rows_b, j, stop_b)
+        chunk = max(_FIRST_CHUNK, stop_a - i)
+        while rows_a is not None and rows_b is not None and i < stop_a and j < stop_b:
+            size = min(chunk, stop_a - i, stop_b - j)
+            same = _equal(rows_a, i, rows_b, j, size)
+            if same:
+                i, j = i + same, j + same
+                if not self._differs:
+                    self._same_up_to = rows_a.last_offset[i - 1] + 1
+            if same == size:
+                chunk *= 2
+                continue
+            chunk = _FIRST_CHUNK
+            first, second = rows_a.batch(i), rows_b.batch(j)
+            self._note(first, second)
+            if first.last_offset <= second.last_offset:
+                self._only[0].add(first)
+                i += 1
+            if second.last_offset <= first.last_offset:
+                self._only[1].add(second)
+                j += 1
+        while rows_a is not None and i < stop_a:
+            self._alone(0, rows_a.batch(i))
+            i += 1
+        while rows_b is not None and j < stop_b:
+            self._alone(1, rows_b.batch(j))
+            j += 1
+
+    def result(self, first: int, second: int) -> Comparison:
+        only_first, only_second = (ranges.all() for ranges in self._only)
+        same_up_to = self._same_up_to
+        if not self._differs:
+            relation = Relation.IDENTICAL
+        elif self._first[1] is None:
+            relation = Relation.AHEAD
+        elif self._first[0] is None:
+            relation = Relation.BEHIND
+        else:
+            is_epoch = self._first[0].leader_epoch != self._first[1].leader_epoch
+            relation = Relation.EPOCH if is_epoch else Relation.BYTES
+        return Comparison(first, second, relation, same_up_to, self._start, only_first, only_second)
+
+    def _alone(self, side: int, batch: Batch) -> None:
+        self._note(*((batch, None) if side == 0 else (None, batch)))
+        self._only[side].add(batch)
+
+    def _note_following(self, side: int, rows: BatchRows | None, row: int, stop: int) -> None:
+        """Keep the batch of a copy that comes after the first difference, where the window with that had none of it."""
+        if self._differs and self._first[side] is None and rows is not None and row < stop:
+            self._first[side] = rows.batch(row)
+
+    def _note(self, first: Batch | None, second: Batch | None) -> None:
+        """Keep the first batches that differ; that of the other copy may be in a later window."""
+        if not self._differs:
+            starts = [each.base_offset for each in (first, second) if each is not None]
+            self._same_up_to = max(self._same_up_to, min(starts))
+            self._differs = True
+        for side, batch in enumerate((first, second)):
+            if self._first[side] is None:
+                self._first[side] = batch
+
+
+def _from(view: _View, start: int) -> int:
+    """The first row of a window that ends at offset `start` or later."""
+    if view.rows is None or view.at == view.stop or view.rows.last_offset[view.at] >= start:
+        return view.at
+    return bisect_left(view.rows.last_offset, start, view.at, view.stop)
+
+
+def _equal(a: BatchRows, i: int, b: BatchRows, j: int, size: int) -> int:
+    """How many of `size` rows from `i` and `j` on are equal, before the first that are not."""
+    same = size
+    for name in COMPARED:
+        first, second = getattr(a, name)[i : i + same], getattr(b, name)[j : j + same]
+        if first != second:
+            same = next(row for row, (x, y) in enumerate(zip(first, second, strict=True)) if x != y)
+    if 0 in a.valid[i : i + same]:
+        for row in range(same):
+            if not a.valid[i + row] and not _same_bytes(a, i + row, b, j + row):
+                return row
+    return same
+
+
+def _same_bytes(a: BatchRows, i: int, b: BatchRows, j: int) -> bool:
+    """Whether two damaged batches of the same header are the same: their CRCs say nothing of their bytes."""
+    with ReadOnlyFile(a.path) as first, ReadOnlyFile(b.path) as second:
+        size = a.size[i]
+        for at in range(0, size, 1 << 20):
+            piece = min(1 << 20, size - at)
+            if first.read(a.position[i] + at, piece) != second.read(b.position[j] + at, piece):
+                return False
+    return True

@@ -1,0 +1,369 @@
+"""Put back what one copy of a partition lacks from others that have it, byte for byte.
+
+The result is equal to the other copies up to an offset at which a batch ends. Batches are taken, not files: the bounds
+of segments need not be the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kdump.disk.reading import status_of
+from kdump.errors import RefusedError
+from kdump.formats.checkpoints import EpochEntry
+from kdump.formats.names import parse_file_name, segment_file_name
+from kdump.replicas.rows import walk
+from kdump.storage.partition import PartitionLog
+from kdump.storage.recipe import Recipe, SourceBytes, joined
+
+MAX_SEGMENT_BYTES = (1 << 31) - 1
+"""Kafka's positions in a .log are 32-bit numbers."""
+
+MAX_LISTED = 1000
+"""Ranges that are told apart; later ones are counted with the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another copy. From offset `stop` on (absolute) nothing is taken: a broker is writing there. None: no limit."""
+
+    log: PartitionLog
+    stop: int | None = None
+
+
+class Taken(NamedTuple):
+    """Offsets `first` to `last` (inclusive, absolute) that come from the copy in the directory `path`."""
+
+    path: str
+    first: int
+    last: int
+    records: int
+    size: int
+
+
+class Divergence(NamedTuple):
+    """From `offset` on the copy has records of leader epoch `epoch` where another one has those of `other_epoch`."""
+
+    offset: int
+    epoch: int
+    other_epoch: int
+
+
+class NewSegment(NamedTuple):
+    """A .log that changes or is new: its base offset (absolute) and what it is made of."""
+
+    base_offset: int
+    recipe: Recipe
+
+    @property
+    def name(self) -> str:
+        """The name of the .log."""
+        return segment_file_name(self.base_offset, ".log")
+
+
+@dataclass(frozen=True, slots=True)
+class Healing:
+    """What makes a copy whole: the segments that change, and what they take from where.
+
+    `lacking` are offsets (inclusive) that no copy has. `end` is the log end offset afterwards. `epochs` are the leader
+    epochs that the batches show. `diverged` says where the copy leaves the others' history, None where it does not.
+    """
+
+    segments: tuple[NewSegment, ...]
+    taken: tuple[Taken, ...]
+    lacking: tuple[tuple[int, int], ...]
+    start: int
+    end: int
+    epochs: tuple[EpochEntry, ...]
+    diverged: Divergence | None = None
+
+
+class _Batch(NamedTuple):
+    base: int
+    last: int
+    epoch: int
+    crc: int
+    size: int
+    records: int
+    path: str
+    position: int
+
+    @property
+    def identity(self) -> tuple[int, int, int, int, int]:
+        return self.base, self.last, self.epoch, self.crc, self.size
+
+
+def heal(
+    log: PartitionLog, peers: Sequence[Peer], terms: Sequence[EpochEntry] = (), *, has_gaps: bool = False
+) -> Healing:
+    """Find what a copy lacks and the first of its peers that has it valid.
+
+    `terms` are the leader epochs that the copy's own file has. `has_gaps`: offsets may be empty by right (the log is
+    compacted). Raises RefusedError where a peer has an older history or valid batches of the same leader epoch that
+    differ, OSError.
+    """
+    merge = _Merge(log, peers, terms, has_gaps=has_gaps)
+    merge.run()
+    return merge.result()
+
+
+class _Cursor:
+    """The valid batches of a copy, one after the other."""
+
+    def __init__(self, log: PartitionLog, stop: int | None = None) -> None:
+        self.path = log.path
+        self._batches: Iterator[_Batch] = _valid(log, stop)
+        self.head = next(self._batches, None)
+
+    def step(self) -> None:
+        self.head = next(self._batches, None)
+
+    def close(self) -> None:
+        self._batches = iter(())
+        self.head = None
+
+
+def _valid(log: PartitionLog, stop: int | None) -> Iterator[_Batch]:
+    for rows in walk(log):
+        for row in range(rows.length):
+            last = rows.last_offset[row]
+            if stop is not None and last >= stop:
+                return
+            if not rows.valid[row]:
+                continue
+            base = rows.base_offset[row] if rows.base_offset[row] >= 0 else last
+            records = max(1, rows.count[row])
+            yield _Batch(
+                base,
+                last,
+                rows.leader_epoch[row],
+                rows.crc[row],
+                rows.size[row],
+                records,
+                rows.path,
+                rows.position[row],
+            )
+
+
+class _Merge:
+    def __init__(
+        self, log: PartitionLog, peers: Sequence[Peer], terms: Sequence[EpochEntry], *, has_gaps: bool
+    ) -> None:
+        self._terms = terms
+        self._own = _Cursor(log)
+        self._peers = [_Cursor(peer.log, peer.stop) for peer in peers]
+        self._has_gaps = has_gaps
+        self._bases = [segment.base_offset for segment in log.segments]
+        self._segments = _Segments(log)
+        self._taken: list[Taken] = []
+        self._lacking: list[tuple[int, int]] = []
+        self._epochs: list[EpochEntry] = []
+        self._diverged: Divergence | None = None
+        self._start: int | None = self._bases[0] if self._bases else None
+        self._expected = self._start
+
+    def run(self) -> None:
+        while True:
+            batch, source = self._next()
+            if batch is None:
+                return
+            if self._expected is not None and batch.base > self._expected and not self._has_gaps:
+                self._lacking.append((self._expected, batch.base - 1))
+            if self._start is None:
+                self._start = batch.base
+            if batch.epoch >= 0 and (not self._epochs or self._epochs[-1].epoch != batch.epoch):
+                self._epochs.append(EpochEntry(batch.epoch, batch.base))
+            self._expected = batch.last + 1
+            following = self._own.head if source is not self._own else None
+            self._segments.add(batch, is_own=source is self._own, own_follows=following)
+            if source is not self._own:
+                self._note(source.path, batch)
+
+    def result(self) -> Healing:
+        start = self._start or 0
+        return Healing(
+            self._segments.changed(),
+            tuple(self._taken),
+            tuple(self._lacking[:MAX_LISTED]),
+            start,
+            self._expected if self._expected is not None else start,
+            tuple(self._epochs),
+            self._diverged,
+        )
+
+    def _next(self) -> tuple[_Batch | None, _Cursor]:
+        """The next batch of the log, and whose it is; the cursors that have it as well go on."""
+        for cursor in (self._own, *self._peers):
+            while cursor.head is not None and self._expected is not None and cursor.head.last < self._expected:
+                cursor.step()
+        own = self._own.head
+        bases = [cursor.head.base for cursor in (self._own, *self._peers) if cursor.head is not None]
+        if not bases:
+            return None, self._own
+        lowest = min(bases)
+        chosen = self._own if own is not None and own.base == lowest else None
+        for peer in self._peers:
+            if peer.head is None or peer.head.base != lowest:
+                continue
+            if chosen is None:
+                chosen = peer
+                self._check_not_older(peer.head, peer.path)
+            elif chosen.head is not None and chosen.head.identity != peer.head.identity:
+                right = self._conflict(chosen, peer)
+                (peer if right is chosen else chosen).step()
+                chosen = right
+            else:
+                peer.step()
+        assert chosen is not None
+        batch = chosen.head
+        assert batch is not None
+        if self._expected is not None and batch.base < self._expected:
+            raise RefusedError(
+                f"{chosen.path}: its batch {batch.base} to {batch.last} overlaps the batch before it in another copy. "
+            )
+        chosen.step()
+        return batch, chosen
+
+    def _conflict(self, chosen: _Cursor, peer: _Cursor) -> _Cursor:
+        """Say which of two valid batches of the same offset is right: the copy's own, or that of a newer history.
+
+        Raises RefusedError where nothing says so.
+        """
+        mine, other = chosen.head, peer.head
+        assert mine is not None
+        assert other is not None
+        if mine._replace(epoch=0).identity == other._replace(epoch=0).identity:
+            term = max((entry.epoch for entry in self._terms if entry.start_offset <= mine.base), default=-1)
+            if term in (mine.epoch, other.epoch):  # no CRC covers the leader epoch, but leader-epoch-checkpoint has it
+                return chosen if term == mine.epoch else peer
+        if mine.epoch == other.epoch or chosen is not self._own:
+            raise RefusedError(
+                f"{peer.path} and {chosen.path} have other valid records from offset {other.base} on: nothing says"
+                f" which are right (leader epochs {other.epoch} and {mine.epoch}). "
+            )
+        if other.epoch < mine.epoch:
+            raise RefusedError(
+                f"{peer.path} has an older history: leader epoch {other.epoch} at offset {other.base}, where"
+                f" {chosen.path} has {mine.epoch}. "
+            )
+        self._diverged = Divergence(mine.base, mine.epoch, other.epoch)
+        for each in self._peers:
+            each.close()
+        return chosen
+
+    def _check_not_older(self, batch: _Batch, path: str) -> None:
+        """Refuse a batch of a leader whose term was over by what this copy's batches and its epoch file say."""
+        terms = [entry.epoch for entry in self._terms if entry.start_offset <= batch.base]
+        newest = max([*terms, self._epochs[-1].epoch if self._epochs else -1])
+        if 0 <= batch.epoch < newest:
+            raise RefusedError(
+                f"{path} has an older history: leader epoch {batch.epoch} at offset {batch.base}, after {newest}. "
+            )
+
+    def _note(self, path: str, batch: _Batch) -> None:
+        last = self._taken[-1] if self._taken else None
+        is_next = last is not None and (last.last + 1 == batch.base or self._has_gaps) and last.path == path
+        if last is not None and (is_next or len(self._taken) >= MAX_LISTED):
+            self._taken[-1] = last._replace(
+                last=batch.last, records=last.records + batch.records, size=last.size + batch.size
+            )
+        else:
+            self._taken.append(Taken(path, batch.base, batch.last, batch.records, batch.size))
+
+
+class _Segments:
+    """Puts batches into segments: those of the copy where it has them, those of the peer where the copy has none."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+        self._bases = [segment.base_offset for segment in log.segments]
+        self._next_own = 0
+        self._base: int | None = None
+        self._parts: list[SourceBytes] = []
+        self._size = 0
+        self._done: list[NewSegment] = []
+        self._has_foreign = False
+        self._last_file = ""
+
+    def add(self, batch: _Batch, *, is_own: bool, own_follows: _Batch | None) -> None:
+        base = self._new_base(batch, is_own=is_own, own_follows=own_follows)
+        if base is not None:
+            self._close()
+            self._base = base
+        name = os.path.basename(batch.path) if is_own else os.path.abspath(batch.path)
+        part = SourceBytes(name, batch.position, batch.size)
+        last = self._parts[-1] if self._parts else None
+        if last is not None and last.name == name and last.start + last.size == batch.position:
+            self._parts[-1] = last._replace(size=last.size + batch.size)
+        else:
+            self._parts.append(part)
+        self._size += batch.size
+        self._has_foreign = self._has_foreign or not is_own
+        self._last_file = batch.path
+
+    def changed(self) -> tuple[NewSegment, ...]:
+        self._close()
+        return tuple(self._done)
+
+    def _new_base(self, batch: _Batch, *, is_own: bool, own_follows: _Batch | None) -> int | None:
+        """The base offset of the segment that begins with a batch; None where it belongs to the present one."""
+        own: int | None = None
+        while self._next_own < len(self._bases) and self._bases[self._next_own] <= batch.base:
+            own = self._bases[self._next_own]
+            self._next_own += 1
+        if own is not None:
+            return own
+        if self._base is None:
+            return _segment_base(batch)
+        if self._size + batch.size > MAX_SEGMENT_BYTES:
+            return batch.base
+        next_base = self._bases[self._next_own] if self._next_own < len(self._bases) else None
+        more_own = own_follows is not None and (next_base is None or own_follows.base < next_base)
+        begins_segment = batch.position == 0 and batch.path != self._last_file
+        if not is_own and begins_segment and not more_own:
+            return _segment_base(batch)
+        return None
+
+    def _has_rest(self) -> bool:
+        """Whether more than these batches is in the .log: half a batch must not stay at the end of a segment."""
+        path = os.path.join(self._log.path, segment_file_name(self._base or 0, ".log"))
+        return self._size != status_of(path).size
+
+    def _close(self) -> None:
+        if self._base is not None and (self._has_foreign or self._has_rest()):
+            self._done.append(NewSegment(self._base, joined(self._parts)))
+        self._base, self._parts, self._size, self._has_foreign = None, [], 0, False
+
+
+def _segment_base(batch: _Batch) -> int:
+    """The base offset of the segment that a batch is in, unless it is above the batch."""
+    base = parse_file_name(os.path.basename(batch.path)).offset
+    return min(batch.base, batch.base if base is None or batch.position else base)
+
+
+def fitting_epochs(
+    own: Sequence[EpochEntry], others: Sequence[Sequence[EpochEntry]], healing: Healing
+) -> list[EpochEntry]:
+    """Return the first list of leader epochs that fits the batches of a healed log: the copy's own, or another's.
+
+    Of another's what starts at the end or later is left out. Where none fits, it is what the batches themselves show.
+    """
+    for number, entries in enumerate((own, *others)):
+        end = healing.end if number else healing.end + 1
+        kept = [entry for entry in entries if entry.start_offset < end]
+        if kept and _fits(kept, healing):
+            return kept
+    return list(healing.epochs)
+
+
+def _fits(entries: Sequence[EpochEntry], healing: Healing) -> bool:
+    starts = {entry.epoch: entry.start_offset for entry in entries}
+    for number, shown in enumerate(healing.epochs):
+        start = starts.get(shown.epoch)
+        if start is None or start > shown.start_offset or (number and start != shown.start_offset):
+            return False
+    epochs = [entry.epoch for entry in entries]
+    return epochs == sorted(set(epochs))

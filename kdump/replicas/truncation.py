@@ -1,0 +1,151 @@
+"""What a follower cuts from its log before it follows a leader: truncation by leader epoch (KIP-101, KIP-279, KIP-595).
+
+Rules of AbstractFetcherThread, UnifiedLog.read and LeaderEpochFileCache, from Kafka 2.7 on (truncation on fetch).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kdump.formats.checkpoints import EpochEntry
+from kdump.storage.leader_epochs import EpochCache
+
+MAX_ROUNDS = 1000
+"""Fetches after which a follower counts as one that never gets on; each cuts at least one epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedLog:
+    """A copy once its broker has loaded it. Offsets are absolute.
+
+    `first_base` is the base offset of its first segment, `high_watermark` the checkpoint's, None without an entry.
+    """
+
+    log_start: int
+    log_end: int
+    first_base: int
+    epochs: tuple[EpochEntry, ...]
+    high_watermark: int | None = None
+
+
+class Truncation(NamedTuple):
+    """Where a follower cuts its log (None: it does not), and the offset at which it starts over (None: it does not).
+
+    A log that starts over is deleted completely: its end is before the leader's log start, or the cut before its own.
+    """
+
+    offset: int | None
+    restarts_at: int | None = None
+
+
+class _End(NamedTuple):
+    """The end of an epoch: LeaderEpochFileCache.endOffsetFor."""
+
+    epoch: int
+    offset: int
+
+
+def follow(leader: LoadedLog, follower: LoadedLog) -> Truncation:
+    """Return what a follower cuts when this leader's term begins, by the fetches that lead to its first append."""
+    terms = _Terms.of_leader(leader, follower)
+    own = _Terms(EpochCache(follower.epochs), follower.log_end)
+    log = _Follower(follower, own)
+    if not own.cache.entries:
+        mark = max(follower.log_start, follower.high_watermark or 0)
+        log.truncate(min(mark, own.end))
+    for _ in range(MAX_ROUNDS):
+        if not _fetch(leader, terms, log):
+            break
+    return Truncation(log.cut, log.restarts_at)
+
+
+class _Terms:
+    """The epochs of a log and its end."""
+
+    def __init__(self, cache: EpochCache, end: int) -> None:
+        self.cache = cache
+        self.end = end
+
+    @classmethod
+    def of_leader(cls, leader: LoadedLog, follower: LoadedLog) -> _Terms:
+        """With the entry that the new leader writes before it answers: its epoch, which is new, from its log end on."""
+        cache = EpochCache(leader.epochs)
+        newest = max((entry.epoch for entry in (*leader.epochs, *follower.epochs)), default=-1)
+        cache.assign(newest + 1, leader.log_end, "")
+        return cls(cache, leader.log_end)
+
+    def end_of(self, epoch: int) -> _End | None:
+        """Where the largest epoch up to `epoch` ends; None where that is not known."""
+        entries = self.cache.entries
+        if self.cache.latest_epoch == epoch:
+            return _End(epoch, self.end)
+        at = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
+        if at == len(entries):
+            return None
+        return _End(entries[at - 1].epoch if at else epoch, entries[at].start_offset)
+
+
+class _Follower:
+    def __init__(self, log: LoadedLog, terms: _Terms) -> None:
+        self.terms = terms
+        self.cut: int | None = None
+        self.restarts_at: int | None = None
+        self._first_base = log.first_base
+
+    def truncate(self, offset: int) -> None:
+        """Cut everything from `offset` on; LocalLog.truncateTo, UnifiedLog.truncateTo."""
+        if offset >= self.terms.end:
+            return
+        self.cut = offset
+        if self._first_base > offset:
+            self.start_over(offset)
+            return
+        self.terms.end = offset
+        self.terms.cache.truncate_from_end(offset)
+
+    def start_over(self, offset: int) -> None:
+        """Delete everything and begin at `offset`."""
+        self.restarts_at = self._first_base = self.terms.end = offset
+        self.terms.cache.clear()
+
+
+def _fetch(leader: LoadedLog, terms: _Terms, follower: _Follower) -> bool:
+    """One fetch and what the follower makes of the answer; whether it has to ask again."""
+    own = follower.terms
+    last_epoch = own.cache.latest_epoch
+    if last_epoch >= 0:
+        end = terms.end_of(last_epoch)
+        if end is None or own.end < leader.log_start:
+            return _out_of_range(leader, follower)
+        if end.epoch < last_epoch or end.offset < own.end:
+            before = own.end
+            follower.truncate(_diverging(own, end))
+            return own.end < before
+        return False
+    if not leader.log_start <= own.end <= leader.log_end:
+        return _out_of_range(leader, follower)
+    return False
+
+
+def _diverging(own: _Terms, end: _End) -> int:
+    """The offset to cut at, by the epoch and the end that the leader names: getOffsetTruncationState."""
+    mine = own.end_of(end.epoch)
+    if mine is None:
+        return min(end.offset, own.end)
+    if mine.epoch != end.epoch:
+        return min(mine.offset, own.end)
+    return min(mine.offset, end.offset, own.end)
+
+
+def _out_of_range(leader: LoadedLog, follower: _Follower) -> bool:
+    """OFFSET_OUT_OF_RANGE: fetchOffsetAndTruncate; whether to ask again."""
+    end = follower.terms.end
+    if leader.log_end < end:
+        follower.truncate(leader.log_end)
+        return True
+    if leader.log_start > end:
+        follower.start_over(leader.log_start)
+        return True
+    return False

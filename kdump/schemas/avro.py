@@ -1,0 +1,364 @@
+"""Avro: values of the writer's schema, by fastavro.
+
+A schema is rewritten before fastavro sees it: what it refers to is put in its place, names are full, and the types
+whose values JSON or Arrow have another form for get a logical type of our own, by which fastavro calls the function
+that makes that form (`shown`: JSON; `native`: values that Arrow takes). So the branch of a union decides, not a guess.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+from kdump.formats.iso_times import clock, iso_date, iso_second
+from kdump.interchange.jsonl import base64
+from kdump.schemas.avro_depth import MAX_DEPTH, check_depth
+from kdump.schemas.errors import ExtraMissingError, SchemaError
+
+Json = Any
+PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+_NAMED = ("record", "error", "enum", "fixed")
+_NO_NAMESPACE = "no_namespace_"
+"""Stands for the null namespace, so that every name is a full one."""
+
+
+class Form(StrEnum):
+    """What values are made for."""
+
+    SHOWN = "shown"
+    NATIVE = "native"
+
+
+class AvroSchema:
+    """A schema with all that it refers to, ready to decode with. Raises SchemaError."""
+
+    def __init__(self, text: str, references: Iterable[str] = (), form: Form = Form.SHOWN) -> None:
+        """`references` are the texts of the schemas that it leads to, each before what uses it."""
+        definitions: dict[str, Json] = {}
+        for each in references:
+            _define(load(each), "", definitions)
+        self.rewriter = Rewriter(definitions, form)
+        self.json = self.rewriter.rewrite(load(text))
+        self._parsed = _parse(self.json)
+        self._is_bytes = _type_of(self.json) == "bytes"
+
+    def decode(self, payload: bytes, reader: AvroSchema | None = None) -> Any:
+        """The value of a payload, as the reader's schema has it if one is given. Raises SchemaError."""
+        if self.rewriter.is_recursive and len(payload) > MAX_DEPTH:
+            check_depth(self.json, payload)
+        stream = BytesIO(payload)
+        try:
+            value = _fastavro().schemaless_reader(stream, self._parsed, reader._parsed if reader else None)
+        except Exception as error:  # fastavro raises whatever its parts do, of bytes that are not what they should be
+            if self._is_bytes:
+                return self._raw_bytes(payload)
+            why = f"{type(error).__name__}: {error}" if str(error) else "it breaks off"
+            raise SchemaError(f"not what its Avro schema says: {why}") from None
+        left = len(payload) - stream.tell()
+        if left:
+            if self._is_bytes:
+                return self._raw_bytes(payload)
+            raise SchemaError(f"not what its Avro schema says: {left} bytes are left")
+        return value
+
+    def _raw_bytes(self, payload: bytes) -> Any:
+        """A value of the schema "bytes" from a client that writes it without its length."""
+        reader = _READERS.get(_logical_of(self.json))
+        return reader(payload, self.json) if reader else payload
+
+
+class Rewriter:
+    """Rewrites schemas; `is_recursive` when one of them has come upon itself."""
+
+    def __init__(self, definitions: Mapping[str, Json], form: Form) -> None:
+        self.is_recursive = False
+        self._definitions = definitions
+        self._form = form
+        self._sizes: dict[str, int] = {}  # least bytes of named types that are complete
+        self._open: set[str] = set()
+
+    def rewrite(self, schema: Json) -> Json:
+        """The schema as fastavro gets it. Raises SchemaError."""
+        try:
+            return self._any(schema, "")[0]
+        except RecursionError:
+            raise SchemaError("a schema that is nested too deeply") from None
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise SchemaError(f"no Avro schema: {type(error).__name__}: {error}") from None
+
+    # each returns the schema and the least bytes that a value takes
+
+    def _any(self, schema: Json, namespace: str) -> tuple[Json, int]:
+        if isinstance(schema, list):
+            return [self._any(branch, namespace)[0] for branch in schema], 1
+        if isinstance(schema, str):
+            return self._primitive({"type": schema}) if schema in PRIMITIVES else self._reference(schema, namespace)
+        kind = schema["type"]
+        if not isinstance(kind, str):
+            return self._any(kind, namespace)
+        if kind in PRIMITIVES:
+            return self._primitive(schema)
+        if kind == "array":
+            items, least = self._any(schema["items"], namespace)
+            if not least:
+                raise SchemaError("an array of items that take no bytes, whose number nothing bounds")
+            return {"type": "array", "items": items}, 1
+        if kind == "map":
+            return {"type": "map", "values": self._any(schema["values"], namespace)[0]}, 1
+        if kind in _NAMED:
+            return self._named(kind, schema, namespace)
+        return self._reference(kind, namespace)
+
+    def _primitive(self, schema: Json) -> tuple[Json, int]:
+        kind, logical = schema["type"], _logical_name(schema)
+        least = {"null": 0, "float": 4, "double": 8}.get(kind, 1)
+        name = f"{kind}-kdump-{self._form}-{logical}" if logical else ""
+        if not logical or name not in _READERS:
+            name = f"{kind}-kdump-{self._form}-plain"
+            if name not in _READERS:
+                return kind, least
+        return {**_decimals(schema), "type": kind, "logicalType": name.removeprefix(f"{kind}-")}, least
+
+    def _reference(self, name: str, namespace: str) -> tuple[Json, int]:
+        for full in dict.fromkeys((full_name(name, namespace), full_name(name, ""))):
+            if full in self._open:
+                self.is_recursive = True
+                return full, 1
+            if full in self._sizes:
+                return full, self._sizes[full]
+            if full in self._definitions:
+                definition, around = self._definitions[full]
+                return self._any(definition, around)
+        raise SchemaError(f"the type {name!r:.60} is not defined")
+
+    def _named(self, kind: str, schema: Json, namespace: str) -> tuple[Json, int]:
+        full = full_name(schema["name"], schema.get("namespace", namespace))
+        inner = full.rpartition(".")[0]
+        if full in self._sizes:  # defined again, as happens where texts are put together
+            return full, self._sizes[full]
+        made: Json = {"type": kind, "name": full}
+        aliases = schema.get("aliases")
+        if aliases:
+            made["aliases"] = [full_name(alias, inner) for alias in aliases]
+        if kind == "enum":
+            made["symbols"] = schema["symbols"]
+            if "default" in schema:
+                made["default"] = schema["default"]
+            self._sizes[full] = 1
+        elif kind == "fixed":
+            made |= {"size": schema["size"], **self._fixed_logical(schema)}
+            self._sizes[full] = int(schema["size"])
+        else:
+            made["type"] = "record"
+            self._open.add(full)
+            least = 0
+            made["fields"] = fields = []
+            for field in schema["fields"]:
+                if _never_ends(field["type"], full, inner):
+                    raise SchemaError(f"{full} holds itself, without end")
+                shown, size = self._any(field["type"], inner)
+                least += size
+                fields.append(_field(field, shown))
+            self._open.remove(full)
+            self._sizes[full] = least
+        return made, self._sizes[full]
+
+    def _fixed_logical(self, schema: Json) -> Json:
+        name = f"fixed-kdump-{self._form}-{_logical_name(schema) or 'plain'}"
+        if name not in _READERS:
+            name = f"fixed-kdump-{self._form}-plain"
+        if name not in _READERS:
+            return {}
+        return {**_decimals(schema), "logicalType": name.removeprefix("fixed-")}
+
+
+def load(text: str) -> Json:
+    """A schema's text as JSON; a bare name is one too. Raises SchemaError."""
+    if text.strip() in PRIMITIVES:
+        return text.strip()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise SchemaError("no Avro schema: not JSON") from None
+
+
+def full_name(name: str, namespace: str | None) -> str:
+    """A type's name with its namespace."""
+    if "." in name:
+        return name
+    return f"{namespace or _NO_NAMESPACE}.{name}"
+
+
+def shown_name(full: str) -> str:
+    """A full name as people write it."""
+    return full.removeprefix(f"{_NO_NAMESPACE}.")
+
+
+def _define(schema: Json, namespace: str, definitions: dict[str, Json]) -> None:
+    """Note the named types of a schema, with the namespace around them; the first one of a name counts."""
+    if isinstance(schema, list):
+        for branch in schema:
+            _define(branch, namespace, definitions)
+    elif isinstance(schema, dict):
+        kind = schema.get("type")
+        if kind in _NAMED and isinstance(schema.get("name"), str):
+            full = full_name(schema["name"], schema.get("namespace", namespace))
+            definitions.setdefault(full, (schema, namespace))
+            for field in schema.get("fields") or ():
+                if isinstance(field, dict):
+                    _define(field.get("type"), full.rpartition(".")[0], definitions)
+        else:
+            for inner in (kind, schema.get("items"), schema.get("values")):
+                _define(inner, namespace, definitions)
+
+
+def _never_ends(kind: Json, full: str, namespace: str) -> bool:
+    """Whether a field is of the record that it is in, with nothing between that could end it."""
+    if isinstance(kind, dict):
+        kind = kind.get("type")
+    return isinstance(kind, str) and kind not in PRIMITIVES and full_name(kind, namespace) == full
+
+
+def _field(field: Json, shown: Json) -> Json:
+    made = {"name": field["name"], "type": shown}
+    for more in ("default", "aliases"):
+        if more in field:
+            made[more] = field[more]
+    return made
+
+
+def _logical_name(schema: Json) -> str:
+    name = schema.get("logicalType")
+    return name if isinstance(name, str) else ""
+
+
+def _logical_of(schema: Json) -> str:
+    return f"{schema['type']}-{schema['logicalType']}" if isinstance(schema, dict) and "logicalType" in schema else ""
+
+
+def _type_of(schema: Json) -> Json:
+    return schema.get("type") if isinstance(schema, dict) else schema
+
+
+def _decimals(schema: Json) -> Json:
+    return {name: schema[name] for name in ("precision", "scale") if isinstance(schema.get(name), int)}
+
+
+# --- what values become, by type and logical type
+
+Read = Callable[..., Any]
+
+
+def _shown_bytes(data: bytes, *_: Any) -> Json:
+    return {"base64": base64(data)}
+
+
+def _shown_number(value: float, *_: Any) -> Json:
+    return value if math.isfinite(value) else not_finite(value)
+
+
+def not_finite(value: float) -> str:
+    """What JSON has no number for."""
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _shown_decimal(data: bytes, schema: Json, *_: Any) -> str:
+    scale = schema.get("scale", 0)
+    unscaled = int.from_bytes(data, "big", signed=True)
+    if scale <= 0:
+        return str(unscaled * 10**-scale)
+    sign = "-" if unscaled < 0 else ""
+    digits = str(abs(unscaled)).zfill(scale + 1)
+    return f"{sign}{digits[:-scale]}.{digits[-scale:]}"
+
+
+def _shown_uuid(text: str, *_: Any) -> str:
+    try:
+        return str(UUID(text))
+    except ValueError:
+        return text
+
+
+def _shown_fixed_uuid(data: bytes, *_: Any) -> Json:
+    return str(UUID(bytes=data)) if len(data) == 16 else _shown_bytes(data)
+
+
+def _shown_date(days: int, *_: Any) -> str:
+    return iso_date(days)
+
+
+def _timestamp(digits: int, zone: str) -> Read:
+    unit = 10**digits
+
+    def read(value: int, *_: Any) -> str:
+        seconds, part = divmod(value, unit)
+        return f"{iso_second(seconds)}.{part:0{digits}d}{zone}"
+
+    return read
+
+
+def _time_of_day(digits: int) -> Read:
+    unit = 10**digits
+
+    def read(value: int, *_: Any) -> Json:
+        seconds, part = divmod(value, unit)
+        return f"{clock(seconds)}.{part:0{digits}d}" if 0 <= seconds < 86_400 else value
+
+    return read
+
+
+def _readers() -> dict[str, Read]:
+    shown: dict[str, Read] = {
+        "bytes-plain": _shown_bytes,
+        "fixed-plain": _shown_bytes,
+        "float-plain": _shown_number,
+        "double-plain": _shown_number,
+        "bytes-decimal": _shown_decimal,
+        "fixed-decimal": _shown_decimal,
+        "string-uuid": _shown_uuid,
+        "fixed-uuid": _shown_fixed_uuid,
+        "int-date": _shown_date,
+        "int-time-millis": _time_of_day(3),
+        "long-time-micros": _time_of_day(6),
+    }
+    for name, digits in (("millis", 3), ("micros", 6), ("nanos", 9)):
+        shown[f"long-timestamp-{name}"] = _timestamp(digits, "Z")
+        shown[f"long-local-timestamp-{name}"] = _timestamp(digits, "")
+    readers = {}
+    for name, read in shown.items():
+        kind, _, logical = name.partition("-")
+        readers[f"{kind}-kdump-{Form.SHOWN}-{logical}"] = read
+    return readers
+
+
+_READERS = _readers()
+"""By what fastavro looks them up: type and our logical type."""
+
+
+def _fastavro() -> Any:
+    global _library
+    if _library is None:
+        try:
+            import fastavro
+        except ImportError as error:
+            raise ExtraMissingError("decoding Avro", error) from None
+        fastavro.read.LOGICAL_READERS.update(_READERS)  # under names of our own: nobody else meets them
+        _library = fastavro
+    return _library
+
+
+_library: Any = None
+
+
+def _parse(schema: Json) -> Any:
+    try:
+        return _fastavro().parse_schema(schema)
+    except ExtraMissingError:
+        raise
+    except Exception as error:  # of fastavro's own kinds, and others for schemas that are none
+        raise SchemaError(f"no Avro schema: {type(error).__name__}: {error}") from None

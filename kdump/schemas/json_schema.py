@@ -1,0 +1,22 @@
+"""JSON Schema: the payload is JSON; the schema only says what is in it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kdump.schemas.avro import not_finite
+from kdump.schemas.errors import SchemaError
+
+
+def decode_json(payload: bytes) -> Any:
+    """The value of a payload. Raises SchemaError."""
+    try:
+        return json.loads(payload, parse_constant=_constant)
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(f"not JSON: {error}") from None
+
+
+def _constant(text: str) -> str:
+    """NaN and the infinities, which some serializers write and JSON has not."""
+    return not_finite(float(text))

@@ -1,0 +1,193 @@
+"""Protobuf without generated classes: descriptors from .proto text, or from a FileDescriptorProto in base64."""
+
+from __future__ import annotations
+
+from binascii import Error as Base64Error
+from binascii import a2b_base64
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+from kdump.schemas.errors import ExtraMissingError, SchemaError
+from kdump.schemas.framing import message_indexes
+
+WELL_KNOWN = {
+    f"google/protobuf/{name}.proto": f"google.protobuf.{name}_pb2"
+    for name in (
+        "any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type",
+        "wrappers",
+    )
+}  # fmt: skip
+
+_CONFLUENT = {
+    "confluent/meta.proto": 'syntax = "proto3"; package confluent;',
+    "confluent/type/decimal.proto": 'syntax = "proto3"; package confluent.type;'
+    " message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }",
+}
+"""What schemas may import without a reference; of meta.proto only options are used, which are skipped."""
+
+ROOT = "kdump-schema.proto"
+"""What a schema that nothing imports is called."""
+
+Message = Any
+
+
+class ProtobufSchema:
+    """A schema's messages, with all that it imports. Raises SchemaError."""
+
+    def __init__(
+        self, text: str, imports: Iterable[tuple[str, str]] = (), files: Mapping[str, str] | None = None
+    ) -> None:
+        """`imports` are name and text of what the schema refers to, each before what uses it.
+
+        `files` are further ones that may be imported.
+        """
+        library = _library()
+        self._pool = library.DescriptorPool()
+        self._added: set[str] = set()
+        self._sources = {**_CONFLUENT, **(files or {}), **dict(imports)}
+        self._classes: dict[tuple[int, ...], Any] = {}
+        self.file = file_descriptor(text, ROOT)
+        self._add(self.file, ())
+
+    def decode(self, data: bytes, start: int, indexes: bytes | None = None) -> tuple[Message, str]:
+        """The message of a payload from byte `start` on, and its full name. Raises SchemaError.
+
+        The path to the message's type is in front of it, unless it is in `indexes`.
+        """
+        failed: SchemaError | None = None
+        for zigzag in (True, False):
+            try:
+                if indexes is None:
+                    path, at = message_indexes(data, start, zigzag=zigzag)
+                else:
+                    path, at = message_indexes(indexes or b"\0", 0, zigzag=zigzag)[0], start
+                kind = self._class(path)
+                return _parsed(kind, data[at:]), kind.DESCRIPTOR.full_name
+            except SchemaError as error:
+                failed = failed or error
+        raise failed or SchemaError("no message")
+
+    def message_name(self, data: bytes, start: int, indexes: bytes | None = None) -> str:
+        """The full name of the message that a payload has from byte `start` on. Raises SchemaError."""
+        path, _ = message_indexes(data, start) if indexes is None else message_indexes(indexes or b"\0", 0)
+        name: str = self._class(path).DESCRIPTOR.full_name
+        return name
+
+    def message_class(self, full_name: str) -> Any:
+        """The class of a message. Raises SchemaError."""
+        try:
+            return _library().GetMessageClass(self._pool.FindMessageTypeByName(full_name))
+        except KeyError:
+            raise SchemaError(f"its schema has no message {full_name}") from None
+
+    def shown(self, message: Message) -> Any:
+        """A message as proto3 JSON, with the names of the .proto file and without defaults. Raises SchemaError."""
+        try:
+            return _json_format().MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=self._pool)
+        except Exception as error:  # an Any of an unknown type, times out of range: whatever has no JSON
+            raise SchemaError(f"no JSON for its message: {error}") from None
+
+    def _class(self, path: tuple[int, ...]) -> Any:
+        found = self._classes.get(path)
+        if found is None:
+            names = [self.file.package] if self.file.package else []
+            messages = self.file.message_type
+            for index in path:
+                if index >= len(messages):
+                    raise SchemaError(f"its schema has no message at index {', '.join(map(str, path))}")
+                names.append(messages[index].name)
+                messages = messages[index].nested_type
+            found = self._classes[path] = self.message_class(".".join(names))
+        return found
+
+    def _add(self, file: Any, above: tuple[str, ...]) -> None:
+        for name in file.dependency:
+            if name in self._added:
+                continue
+            if name in above:
+                raise SchemaError(f"{name} imports itself")
+            if name in self._sources:
+                self._add(file_descriptor(self._sources[name], name), (*above, name))
+            elif name in WELL_KNOWN:
+                self._add(_well_known(name), (*above, name))
+            else:
+                raise SchemaError(f"it imports {name}, which is not among its references")
+        self._added.add(file.name)
+        try:
+            self._pool.Add(file)
+        except Exception as error:  # TypeError, ValueError, KeyError, by the library's version
+            raise SchemaError(f"its schema cannot be used: {error}") from None
+
+
+def file_descriptor(text: str, name: str) -> Any:
+    """The FileDescriptorProto of a schema, under the name that imports have for it. Raises SchemaError."""
+    _library()
+    packed = _from_base64(text)
+    if packed is None:
+        from kdump.schemas.proto_text import parse_proto
+
+        return parse_proto(text, name)
+    from google.protobuf import descriptor_pb2
+
+    try:
+        file = descriptor_pb2.FileDescriptorProto.FromString(packed)
+    except Exception as error:  # DecodeError, which the library has had in several places
+        raise SchemaError(f"its schema is no descriptor: {error}") from None
+    file.name = name
+    return file
+
+
+def _from_base64(text: str) -> bytes | None:
+    """The bytes of a schema that is base64: a .proto text has characters that base64 has not."""
+    try:
+        return a2b_base64(text.strip().encode("ascii"), strict_mode=True) or None
+    except (Base64Error, UnicodeEncodeError):
+        return None
+
+
+def _well_known(name: str) -> Any:
+    file = descriptor()
+    import_module(WELL_KNOWN[name]).DESCRIPTOR.CopyToProto(file)
+    return file
+
+
+def descriptor() -> Any:
+    """An empty FileDescriptorProto."""
+    from google.protobuf import descriptor_pb2
+
+    return descriptor_pb2.FileDescriptorProto()
+
+
+def _parsed(kind: Any, data: bytes) -> Message:
+    try:
+        return kind.FromString(data)
+    except Exception as error:  # DecodeError, which the library has had in several places
+        raise SchemaError(f"not a {kind.DESCRIPTOR.full_name}: {error}") from None
+
+
+class _Library:
+    def __init__(self) -> None:
+        from google.protobuf import descriptor_pool, message_factory
+
+        self.DescriptorPool = descriptor_pool.DescriptorPool
+        self.GetMessageClass = message_factory.GetMessageClass
+
+
+_loaded: _Library | None = None
+
+
+def _library() -> Any:
+    global _loaded
+    if _loaded is None:
+        try:
+            _loaded = _Library()
+        except ImportError as error:
+            raise ExtraMissingError("decoding Protobuf", error) from None
+    return _loaded
+
+
+def _json_format() -> Any:
+    from google.protobuf import json_format
+
+    return json_format

@@ -1,0 +1,62 @@
+"""A server in a thread of its own, for tests and other programs in Python."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from kdump.errors import Problem
+from kdump.serve.cluster import ServedCluster
+from kdump.serve.partition import Log, OnDamage
+from kdump.serve.server import ServeOptions, Server
+from kdump.storage.open import open_directory
+
+
+@contextmanager
+def served(
+    paths: Iterable[str],
+    *,
+    on_damage: OnDamage = OnDamage.STOP,
+    options: ServeOptions | None = None,
+    say: Log = lambda line: None,
+) -> Iterator[str]:
+    """Serve log or partition directories while the `with` lasts; gives the bootstrap address, as HOST:PORT,...
+
+    Ports are free ones unless `options` names one. `say` is given a line about each damage that is met. Raises
+    KdumpError, OSError.
+    """
+    problems: list[Problem] = []
+    cluster = ServedCluster(map(open_directory, paths), on_damage, problems.append, say)
+    for problem in problems:
+        say(f"{problem.path}: {problem.text}")
+    server = Server(cluster, options or replace(ServeOptions(), port=0), say)
+    ready: threading.Event = threading.Event()
+    found: list[str | BaseException] = []
+    loop = asyncio.new_event_loop()
+
+    async def run() -> None:
+        try:
+            addresses = await server.start()
+            found.append(",".join(f"{address.host}:{address.port}" for _, address in addresses))
+        except OSError as error:
+            found.append(error)
+            return
+        finally:
+            ready.set()
+        await server.wait()
+        await server.close()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run()), name="kdump-serve", daemon=True)
+    thread.start()
+    ready.wait()
+    try:
+        if isinstance(found[0], BaseException):
+            raise found[0]
+        yield found[0]
+    finally:
+        loop.call_soon_threadsafe(server.stop)
+        thread.join()
+        loop.close()

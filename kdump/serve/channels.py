@@ -1,0 +1,172 @@
+"""Connections as the server sees them: bytes in, bytes and ranges of files out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+import sys
+from abc import ABC, abstractmethod
+
+from kdump.serve.partition import FileRange
+
+_CHUNK = 256 << 10
+_READ_AT_ONCE = 64 << 10
+SMALL = 32 << 10
+"""Bytes up to which a range is read and sent with what stands before it, which costs less than a call of its own."""
+_CAN_SEND_FILES = sys.platform == "linux"
+
+
+class FileShrunkError(ConnectionError):
+    """A file ends before the bytes that were promised: the connection cannot go on."""
+
+
+class Channel(ABC):
+    """One connection."""
+
+    @abstractmethod
+    async def read(self, size: int) -> bytes:
+        """Exactly `size` bytes. Raises EOFError where the other side has closed, OSError."""
+
+    @abstractmethod
+    async def send(self, data: bytes) -> None:
+        """Send bytes. Raises OSError."""
+
+    @abstractmethod
+    async def send_file(self, part: FileRange) -> None:
+        """Send a range of a file. Raises OSError, FileShrunkError."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the connection."""
+
+    async def send_all(self, parts: list[bytes | FileRange]) -> None:
+        """Send parts one after the other. Raises OSError, FileShrunkError."""
+        held = bytearray()
+        for part in parts:
+            if isinstance(part, bytes):
+                held += part
+            elif part.size <= SMALL:
+                held += _read(part, part.start, part.size)
+            else:
+                if held:
+                    await self.send(bytes(held))
+                    held.clear()
+                await self.send_file(part)
+        if held:
+            await self.send(bytes(held))
+
+
+def _read(part: FileRange, position: int, size: int) -> bytes:
+    data = part.file.read(position, size)
+    if len(data) < size:
+        raise FileShrunkError(f"{part.file.path} became shorter while it was sent")
+    return data
+
+
+class PlainChannel(Channel):
+    """A connection without encryption: the kernel sends files by itself."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = sock
+        self._loop = asyncio.get_running_loop()
+        self._buffer = bytearray()
+
+    async def read(self, size: int) -> bytes:
+        """See Channel."""
+        buffer = self._buffer
+        while len(buffer) < size:
+            data = await self._loop.sock_recv(self._socket, max(_READ_AT_ONCE, size - len(buffer)))
+            if not data:
+                raise EOFError
+            buffer += data
+        taken = bytes(buffer[:size])
+        del buffer[:size]
+        return taken
+
+    async def send(self, data: bytes) -> None:
+        """See Channel."""
+        await self._loop.sock_sendall(self._socket, data)
+
+    async def send_file(self, part: FileRange) -> None:
+        """See Channel."""
+        if not _CAN_SEND_FILES:
+            await _send_by_chunks(self, part)
+            return
+        position, left = part.start, part.size
+        out, file = self._socket.fileno(), part.file.fileno()
+        while left:
+            try:
+                sent = os.sendfile(out, file, position, left)
+            except BlockingIOError:
+                await self._writable()
+                continue
+            if sent == 0:
+                raise FileShrunkError(f"{part.file.path} became shorter while it was sent")
+            position += sent
+            left -= sent
+
+    async def _writable(self) -> None:
+        future = self._loop.create_future()
+        descriptor = self._socket.fileno()
+        self._loop.add_writer(descriptor, _done, future)
+        try:
+            await future
+        finally:
+            self._loop.remove_writer(descriptor)
+
+    def close(self) -> None:
+        """See Channel."""
+        self._socket.close()
+
+
+def _done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+class TlsChannel(Channel):
+    """A connection with TLS."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def accept(cls, sock: socket.socket, context: ssl.SSLContext) -> TlsChannel:
+        """Shake hands. Raises OSError, ssl.SSLError."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=1 << 20)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        sock.setblocking(False)
+        transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock, ssl=context, ssl_handshake_timeout=10)
+        return cls(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
+
+    async def read(self, size: int) -> bytes:
+        """See Channel."""
+        try:
+            return await self._reader.readexactly(size)
+        except asyncio.IncompleteReadError:
+            raise EOFError from None
+
+    async def send(self, data: bytes) -> None:
+        """See Channel."""
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def send_file(self, part: FileRange) -> None:
+        """See Channel."""
+        await _send_by_chunks(self, part)
+
+    def close(self) -> None:
+        """See Channel."""
+        self._writer.transport.abort()
+
+
+async def _send_by_chunks(channel: Channel, part: FileRange) -> None:
+    end = part.start + part.size
+    for position in range(part.start, end, _CHUNK):
+        await channel.send(_read(part, position, min(_CHUNK, end - position)))

@@ -1,0 +1,296 @@
+"""The cluster that log directories make: its nodes, its topics, and which replica of a partition is served."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kdump.disk.reading import read_small, status_of
+from kdump.errors import KdumpError, Problem, Report
+from kdump.formats import names
+from kdump.formats.checkpoints import parse_leader_epochs
+from kdump.formats.metadata_files import parse_partition_metadata
+from kdump.formats.names import parse_partition_dir
+from kdump.serve.open_files import OpenFiles
+from kdump.serve.partition import Log, OnDamage, ServedPartition
+from kdump.storage.broker import BrokerIdentity, identity_of
+from kdump.storage.directory import LogDirectory
+from kdump.storage.facts import log_end_offset
+from kdump.storage.partition import PartitionLog
+from kdump.storage.replica import Replica
+from kdump.topics.cluster_image import ClusterImage, Fields
+from kdump.topics.metadata_log import state_beside
+
+CLUSTER_ID = "kdump-serve-cluster-id"
+"""Where no directory says which cluster it belongs to. It has as many characters as Kafka's."""
+NODE_ID = 1
+INTERNAL_TOPICS = frozenset(
+    {names.CONSUMER_OFFSETS_TOPIC, names.TRANSACTION_STATE_TOPIC, names.SHARE_GROUP_STATE_TOPIC}
+)
+"""What a broker tells clients is internal (Topic.INTERNAL_TOPICS)."""
+MAX_PARTITIONS = 100_000
+"""Of a topic: a directory's name may end with any number, and clients are told of every partition below it."""
+
+
+class Address(NamedTuple):
+    """Where a node listens."""
+
+    host: str
+    port: int
+
+
+class LogStarts:
+    """The log start offsets that the checkpoint of a log directory has, read again when it has changed."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._known: dict[tuple[str, int], int] = {}
+        self._state: tuple[int, int] | None = None
+
+    def of(self, topic: str, partition: int) -> int:
+        """The log start offset; 0 where the checkpoint does not have it or cannot be read."""
+        with suppress(KdumpError, OSError):
+            status = status_of(os.path.join(self._path, names.LOG_START_CHECKPOINT))
+            if (status.size, status.modified_ns) != self._state:
+                self._known = LogDirectory(self._path).checkpoint(names.LOG_START_CHECKPOINT)
+                self._state = (status.size, status.modified_ns)
+        return self._known.get((topic, partition), 0)
+
+
+@dataclass(slots=True)
+class Node:
+    """A broker: its log directories, and the cluster's state as its metadata log has it (None: not at hand)."""
+
+    node_id: int
+    directories: list[LogDirectory] = field(default_factory=list)
+    image: ClusterImage | None = None
+    starts: dict[str, LogStarts] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Place:
+    """A partition and the paths of its replicas by node; `leader` is the node that serves it, -1 if none can.
+
+    `replicas` and `isr` are those of the cluster's metadata, else the nodes at hand.
+    """
+
+    number: int
+    paths: dict[int, str] = field(default_factory=dict)
+    leader: int = -1
+    leader_epoch: int = -1
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class ServedTopic:
+    """A topic with all its partitions, in the order of their numbers, those that are not at hand among them."""
+
+    name: str
+    topic_id: bytes
+    places: list[Place] = field(default_factory=list)
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether it is one of Kafka's own."""
+        return self.name in INTERNAL_TOPICS
+
+    def place(self, number: int) -> Place | None:
+        """The partition of a number."""
+        return self.places[number] if 0 <= number < len(self.places) else None
+
+
+class ServedCluster:
+    """All that is served. Nothing of a log is read before it is asked for."""
+
+    def __init__(
+        self, places: Iterable[LogDirectory | PartitionLog], on_damage: OnDamage, report: Report, say: Log
+    ) -> None:
+        """`report` is given what cannot be read now, `say` a line for what is met later. Raises KdumpError, OSError."""
+        self._cluster_id: str | None = None
+        self.nodes: dict[int, Node] = {}
+        self.topics: dict[str, ServedTopic] = {}
+        self.addresses: dict[int, Address] = {}
+        self._on_damage = on_damage
+        self._report = report
+        self._say = say
+        self._files = OpenFiles()
+        self._open: dict[tuple[int, str, int], ServedPartition] = {}
+        found: dict[str, dict[int, Place]] = {}
+        for place in places:
+            self._add(place, found)
+        if not self.nodes:
+            self.nodes[NODE_ID] = Node(NODE_ID)
+        self.image = next((node.image for node in self.nodes.values() if node.image is not None), None)
+        for name in sorted(found.keys() | self._known_topics().keys()):
+            self.topics[name] = self._topic(name, found.get(name, {}))
+        self.names = {topic.topic_id: topic.name for topic in self.topics.values()}
+
+    # --- what there is ---
+
+    @property
+    def cluster_id(self) -> str:
+        """That of the directories, else one of our own."""
+        return self._cluster_id or CLUSTER_ID
+
+    @property
+    def controller_id(self) -> int:
+        """The node that clients are told is the controller."""
+        return min(self.nodes)
+
+    def address(self, node_id: int) -> Address:
+        """Where a node listens."""
+        return self.addresses.get(node_id, Address("localhost", 9092))
+
+    def configs(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
+        """The settings in the cluster's metadata by resource type and name."""
+        return self.image.configs if self.image else {}
+
+    def partition(self, node_id: int, topic: str, number: int) -> ServedPartition | None:
+        """The replica of a node, opened if need be; None where it has none. Raises OSError."""
+        key = (node_id, topic, number)
+        known = self._open.get(key)
+        if known is not None and not known.has_changed():
+            return known
+        found = self.topics.get(topic)
+        place = found.place(number) if found else None
+        path = place.paths.get(node_id) if place else None
+        if found is None or path is None:
+            return None
+        log = PartitionLog(path)
+        start = self.nodes[node_id].starts[os.path.dirname(path)].of(topic, number)
+        start = max(start, log.segments[0].base_offset if log.segments else 0)
+        opened = ServedPartition(Replica(log, start, None), found.topic_id, self._files, self._on_damage, self._say)
+        self._open[key] = opened
+        return opened
+
+    def replicas(self, topic: str) -> Iterator[Replica]:
+        """The replicas of a topic's partitions that lead. Raises OSError."""
+        found = self.topics.get(topic)
+        for place in found.places if found else ():
+            served = self.partition(place.leader, topic, place.number) if place.leader >= 0 else None
+            if served is not None:
+                yield served.replica
+
+    # --- how it is found ---
+
+    def _add(self, place: LogDirectory | PartitionLog, found: dict[str, dict[int, Place]]) -> None:
+        if isinstance(place, PartitionLog):
+            path = os.path.abspath(place.path)
+            parent = LogDirectory(os.path.dirname(path))
+            self._take(self._node_of(parent), path, found)
+            return
+        node = self._node_of(place)
+        for name in place.partition_names:
+            self._take(node, os.path.join(os.path.abspath(place.path), name), found)
+
+    def _node_of(self, directory: LogDirectory) -> Node:
+        identity = self._identity(directory)
+        if identity.cluster_id is not None:
+            if self._cluster_id not in (None, identity.cluster_id):
+                raise KdumpError(
+                    f"{directory.path} belongs to cluster {identity.cluster_id}, the directories before it to"
+                    f" {self._cluster_id}: serve each cluster with a command of its own"
+                )
+            self._cluster_id = identity.cluster_id
+        node_id = NODE_ID if identity.node_id is None else identity.node_id
+        node = self.nodes.setdefault(node_id, Node(node_id))
+        path = os.path.abspath(directory.path)
+        if path not in node.starts:
+            node.directories.append(directory)
+            node.starts[path] = LogStarts(path)
+            if node.image is None:
+                state = state_beside(directory, self._report)
+                node.image = state.image if state else None
+        return node
+
+    def _identity(self, directory: LogDirectory) -> BrokerIdentity:
+        try:
+            return identity_of(directory) or BrokerIdentity(None, None)
+        except KdumpError as error:
+            self._report(Problem(os.path.join(directory.path, names.META_PROPERTIES), None, str(error)))
+            return BrokerIdentity(None, None)
+
+    def _take(self, node: Node, path: str, found: dict[str, dict[int, Place]]) -> None:
+        try:
+            name = parse_partition_dir(os.path.basename(path), path)
+        except KdumpError:
+            return
+        if name.state or name.topic == names.CLUSTER_METADATA_TOPIC:
+            return
+        if name.partition >= MAX_PARTITIONS:
+            self._report(Problem(path, None, f"not served: a partition number of {MAX_PARTITIONS} or more"))
+            return
+        place = found.setdefault(name.topic, {}).setdefault(name.partition, Place(name.partition))
+        before = place.paths.get(node.node_id)
+        if before is None:
+            place.paths[node.node_id] = path
+        elif os.path.realpath(before) != os.path.realpath(path):
+            longer = max((before, path), key=_end_of)
+            self._say(f"{before} and {path} are the same partition: only {longer} is served")
+            place.paths[node.node_id] = longer
+
+    def _known_topics(self) -> dict[str, bytes]:
+        return {topic.name: topic.topic_id for topic in self.image.topics.values()} if self.image else {}
+
+    def _topic(self, name: str, places: dict[int, Place]) -> ServedTopic:
+        known = self._known_topics().get(name)
+        topic_id = next(filter(None, map(_stored_id, _paths(places))), None) or known
+        topic = ServedTopic(name, topic_id or uuid.uuid5(uuid.NAMESPACE_URL, f"kafka-topic:{name}").bytes)
+        partitions: dict[int, Fields] = {}
+        if self.image and topic.topic_id in self.image.topics:
+            partitions = self.image.topics[topic.topic_id].partitions
+        for number in range(max([-1, *places, *partitions]) + 1):
+            place = places.get(number) or Place(number)
+            _describe(place, partitions.get(number))
+            topic.places.append(place)
+        return topic
+
+
+def _paths(places: Mapping[int, Place]) -> Iterator[str]:
+    return (path for place in places.values() for path in place.paths.values())
+
+
+def _stored_id(path: str) -> bytes | None:
+    """The topic id in partition.metadata; None where it does not say."""
+    file = os.path.join(path, names.PARTITION_METADATA)
+    with suppress(KdumpError, OSError):
+        return parse_partition_metadata(read_small(file), file).topic_id
+    return None
+
+
+def _describe(place: Place, fields: Fields | None) -> None:
+    """Choose the leader: the metadata's, else one that was in sync, else the replica that reaches farthest."""
+    at_hand = tuple(sorted(place.paths))
+    place.replicas = place.isr = at_hand
+    if fields is not None:
+        place.replicas = tuple(fields["replicas"]) or at_hand
+        place.isr = tuple(node for node in fields["isr"] if node in place.paths)
+        place.leader_epoch = fields["leaderEpoch"]
+    if not at_hand:
+        return
+    candidates = [fields["leader"], *fields["isr"]] if fields is not None else []
+    chosen = next((node for node in candidates if node in place.paths), None)
+    if chosen is None:
+        chosen = at_hand[0] if len(at_hand) == 1 else max(at_hand, key=lambda node: _end_of(place.paths[node]))
+    place.leader = chosen
+    if chosen not in place.isr:
+        place.isr = (chosen, *place.isr)
+    place.leader_epoch = max(place.leader_epoch, _last_epoch(place.paths[chosen]), 0)
+
+
+def _last_epoch(path: str) -> int:
+    file = os.path.join(path, names.LEADER_EPOCH_CHECKPOINT)
+    with suppress(KdumpError, OSError):
+        return max((entry.epoch for entry in parse_leader_epochs(read_small(file), file)), default=-1)
+    return -1
+
+
+def _end_of(path: str) -> int:
+    with suppress(KdumpError, OSError):
+        return log_end_offset(PartitionLog(path))
+    return -1

@@ -1,0 +1,186 @@
+"""Answers about configurations: what the cluster's metadata has, and Kafka's defaults for the rest of a topic's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from kdump.serve.context import Context, Fields
+from kdump.serve.protocol.errors import ErrorCode
+from kdump.serve.protocol.frames import Request
+from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE, built_in
+
+_CLIENT_METRICS, _GROUP = 16, 32
+_RESOURCES = (TOPIC_RESOURCE, BROKER_RESOURCE, 8, _CLIENT_METRICS, _GROUP)
+
+
+class _Source(IntEnum):
+    """Where a value comes from (DescribeConfigsResponse.ConfigSource)."""
+
+    TOPIC = 1
+    BROKER = 2
+    DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    GROUP = 8
+    CLIENT_METRICS = 7
+
+
+class _Type(IntEnum):
+    """The type of a value (DescribeConfigsResponse.ConfigType)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class _Config(NamedTuple):
+    """A topic's configuration: its default, and the broker's of the same unit that stands for it ("": none)."""
+
+    type: _Type
+    default: str
+    server_name: str = ""
+
+
+_MAX_LONG = str((1 << 63) - 1)
+_WEEK_MS = "604800000"
+_TOPIC_CONFIGS = {
+    "cleanup.policy": _Config(_Type.LIST, "delete", "log.cleanup.policy"),
+    "compression.gzip.level": _Config(_Type.INT, "-1", "compression.gzip.level"),
+    "compression.lz4.level": _Config(_Type.INT, "9", "compression.lz4.level"),
+    "compression.type": _Config(_Type.STRING, "producer", "compression.type"),
+    "compression.zstd.level": _Config(_Type.INT, "3", "compression.zstd.level"),
+    "delete.retention.ms": _Config(_Type.LONG, "86400000", "log.cleaner.delete.retention.ms"),
+    "file.delete.delay.ms": _Config(_Type.LONG, "60000", "log.segment.delete.delay.ms"),
+    "flush.messages": _Config(_Type.LONG, _MAX_LONG, "log.flush.interval.messages"),
+    "flush.ms": _Config(_Type.LONG, _MAX_LONG, "log.flush.interval.ms"),
+    "follower.replication.throttled.replicas": _Config(_Type.LIST, ""),
+    "index.interval.bytes": _Config(_Type.INT, "4096", "log.index.interval.bytes"),
+    "leader.replication.throttled.replicas": _Config(_Type.LIST, ""),
+    "local.retention.bytes": _Config(_Type.LONG, "-2", "log.local.retention.bytes"),
+    "local.retention.ms": _Config(_Type.LONG, "-2", "log.local.retention.ms"),
+    "max.compaction.lag.ms": _Config(_Type.LONG, _MAX_LONG, "log.cleaner.max.compaction.lag.ms"),
+    "max.message.bytes": _Config(_Type.INT, "1048588", "message.max.bytes"),
+    "message.timestamp.after.max.ms": _Config(_Type.LONG, "3600000", "log.message.timestamp.after.max.ms"),
+    "message.timestamp.before.max.ms": _Config(_Type.LONG, _MAX_LONG, "log.message.timestamp.before.max.ms"),
+    "message.timestamp.type": _Config(_Type.STRING, "CreateTime", "log.message.timestamp.type"),
+    "min.cleanable.dirty.ratio": _Config(_Type.DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio"),
+    "min.compaction.lag.ms": _Config(_Type.LONG, "0", "log.cleaner.min.compaction.lag.ms"),
+    "min.insync.replicas": _Config(_Type.INT, "1", "min.insync.replicas"),
+    "preallocate": _Config(_Type.BOOLEAN, "false", "log.preallocate"),
+    "remote.log.copy.disable": _Config(_Type.BOOLEAN, "false"),
+    "remote.log.delete.on.disable": _Config(_Type.BOOLEAN, "false"),
+    "remote.storage.enable": _Config(_Type.BOOLEAN, "false"),
+    "retention.bytes": _Config(_Type.LONG, "-1", "log.retention.bytes"),
+    "retention.ms": _Config(_Type.LONG, _WEEK_MS, "log.retention.ms"),
+    "segment.bytes": _Config(_Type.INT, "1073741824", "log.segment.bytes"),
+    "segment.index.bytes": _Config(_Type.INT, "10485760", "log.index.size.max.bytes"),
+    "segment.jitter.ms": _Config(_Type.LONG, "0", "log.roll.jitter.ms"),
+    "segment.ms": _Config(_Type.LONG, _WEEK_MS, "log.roll.ms"),
+    "unclean.leader.election.enable": _Config(_Type.BOOLEAN, "false", "unclean.leader.election.enable"),
+}
+"""Kafka 4.3's (LogConfig, ServerTopicConfigSynonyms)."""
+
+
+class _Value(NamedTuple):
+    """A value under the name that it was set by."""
+
+    name: str
+    value: str
+    source: _Source
+
+
+def describe_configs(ctx: Context, request: Request) -> Fields:
+    """Answer DescribeConfigs."""
+    body = request.body
+    return {"results": [_described(ctx, each, request.version, body) for each in body["resources"]]}
+
+
+def _described(ctx: Context, asked: Fields, version: int, body: Fields) -> Fields:
+    kind, name = asked["resourceType"], asked["resourceName"]
+    answer: Fields = {"resourceType": kind, "resourceName": name}
+    if kind == TOPIC_RESOURCE and name not in ctx.cluster.topics:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return answer | {"errorCode": error, "errorMessage": f"Topic {name!r} does not exist."}
+    if kind == BROKER_RESOURCE and name not in ("", str(ctx.node_id)):
+        message = f"Unexpected broker id, expected {ctx.node_id} or empty string, but received {name}"
+        return answer | {"errorCode": ErrorCode.INVALID_REQUEST, "errorMessage": message}
+    keys = asked["configurationKeys"]
+    configs = [
+        _config(config, layers, version, body["includeSynonyms"])
+        for config, layers in _values(ctx, kind, name)
+        if keys is None or config in keys
+    ]
+    return answer | {"configs": configs}
+
+
+def _values(ctx: Context, kind: int, name: str) -> Iterator[tuple[str, list[_Value]]]:
+    """The configurations of a resource, each with its values: the first one counts."""
+    configs = ctx.cluster.configs()
+    own = configs.get((kind, name), {})
+    if kind == TOPIC_RESOURCE:
+        own = {**built_in(name), **own}
+        for config in sorted(_TOPIC_CONFIGS.keys() | own.keys()):
+            yield config, _topic_layers(config, own, configs, ctx.node_id)
+        return
+    sources = {_GROUP: _Source.GROUP, _CLIENT_METRICS: _Source.CLIENT_METRICS, BROKER_RESOURCE: _Source.BROKER}
+    source = _Source.DEFAULT_BROKER if kind == BROKER_RESOURCE and not name else sources.get(kind, _Source.DEFAULT)
+    found = {config: [_Value(config, value, source)] for config, value in own.items()}
+    if kind == BROKER_RESOURCE and name:
+        shared = configs.get((BROKER_RESOURCE, ""), {})
+        for config, value in shared.items():
+            found.setdefault(config, []).append(_Value(config, value, _Source.DEFAULT_BROKER))
+        log_dirs = ",".join(directory.path for directory in ctx.cluster.nodes[ctx.node_id].directories)
+        for config, value in (("node.id", name), ("log.dirs", log_dirs)):
+            found[config] = [_Value(config, value, _Source.STATIC_BROKER)]
+    yield from sorted(found.items())
+
+
+def _topic_layers(
+    config: str, own: Mapping[str, str], configs: Mapping[tuple[int, str], Mapping[str, str]], node_id: int
+) -> list[_Value]:
+    layers = []
+    if config in own:
+        layers.append(_Value(config, own[config], _Source.TOPIC))
+    known = _TOPIC_CONFIGS.get(config)
+    if known is None:
+        return layers
+    for resource, source in ((str(node_id), _Source.BROKER), ("", _Source.DEFAULT_BROKER)):
+        value = configs.get((BROKER_RESOURCE, resource), {}).get(known.server_name)
+        if value is not None:
+            layers.append(_Value(known.server_name, value, source))
+    layers.append(_Value(known.server_name or config, known.default, _Source.DEFAULT))
+    return layers
+
+
+def _config(name: str, layers: list[_Value], version: int, with_synonyms: bool) -> Fields:
+    known = _TOPIC_CONFIGS.get(name)
+    answer: Fields = {
+        "name": name,
+        "value": layers[0].value,
+        "readOnly": layers[0].source is _Source.STATIC_BROKER,
+        "configSource": layers[0].source,
+        "synonyms": [each._asdict() for each in layers] if with_synonyms else [],
+    }
+    return answer | ({"configType": known.type if known else _Type.STRING} if version >= 3 else {})
+
+
+def list_config_resources(ctx: Context, request: Request) -> Fields:
+    """Answer ListConfigResources; version 0 is about client metrics alone."""
+    wanted = request.body["resourceTypes"] if request.version else [_CLIENT_METRICS]
+    wanted = wanted or list(_RESOURCES)
+    unknown = [kind for kind in wanted if kind not in _RESOURCES]
+    if unknown:
+        return {"errorCode": ErrorCode.UNSUPPORTED_VERSION}
+    found = {(kind, name) for kind, name in ctx.cluster.configs() if kind in wanted and name}
+    found |= {(TOPIC_RESOURCE, name) for name in ctx.cluster.topics if TOPIC_RESOURCE in wanted}
+    found |= {(BROKER_RESOURCE, str(node)) for node in ctx.cluster.nodes if BROKER_RESOURCE in wanted}
+    resources: list[Fields] = []
+    for kind, name in sorted(found):
+        resources.append({"resourceName": name} | ({"resourceType": kind} if request.version else {}))
+    return {"configResources": resources}

@@ -1,0 +1,191 @@
+"""One connection: requests in, answers out in their order, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kdump.errors import KdumpError
+from kdump.serve import answers
+from kdump.serve.channels import Channel
+from kdump.serve.context import Context, Fields
+from kdump.serve.fetch import FetchAnswer, fetch
+from kdump.serve.metadata import api_versions
+from kdump.serve.protocol.apis import ApiKey
+from kdump.serve.protocol.errors import ErrorCode
+from kdump.serve.protocol.frames import SIZE, Request, RequestError, read_request, response
+from kdump.serve.sasl import AuthenticationError, Exchange, Mechanism
+
+if TYPE_CHECKING:
+    from kdump.serve.server import Server
+
+IDLE_SECONDS = 600
+"""After which a connection that asks nothing is closed (connections.max.idle.ms)."""
+BODY_SECONDS = 60
+"""Within which a request that has begun must be there."""
+MAX_WAIT_SECONDS = 300
+SMALL_REQUEST = 64 << 10
+UNAUTHENTICATED_BYTES = 16 << 10
+_BEFORE_LOGIN = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A request that was answered; `milliseconds` are those that the answer took, waiting included."""
+
+    client: str
+    node: int
+    user: str | None
+    client_id: str | None
+    api: str
+    version: int
+    correlation_id: int
+    request_bytes: int
+    response_bytes: int
+    milliseconds: float
+    errors: tuple[str, ...]
+
+
+class Connection:
+    """A client at the other end of a channel."""
+
+    def __init__(self, server: Server, context: Context, client: str) -> None:
+        self.is_answering = False
+        self._server = server
+        self._channel: Channel
+        self._context = context
+        self._client = client
+        self._users = server.users
+        self._exchange: Exchange | None = None
+        self._user: str | None = None
+
+    async def run(self, channel: Channel) -> None:
+        """Answer until the client closes, or gives a reason to close."""
+        self._channel = channel
+        try:
+            while True:
+                self.is_answering = False
+                size = SIZE.unpack(await asyncio.wait_for(self._channel.read(SIZE.size), IDLE_SECONDS))[0]
+                most = self._server.options.max_request_bytes if self._is_known else UNAUTHENTICATED_BYTES
+                if not 0 < size <= most:
+                    raise RequestError(f"a request of {size} bytes: at most {most} are taken")
+                await self._one(size)
+        except (EOFError, ConnectionError):
+            pass
+        except TimeoutError:
+            self._server.say(f"{self._client}: closed, for nothing came")
+        except (RequestError, AuthenticationError) as error:
+            self._server.say(f"{self._client}: closed: {error}")
+        except (KdumpError, OSError) as error:
+            self._server.say(f"{self._client}: closed: {error}")
+        except Exception as error:  # a fault of ours is told of, and ends this connection alone
+            self._server.say(f"{self._client}: closed: internal error: {type(error).__name__}: {error}")
+        finally:
+            self._channel.close()
+
+    @property
+    def _is_known(self) -> bool:
+        return self._users is None or self._user is not None
+
+    async def _one(self, size: int) -> None:
+        if size <= SMALL_REQUEST:
+            data = await asyncio.wait_for(self._channel.read(size), BODY_SECONDS)
+            await self._answer(data)
+            return
+        async with self._server.room_for(size):
+            data = await asyncio.wait_for(self._channel.read(size), BODY_SECONDS)
+            await self._answer(data)
+
+    async def _answer(self, data: bytes) -> None:
+        started = time.perf_counter()
+        self.is_answering = True
+        request = read_request(data)
+        key = request.api.key
+        if not self._is_known and key not in _BEFORE_LOGIN:
+            raise AuthenticationError(f"{request.api.name} before the client has said who it is")
+        if key == ApiKey.FETCH:
+            fetched = await self._fetch(request)
+            await self._channel.send_all(fetched.parts)
+            sent, errors = fetched.size, fetched.errors
+        else:
+            body = await self._body(request)
+            if key == ApiKey.PRODUCE and request.body["acks"] == 0:
+                raise RequestError("records without acknowledgement: this server is read-only")
+            answer = response(request, body)
+            await self._channel.send(answer)
+            sent = len(answer)
+            errors = tuple(_errors(body)) if self._server.is_logging else ()
+        if self._server.is_logging:
+            elapsed = (time.perf_counter() - started) * 1000
+            self._server.log(
+                Access(
+                    self._client,
+                    self._context.node_id,
+                    self._user,
+                    request.client_id,
+                    request.api.name,
+                    request.version,
+                    request.correlation_id,
+                    len(data) + SIZE.size,
+                    sent,
+                    elapsed,
+                    tuple(sorted({code.name for code in errors})),
+                )
+            )
+        if self._exchange is not None and key == ApiKey.SASL_AUTHENTICATE and ErrorCode(body["errorCode"]):
+            raise AuthenticationError(body["errorMessage"])
+
+    async def _fetch(self, request: Request) -> FetchAnswer:
+        answer = await self._server.in_thread(fetch, self._context, request)
+        if answer.is_empty:
+            await self._server.pause(min(request.body["maxWaitMs"] / 1000, MAX_WAIT_SECONDS))
+        return answer
+
+    async def _body(self, request: Request) -> Fields:
+        key = request.api.key
+        if key == ApiKey.API_VERSIONS:
+            return api_versions(self._context, request, with_sasl=self._users is not None)
+        if key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+            return self._login(request)
+        if key in answers.FROM_MEMORY:
+            return answers.FROM_MEMORY[key](self._context, request)
+        if key in answers.FROM_DISK:
+            return await self._server.in_thread(answers.FROM_DISK[key], self._context, request)
+        await self._server.groups_known()
+        return await answers.FROM_GROUPS[key](self._context, request)
+
+    def _login(self, request: Request) -> Fields:
+        users = self._users
+        if users is None or self._user is not None:
+            return {"errorCode": ErrorCode.ILLEGAL_SASL_STATE}
+        if request.api.key == ApiKey.SASL_HANDSHAKE:
+            mechanisms: list[str] = list(users.mechanisms)
+            if request.body["mechanism"] not in mechanisms:
+                return {"errorCode": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": mechanisms}
+            self._exchange = Exchange(users, Mechanism(request.body["mechanism"]))
+            return {"mechanisms": mechanisms}
+        if self._exchange is None:
+            return {"errorCode": ErrorCode.ILLEGAL_SASL_STATE, "errorMessage": "SaslHandshake comes first"}
+        try:
+            token = self._exchange.answer(request.body["authBytes"])
+        except AuthenticationError as error:
+            return {"errorCode": ErrorCode.SASL_AUTHENTICATION_FAILED, "errorMessage": str(error)}
+        self._user = self._exchange.user
+        return {"errorCode": ErrorCode.NONE, "authBytes": token}
+
+
+def _errors(body: Any) -> Iterator[ErrorCode]:
+    """The error codes in an answer, wherever they are."""
+    if isinstance(body, dict):
+        code = body.get("errorCode")
+        if code:
+            yield ErrorCode(code)
+        for value in body.values():
+            if isinstance(value, (dict, list)):
+                yield from _errors(value)
+    elif isinstance(body, list):
+        for value in body:
+            yield from _errors(value)

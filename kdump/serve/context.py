@@ -1,0 +1,75 @@
+"""What the answers to requests are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kdump.serve.cluster import Address, Place, ServedCluster, ServedTopic
+from kdump.serve.partition import ServedPartition
+from kdump.serve.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kdump.serve.groups import Coordinator
+
+Fields = dict[str, Any]
+
+NO_OPERATIONS = -(1 << 31)
+"""What stands for the operations that a client may do, where they were not asked for or are not told."""
+
+
+@dataclass(slots=True)
+class Context:
+    """A connection: the cluster, the node that it leads to, the coordinator of groups, and who is at the other end.
+
+    `local_host` is the address of ours that the client reached, for a server that listens on all of them.
+    """
+
+    cluster: ServedCluster
+    node_id: int
+    coordinator: Coordinator
+    client_host: str = ""
+    local_host: str = ""
+
+    def address(self, node_id: int) -> Address:
+        """Where a client of this connection finds a node."""
+        address = self.cluster.address(node_id)
+        return address._replace(host=self.local_host) if not address.host else address
+
+    def topic(self, name: str | None, topic_id: bytes | None = None) -> ServedTopic | None:
+        """The topic of a name, or else of an id."""
+        if topic_id is not None and any(topic_id):
+            name = self.cluster.names.get(topic_id)
+        return self.cluster.topics.get(name or "")
+
+    def find(self, topic: ServedTopic | None, number: int, epoch: int = -1) -> ServedPartition | ErrorCode:
+        """The partition of a topic, as this node serves it, or why it does not.
+
+        `epoch` is what the client takes for the current leader epoch, -1 where it does not say.
+        """
+        place = topic.place(number) if topic else None
+        if topic is None or place is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if place.leader != self.node_id:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if 0 <= epoch != place.leader_epoch:
+            is_old = epoch < place.leader_epoch
+            return ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+        try:
+            served = self.cluster.partition(self.node_id, topic.name, number)
+        except OSError:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if served is None else served
+
+
+def partition_nodes(place: Place, nodes: dict[int, object]) -> Fields:
+    """The fields about a partition that all answers with metadata have."""
+    return {
+        "errorCode": ErrorCode.NONE if place.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        "partitionIndex": place.number,
+        "leaderId": place.leader,
+        "leaderEpoch": place.leader_epoch,
+        "replicaNodes": list(place.replicas),
+        "isrNodes": list(place.isr),
+        "offlineReplicas": [node for node in place.replicas if node not in nodes],
+    }

@@ -1,0 +1,204 @@
+"""Fetch: the only answer that is not made by a schema, for the records go from the files straight to the socket.
+
+    throttleTimeMs int32 · [7+: errorCode int16 · sessionId int32] · responses
+    of a topic       [4-12: name string] [13+: topicId uuid] · partitions
+    of a partition   partitionIndex int32 · errorCode int16 · highWatermark int64 · lastStableOffset int64 ·
+                     [5+: logStartOffset int64] · abortedTransactions, null or pairs of int64 ·
+                     [11+: preferredReadReplica int32] · records, bytes with their length
+
+From version 12 on lengths are unsigned varints of one more, and a tagged section ends each struct. Sessions are never
+made (session id 0), so that clients send every partition in each request (KIP-227).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from kdump.errors import KdumpError
+from kdump.formats.schemas.schema import write_unsigned_varint
+from kdump.serve.context import Context, Fields
+from kdump.serve.offsets import READ_COMMITTED
+from kdump.serve.partition import Fetched, FileRange, ServedPartition
+from kdump.serve.protocol.errors import ErrorCode
+from kdump.serve.protocol.frames import SIZE, Request, response_head
+
+MAX_BYTES = 55 << 20
+"""Of records in one answer, whatever a client asks for (Kafka's fetch.max.bytes)."""
+_FLEXIBLE, _BY_ID = 12, 13
+_PARTITION = struct.Struct(">ihqq")
+_INT64 = struct.Struct(">q")
+_INT32 = struct.Struct(">i")
+_INT16 = struct.Struct(">h")
+_PAIR = struct.Struct(">qq")
+_NOTHING = Fetched((), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAnswer:
+    """A response: bytes and ranges of files, to be sent one after the other.
+
+    `is_empty`: there is neither a record nor an error in it, so that it is held for as long as the client waits.
+    """
+
+    parts: list[bytes | FileRange]
+    size: int
+    is_empty: bool
+    errors: tuple[ErrorCode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What is answered about a partition; offsets are absolute."""
+
+    number: int
+    error: ErrorCode = ErrorCode.NONE
+    end: int = -1
+    stable: int = -1
+    start: int = -1
+    aborted: tuple[tuple[int, int], ...] | None = None
+    fetched: Fetched = _NOTHING
+
+
+def fetch(ctx: Context, request: Request) -> FetchAnswer:
+    """Answer a Fetch. Raises OSError."""
+    body = request.body
+    room = max(0, min(body["maxBytes"], MAX_BYTES))
+    is_committed = body["isolationLevel"] == READ_COMMITTED
+    is_first = True
+    topics: list[tuple[Fields, list[_Answer]]] = []
+    for topic in body["topics"]:
+        answers = []
+        for asked in topic["partitions"]:
+            limit = min(room, asked["partitionMaxBytes"])
+            answer = _partition(ctx, request, topic, asked, is_committed, limit, is_first)
+            if answer.fetched.ranges:
+                is_first = False
+                room -= answer.fetched.size
+            answers.append(answer)
+        topics.append((topic, answers))
+    return _response(request, topics)
+
+
+def _partition(
+    ctx: Context, request: Request, topic: Fields, asked: Fields, is_committed: bool, limit: int, is_first: bool
+) -> _Answer:
+    number = asked["partition"]
+    by_id = request.version >= _BY_ID
+    found = ctx.topic(topic["topic"], topic["topicId"] if by_id else None)
+    if found is None and by_id:
+        return _Answer(number, ErrorCode.UNKNOWN_TOPIC_ID)
+    served = ctx.find(found, number, asked["currentLeaderEpoch"])
+    if isinstance(served, ErrorCode):
+        return _Answer(number, served)
+    try:
+        return _read(served, asked["fetchOffset"], is_committed, limit, is_first)
+    except KdumpError:
+        return _Answer(number, ErrorCode.CORRUPT_MESSAGE)
+    except OSError:
+        return _Answer(number, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _read(served: ServedPartition, offset: int, is_committed: bool, limit: int, is_first: bool) -> _Answer:
+    start, end = served.log_start_offset, served.end_offset
+    stable = served.last_stable_offset
+    if not start <= offset <= end:
+        return _Answer(served.number, ErrorCode.OFFSET_OUT_OF_RANGE, start=start)
+    stop = stable if is_committed else end
+    fetched = _NOTHING
+    if offset < stop and (limit > 0 or is_first):
+        fetched = served.fetch(offset, stop, limit, is_first=is_first)
+    end = served.end_offset  # damage that was met just now may have set it lower
+    aborted = None
+    if is_committed:
+        txns = served.aborted(offset, min(fetched.next_offset, stop)) if fetched.ranges else []
+        aborted = tuple((txn.producer_id, txn.first_offset) for txn in txns)
+    return _Answer(served.number, ErrorCode.NONE, end, min(stable, end), start, aborted, fetched)
+
+
+class _Parts:
+    """Bytes and ranges of files in a row; bytes next to each other become one."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.is_flexible = version >= _FLEXIBLE
+        self.done: list[bytes | FileRange] = []
+        self.size = 0
+        self.out = bytearray()
+
+    def count(self, number: int) -> None:
+        """The length of an array."""
+        if self.is_flexible:
+            write_unsigned_varint(self.out, number + 1)
+        else:
+            self.out += _INT32.pack(number)
+
+    def tags(self) -> None:
+        """An empty tagged section, where the version has one."""
+        if self.is_flexible:
+            self.out.append(0)
+
+    def flush(self) -> None:
+        """End the present bytes."""
+        if self.out:
+            self.done.append(bytes(self.out))
+            self.size += len(self.out)
+            self.out.clear()
+
+    def files(self, ranges: tuple[FileRange, ...]) -> None:
+        """Put ranges of files."""
+        if ranges:
+            self.flush()
+            self.done += ranges
+            self.size += sum(each.size for each in ranges)
+
+
+def _response(request: Request, topics: list[tuple[Fields, list[_Answer]]]) -> FetchAnswer:
+    parts = _Parts(request.version)
+    parts.out += response_head(request)
+    parts.out += _INT32.pack(0)
+    if parts.version >= 7:
+        parts.out += _INT16.pack(ErrorCode.NONE) + _INT32.pack(0)
+    parts.count(len(topics))
+    for topic, answers in topics:
+        _topic(parts, topic)
+        parts.count(len(answers))
+        for answer in answers:
+            _write_partition(parts, answer)
+        parts.tags()
+    parts.tags()
+    parts.flush()
+    found = [answer for _, answers in topics for answer in answers]
+    errors = tuple(answer.error for answer in found if answer.error)
+    is_empty = not errors and not any(answer.fetched.ranges for answer in found)
+    return FetchAnswer([SIZE.pack(parts.size), *parts.done], parts.size + SIZE.size, is_empty, errors)
+
+
+def _topic(parts: _Parts, topic: Fields) -> None:
+    if parts.version >= _BY_ID:
+        parts.out += topic["topicId"]
+        return
+    name = topic["topic"].encode()
+    if parts.is_flexible:
+        write_unsigned_varint(parts.out, len(name) + 1)
+    else:
+        parts.out += _INT16.pack(len(name))
+    parts.out += name
+
+
+def _write_partition(parts: _Parts, answer: _Answer) -> None:
+    parts.out += _PARTITION.pack(answer.number, answer.error, answer.end, answer.stable)
+    if parts.version >= 5:
+        parts.out += _INT64.pack(answer.start)
+    if answer.aborted is None:
+        parts.count(-1)
+    else:
+        parts.count(len(answer.aborted))
+        for pair in answer.aborted:
+            parts.out += _PAIR.pack(*pair)
+            parts.tags()
+    if parts.version >= 11:
+        parts.out += _INT32.pack(-1)
+    parts.count(answer.fetched.size)
+    parts.files(answer.fetched.ranges)
+    parts.tags()

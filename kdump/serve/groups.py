@@ -1,0 +1,405 @@
+"""Groups in memory: those of the log directories with their offsets, and a coordinator of the classic protocol.
+
+The coordinator is that of Kafka's GroupMetadataManager, without what only durability needs: nothing is written, and
+what clients commit is forgotten when the server ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from kdump.serve.protocol.errors import ErrorCode
+
+MAX_GROUPS = 10_000
+MAX_MEMBERS = 1_000
+MAX_COMMITS = 1_000_000
+"""Limits of what clients can make the server keep."""
+MAX_METADATA = 4096
+"""Bytes of a commit's metadata (offset.metadata.max.bytes)."""
+MIN_SESSION_MS, MAX_SESSION_MS = 6_000, 1_800_000
+"""Kafka's group.min.session.timeout.ms and group.max.session.timeout.ms."""
+EXPIRY_SECONDS = 0.5
+"""How often members are looked through for those that are gone."""
+
+CLASSIC = "classic"
+
+
+class GroupState(StrEnum):
+    """The state of a classic group, by Kafka's names."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class Commits(StrEnum):
+    """What becomes of offsets that clients commit."""
+
+    KEEP = "memory"
+    REFUSE = "refuse"
+
+
+class GroupError(Exception):
+    """What a coordinator answers in place of what was asked for."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+class CommittedOffset(NamedTuple):
+    """An absolute offset, and the leader epoch of the record before (-1: not known)."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A member of a group. Timeouts are in seconds, `expires` is a time of the monotonic clock."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout: float
+    rebalance_timeout: float
+    protocols: dict[str, bytes]
+    assignment: bytes = b""
+    expires: float = 0.0
+    joining: asyncio.Future[ErrorCode] | None = None
+    syncing: asyncio.Future[ErrorCode] | None = None
+
+    def is_alive(self) -> None:
+        """Let the session begin again."""
+        self.expires = time.monotonic() + self.session_timeout
+
+    def answer_join(self, code: ErrorCode) -> None:
+        """End the wait for the others."""
+        if self.joining is not None and not self.joining.done():
+            self.joining.set_result(code)
+        self.joining = None
+
+    def answer_sync(self, code: ErrorCode) -> None:
+        """End the wait for the leader."""
+        if self.syncing is not None and not self.syncing.done():
+            self.syncing.set_result(code)
+        self.syncing = None
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """A group. `kind` is its type in Kafka: classic, consumer, share or streams."""
+
+    name: str
+    kind: str = CLASSIC
+    protocol_type: str = ""
+    protocol: str = ""
+    leader: str = ""
+    generation: int = 0
+    state: GroupState = GroupState.EMPTY
+    members: dict[str, Member] = field(default_factory=dict)
+    commits: dict[tuple[str, int], CommittedOffset] = field(default_factory=dict)
+    deadline: float = 0.0
+
+    def member(self, member_id: str, instance_id: str | None = None) -> Member:
+        """The member of an id. Raises GroupError."""
+        if instance_id is not None:
+            known = self.by_instance(instance_id)
+            if known is not None and known.member_id != member_id:
+                raise GroupError(ErrorCode.FENCED_INSTANCE_ID)
+        found = self.members.get(member_id)
+        if found is None:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return found
+
+    def by_instance(self, instance_id: str) -> Member | None:
+        """The static member of an instance id (KIP-345)."""
+        return next((member for member in self.members.values() if member.instance_id == instance_id), None)
+
+    def check_generation(self, generation: int) -> None:
+        """Raise GroupError for another generation than the present one."""
+        if generation != self.generation:
+            raise GroupError(ErrorCode.ILLEGAL_GENERATION)
+
+    def common_protocols(self) -> set[str]:
+        """The protocols that all members have."""
+        common: set[str] | None = None
+        for member in self.members.values():
+            common = set(member.protocols) if common is None else common & member.protocols.keys()
+        return common or set()
+
+    def check_protocols(self, protocol_type: str, names: Iterable[str], member: Member | None) -> None:
+        """Raise GroupError where a member's protocols do not fit those of the others."""
+        names = set(names)
+        if not protocol_type or not names:
+            raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        others = [each for each in self.members.values() if each is not member]
+        for other in others:
+            names &= other.protocols.keys()
+        if not names or (others and protocol_type != self.protocol_type):
+            raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+    def prepare(self) -> None:
+        """Begin a rebalance: all members have to join again."""
+        for member in self.members.values():
+            member.answer_sync(ErrorCode.REBALANCE_IN_PROGRESS)
+            member.assignment = b""
+        if self.state is not GroupState.PREPARING:
+            self.state = GroupState.PREPARING
+            longest = max((member.rebalance_timeout for member in self.members.values()), default=0.0)
+            self.deadline = time.monotonic() + longest
+
+    def complete_if_joined(self) -> None:
+        """Begin the next generation if nobody is missing any more."""
+        if self.state is GroupState.PREPARING and all(member.joining for member in self.members.values()):
+            self.complete()
+
+    def complete(self) -> None:
+        """Begin the next generation with those who have joined."""
+        for member in [each for each in self.members.values() if each.joining is None]:
+            self._drop(member)
+        self.generation += 1
+        if not self.members:
+            self.state = GroupState.EMPTY
+            self.protocol = self.leader = ""
+            return
+        self.state = GroupState.COMPLETING
+        self.protocol = self._elected_protocol()
+        if self.leader not in self.members:
+            self.leader = next(iter(self.members))
+        for member in self.members.values():
+            member.is_alive()
+            member.answer_join(ErrorCode.NONE)
+
+    def _elected_protocol(self) -> str:
+        """The protocol that most members like best of those that all have."""
+        common = self.common_protocols()
+        votes = Counter(next(name for name in member.protocols if name in common) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    def assign(self, assignments: dict[str, bytes]) -> None:
+        """Take the leader's assignment, and give everybody theirs."""
+        for member in self.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+        self.state = GroupState.STABLE
+        for member in self.members.values():
+            member.answer_sync(ErrorCode.NONE)
+
+    def remove(self, member: Member) -> None:
+        """Let a member go, and the others share what it had."""
+        self._drop(member)
+        if self.state in (GroupState.STABLE, GroupState.COMPLETING):
+            self.prepare()
+        self.complete_if_joined()
+
+    def _drop(self, member: Member) -> None:
+        self.members.pop(member.member_id, None)
+        member.answer_join(ErrorCode.UNKNOWN_MEMBER_ID)
+        member.answer_sync(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def replace(self, member: Member, member_id: str) -> None:
+        """Give a static member that has come back another id; whoever has the old one is fenced (KIP-345)."""
+        member.answer_join(ErrorCode.FENCED_INSTANCE_ID)
+        member.answer_sync(ErrorCode.FENCED_INSTANCE_ID)
+        del self.members[member.member_id]
+        if self.leader == member.member_id:
+            self.leader = member_id
+        member.member_id = member_id
+        self.members[member_id] = member
+
+
+class Joining(NamedTuple):
+    """What a JoinGroup request says; timeouts in ms."""
+
+    group: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: dict[str, bytes]
+
+
+class Coordinator:
+    """All groups. Everything but the loading of `groups` happens in the event loop."""
+
+    def __init__(self, commits: Commits = Commits.KEEP) -> None:
+        self.commits = commits
+        self.groups: dict[str, Group] = {}
+        self._committed = 0
+
+    def add(self, groups: Iterable[Group]) -> None:
+        """Take in the groups of the log directories."""
+        for group in groups:
+            self.groups.setdefault(group.name, group)
+
+    def group(self, name: str) -> Group:
+        """A group that is there. Raises GroupError."""
+        found = self.groups.get(name)
+        if found is None:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return found
+
+    def _group_or_new(self, name: str) -> Group:
+        if not name:
+            raise GroupError(ErrorCode.INVALID_GROUP_ID)
+        found = self.groups.get(name)
+        if found is None:
+            if len(self.groups) >= MAX_GROUPS:
+                raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            found = self.groups[name] = Group(name)
+        return found
+
+    async def join(self, asked: Joining) -> tuple[Group, Member]:
+        """Wait for the next generation. Raises GroupError."""
+        if not MIN_SESSION_MS <= asked.session_timeout_ms <= MAX_SESSION_MS:
+            raise GroupError(ErrorCode.INVALID_SESSION_TIMEOUT)
+        if asked.member_id and asked.group not in self.groups:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+        group = self._group_or_new(asked.group)
+        member = self._member_for(group, asked)
+        is_known = asked.member_id == member.member_id and bool(member.protocols)
+        is_unchanged = is_known and list(member.protocols.items()) == list(asked.protocols.items())
+        _update(member, asked)
+        if not group.members or len(group.members) == 1:
+            group.protocol_type = asked.protocol_type
+        group.kind = CLASSIC
+        member.is_alive()
+        is_follower = group.leader != member.member_id
+        if is_unchanged and (
+            group.state is GroupState.COMPLETING or (group.state is GroupState.STABLE and is_follower)
+        ):
+            return group, member
+        member.answer_join(ErrorCode.UNKNOWN_MEMBER_ID)
+        future = member.joining = asyncio.get_running_loop().create_future()
+        group.prepare()
+        group.complete_if_joined()
+        code = await future
+        if code:
+            raise GroupError(code)
+        return group, member
+
+    def _member_for(self, group: Group, asked: Joining) -> Member:
+        """The member that joins: a known one, a static one that has come back, or a new one. Raises GroupError."""
+        static = group.by_instance(asked.instance_id) if asked.instance_id is not None else None
+        known = group.members.get(asked.member_id)
+        if asked.member_id:
+            if static is not None and static is not known:
+                raise GroupError(ErrorCode.FENCED_INSTANCE_ID)
+            if known is None:
+                raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+        group.check_protocols(asked.protocol_type, asked.protocols, known or static)
+        if known is not None and asked.member_id:
+            return known
+        member_id = f"{asked.instance_id or asked.client_id or 'consumer'}-{uuid.uuid4()}"
+        if static is not None:
+            group.replace(static, member_id)
+            return static
+        if len(group.members) >= MAX_MEMBERS:
+            raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        member = Member(member_id, asked.instance_id, asked.client_id, asked.client_host, 0.0, 0.0, {})
+        group.members[member_id] = member
+        return member
+
+    async def sync(
+        self, name: str, generation: int, member_id: str, instance_id: str | None, assignments: dict[str, bytes]
+    ) -> tuple[Group, Member]:
+        """Wait for the leader's assignment, which its own request brings. Raises GroupError."""
+        group = self.group(name)
+        member = group.member(member_id, instance_id)
+        group.check_generation(generation)
+        if group.state is GroupState.PREPARING:
+            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
+        member.is_alive()
+        if group.state is GroupState.COMPLETING:
+            member.answer_sync(ErrorCode.UNKNOWN_MEMBER_ID)
+            future = member.syncing = asyncio.get_running_loop().create_future()
+            if member_id == group.leader:
+                group.assign(assignments)
+            code = await future
+            if code:
+                raise GroupError(code)
+        return group, member
+
+    def heartbeat(self, name: str, generation: int, member_id: str, instance_id: str | None) -> None:
+        """Keep a member alive. Raises GroupError, also where it has to join again."""
+        group = self.group(name)
+        member = group.member(member_id, instance_id)
+        group.check_generation(generation)
+        member.is_alive()
+        if group.state is GroupState.PREPARING:
+            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def leave(self, name: str, member_id: str, instance_id: str | None) -> None:
+        """Let a member go, by its id or as a static one. Raises GroupError."""
+        group = self.group(name)
+        if instance_id is not None and not member_id:
+            member = group.by_instance(instance_id)
+            if member is None:
+                raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+        else:
+            member = group.member(member_id, instance_id)
+        group.remove(member)
+
+    def check_commit(self, name: str, generation: int, member_id: str, instance_id: str | None) -> Group:
+        """The group of one who may commit. Raises GroupError."""
+        if self.commits is Commits.REFUSE:
+            raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        group = self._group_or_new(name)
+        if generation < 0 and not group.members:
+            return group
+        if generation < 0 and not member_id:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+        member = group.member(member_id, instance_id)
+        group.check_generation(generation)
+        if group.state is GroupState.COMPLETING:
+            raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
+        member.is_alive()
+        return group
+
+    def commit(self, group: Group, topic: str, partition: int, committed: CommittedOffset) -> ErrorCode:
+        """Keep an offset in memory."""
+        if len(committed.metadata.encode()) > MAX_METADATA:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        key = (topic, partition)
+        if key not in group.commits:
+            if self._committed >= MAX_COMMITS:
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self._committed += 1
+        group.commits[key] = committed
+        return ErrorCode.NONE
+
+    def expire(self, now: float) -> None:
+        """Let go the members that have not been heard of, and do not wait for them any longer."""
+        for group in list(self.groups.values()):
+            for member in list(group.members.values()):
+                if member.joining is None and member.syncing is None and member.expires < now:
+                    group.remove(member)
+            if group.state is GroupState.PREPARING and group.deadline < now:
+                group.complete()
+
+    async def watch(self) -> None:
+        """Look through all members for ever."""
+        while True:
+            await asyncio.sleep(EXPIRY_SECONDS)
+            self.expire(time.monotonic())
+
+
+def _update(member: Member, asked: Joining) -> None:
+    member.session_timeout = asked.session_timeout_ms / 1000
+    member.rebalance_timeout = max(asked.rebalance_timeout_ms, 0) / 1000
+    member.client_id, member.client_host = asked.client_id, asked.client_host
+    member.protocols = asked.protocols

@@ -1,0 +1,319 @@
+"""A partition as it is served: its offsets, its epochs, its transactions, and the bytes that may be sent of it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import NamedTuple
+
+from kdump.disk.reading import status_of
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.formats.checkpoints import EpochEntry
+from kdump.formats.faults import BLOCK_FULL
+from kdump.formats.index_entries import AbortedTxn
+from kdump.formats.producer_snapshot import ProducerEntry
+from kdump.query.lookup import LogLookup, TimestampOffset
+from kdump.serve.checked import CheckedSegment, Piece
+from kdump.serve.open_files import KeptFile, OpenFiles
+from kdump.storage.facts import log_end_offset, next_offset
+from kdump.storage.replica import Replica
+from kdump.storage.scan import Damage
+from kdump.transactions.partition import PartitionTxns, transactions_since_snapshot
+
+CHECKED_AT_ONCE = 64 << 20
+"""Bytes of a partition up to which all its batches are checked before its end is told for the first time."""
+
+PRODUCER_EXPIRATION_MS = 86_400_000
+"""Kafka's default of producer.id.expiration.ms."""
+
+Log = Callable[[str], object]
+
+
+class OnDamage(StrEnum):
+    """What becomes of bytes that fail their CRC."""
+
+    STOP = "stop"
+    SKIP = "skip"
+    SERVE = "serve"
+
+
+class FileRange(NamedTuple):
+    """Bytes of a file to send."""
+
+    file: KeptFile
+    start: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a fetch gets: the ranges to send, and the absolute offset behind the last one of them."""
+
+    ranges: tuple[FileRange, ...]
+    next_offset: int
+
+    @property
+    def size(self) -> int:
+        """How many bytes they are."""
+        return sum(each.size for each in self.ranges)
+
+
+class ServedPartition:
+    """One replica, read-only. Offsets are absolute. It may be asked by several threads."""
+
+    def __init__(self, replica: Replica, topic_id: bytes, files: OpenFiles, on_damage: OnDamage, say: Log) -> None:
+        """`say` is given a line for each damage, once."""
+        self.replica = replica
+        self.log = replica.log
+        self.topic = replica.topic
+        self.number = replica.partition
+        self.topic_id = topic_id
+        self.log_start_offset = replica.log_start_offset
+        self._files = files
+        self._on_damage = on_damage
+        self._say = say
+        self._lock = threading.RLock()
+        self._stop: int | None = None
+        self._told: set[tuple[str, int]] = set()
+        bases = [segment.base_offset for segment in self.log.segments]
+        stops = [*bases[1:], (1 << 63) - 1]
+        self._is_stale = False
+        self._state = self._state_now()
+        self._segments = [CheckedSegment(segment, stop) for segment, stop in zip(self.log.segments, stops, strict=True)]
+
+    def has_changed(self) -> bool:
+        """Whether something has been written since it was opened, so that it is to be opened again."""
+        return self._is_stale or self._state_now() != self._state
+
+    def _state_now(self) -> tuple[int, ...]:
+        """What changes when files come and go, and when the last log is written to."""
+        with suppress(OSError):
+            state = [status_of(self.log.path).modified_ns]
+            if self.log.segments:
+                state += status_of(self.log.segments[-1].log_path)
+            return tuple(state)
+        return ()
+
+    def _open(self, segment: CheckedSegment) -> KeptFile:
+        """The log of a segment; what was checked of one that has changed since counts no more."""
+        log = self._files.get(segment.segment.log_path)
+        if segment.is_new_to(log.state):
+            self._is_stale = True
+        return log
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes of its logs. Raises OSError."""
+        return sum(status_of(segment.log_path).size for segment in self.log.segments)
+
+    # --- offsets ---
+
+    @property
+    def end_offset(self) -> int:
+        """The offset behind the last record that is served. Raises OSError."""
+        with self._lock:
+            end = self._end_of_log
+            return end if self._stop is None else max(self.log_start_offset, min(end, self._stop))
+
+    @cached_property
+    def _end_of_log(self) -> int:
+        if not self._segments:
+            return self.log_start_offset
+        if self._on_damage is OnDamage.SERVE:
+            return log_end_offset(self.log, self.log_start_offset)
+        end = max(self.log_start_offset, next_offset(self.log.segments[-1]))
+        if self._on_damage is OnDamage.STOP and self.size <= CHECKED_AT_ONCE:
+            self._check_all(end)
+        return end
+
+    def _check_all(self, end: int) -> None:
+        for segment in self._segments:
+            log = self._open(segment)
+            for piece in segment.pieces(log):
+                if piece.damage is not None and self._stops_at(segment, piece, end):
+                    return
+
+    @property
+    def last_stable_offset(self) -> int:
+        """How far a read_committed consumer may read. Raises OSError."""
+        open_txns = self.transactions.open
+        first = min((txn.first_offset for txn in open_txns), default=None)
+        end = self.end_offset
+        return end if first is None else min(end, max(first, self.log_start_offset))
+
+    @cached_property
+    def transactions(self) -> PartitionTxns:
+        """The transactions that are open, and those that ended since the newest producer snapshot. Raises OSError."""
+        with self._lock:
+            # damage that matters is told of when a fetch meets it
+            return transactions_since_snapshot(self.replica, self._end_of_log, lambda problem: None)
+
+    @property
+    def producers(self) -> list[ProducerEntry]:
+        """The producers that a broker would know: those that have written in the last day, or have one open.
+
+        Raises OSError.
+        """
+        oldest = time.time_ns() // 1_000_000 - PRODUCER_EXPIRATION_MS
+        return [each for each in self.transactions.producers if each.has_open_txn or each.timestamp > oldest]
+
+    @property
+    def leader_epochs(self) -> list[EpochEntry]:
+        """The epochs that begin inside the log; none where their file cannot be read."""
+        with suppress(KdumpError, OSError):
+            return [entry for entry in self.log.leader_epochs if entry.start_offset <= self.end_offset]
+        return []
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last leader that is known to have written; -1 without any."""
+        entries = self.leader_epochs
+        return entries[-1].epoch if entries else -1
+
+    def find_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """As LogLookup.find_timestamp, without what is not served. Raises OSError, KdumpError."""
+        with LogLookup(self.log, self.log_start_offset, clean=self.log.closed_cleanly) as lookup:
+            found = lookup.find_timestamp(timestamp)
+        return None if found is None or found.offset >= self.end_offset else found
+
+    # --- bytes ---
+
+    def fetch(self, offset: int, stop_offset: int, limit: int, *, is_first: bool) -> Fetched:
+        """The bytes from the batch that reaches `offset` on, before the batch that holds `stop_offset`.
+
+        No more than `limit` bytes, but a whole batch where it `is_first`. Raises OSError.
+        """
+        with self._lock:
+            return self._fetch(offset, stop_offset, limit, is_first)
+
+    def _fetch(self, offset: int, stop_offset: int, limit: int, is_first: bool) -> Fetched:
+        ranges: list[FileRange] = []
+        room = limit
+        at = max(0, bisect_right(self._segments, offset, key=lambda each: each.base_offset) - 1)
+        reached = offset
+        for segment in self._segments[at:]:
+            if segment.base_offset >= stop_offset or (ranges and room <= 0):
+                break
+            log = self._open(segment)
+            position = segment.position_of(log, reached)
+            for start, end, behind in self._good(segment, log, position, stop_offset):
+                size = min(end - start, room)
+                if size < end - start:
+                    size, behind = self._cut(segment, log, start, room, must=is_first and not ranges)
+                if size:
+                    ranges.append(FileRange(log, start, size))
+                    reached = max(reached, behind)
+                room -= size
+                if size < end - start:
+                    return Fetched(tuple(ranges), reached)
+            if self._stop is not None and reached >= self._stop:
+                break
+        return Fetched(tuple(ranges), reached)
+
+    def _good(
+        self, segment: CheckedSegment, log: KeptFile, position: int, stop_offset: int
+    ) -> Iterator[tuple[int, int, int]]:
+        """The ranges of bytes that may be sent, from a byte on, each with the offset behind it."""
+        for piece in segment.pieces(log, position):
+            start = max(piece.start, position)
+            if piece.damage is not None:
+                if self._on_damage is OnDamage.STOP and self._stops_at(segment, piece, self._end_of_log):
+                    return
+                self._tell(segment, piece, self._end_of_log)
+                if self._on_damage is not OnDamage.SERVE or piece.next_offset >= self._end_of_log:
+                    continue
+            if piece.next_offset > stop_offset:
+                end = max(start, segment.position_of(log, stop_offset))
+                if end > start:
+                    yield start, end, stop_offset
+                return
+            yield start, piece.end, piece.next_offset
+
+    def _cut(
+        self, segment: CheckedSegment, log: KeptFile, start: int, room: int, *, must: bool
+    ) -> tuple[int, int]:
+        """How many of the bytes from `start` on to send where not all fit, and the offset behind them.
+
+        They end with a batch where one ends not long before; else a batch is cut, but for the first one of all.
+        """
+        piece = segment.piece_at(log, start)
+        if piece is None or piece.damage is not None:
+            return (max(0, room), piece.next_offset if piece else 0)
+        mark = bisect_right(piece.positions, start + room) - 1
+        if mark >= 0 and piece.positions[mark] > start:
+            return piece.positions[mark] - start, piece.offsets[mark]
+        entry = log.entry_at(start, log.size)
+        if entry.status != BLOCK_FULL:
+            return 0, 0
+        size = entry.size if must else 0
+        if size == 0 and room < entry.size:
+            return 0, 0
+        return max(size, min(room, piece.end - start)), entry.last_offset + 1
+
+    def _stops_at(self, segment: CheckedSegment, piece: Piece, end: int) -> bool:
+        """Note damage inside the log, where serving ends; what follows the last batch is none."""
+        if piece.next_offset >= end:
+            return False
+        self._tell(segment, piece, end)
+        if self._stop is None or piece.next_offset < self._stop:
+            self._stop = piece.next_offset
+        return True
+
+    def _tell(self, segment: CheckedSegment, piece: Piece, end: int) -> None:
+        damage = piece.damage
+        if damage is None or piece.next_offset >= end:
+            return
+        key = (segment.segment.log_path, damage.position)
+        if key not in self._told:
+            self._told.add(key)
+            self._say(f"{damage_text(segment.segment.log_path, damage)}: {_CONSEQUENCE[self._on_damage]}"
+                      f" {piece.next_offset}")  # fmt: skip
+
+    # --- aborted transactions ---
+
+    def aborted(self, fetch_offset: int, upper_bound: int) -> list[AbortedTxn]:
+        """What a read_committed fetch of [fetch_offset, upper_bound) is told to leave out. Raises OSError."""
+        found = {
+            (txn.producer_id, txn.last_offset): txn
+            for txns in self._aborted_by_segment
+            for txn in txns
+            if txn.last_offset >= fetch_offset and txn.first_offset < upper_bound
+        }
+        return [found[key] for key in sorted(found, key=lambda key: key[1])]
+
+    @cached_property
+    def _aborted_by_segment(self) -> list[list[AbortedTxn]]:
+        """The transaction indexes, and what they lack of the part that a broker would recover."""
+        found: list[list[AbortedTxn]] = []
+        for segment in self.log.segments:
+            if segment.has(names.TXN_INDEX):
+                with segment.txn_index() as index:
+                    found.append(list(index))
+        found.append(
+            [
+                AbortedTxn(0, txn.producer_id, txn.first_offset, txn.last_offset, txn.last_stable_offset)
+                for txn in self.transactions.ended
+                if txn.is_abort and txn.first_offset >= 0
+            ]
+        )
+        return found
+
+
+_CONSEQUENCE = {
+    OnDamage.STOP: "the partition ends at offset",
+    OnDamage.SKIP: "skipped, at offset",
+    OnDamage.SERVE: "served as it is, at offset",
+}
+
+
+def damage_text(path: str, damage: Damage) -> str:
+    """A line about damage, with the place."""
+    return f"{os.path.basename(os.path.dirname(path))}/{os.path.basename(path)}: byte {damage.position}: {damage.text}"

@@ -1,0 +1,1 @@
+"""Kafka's protocol: the layouts of requests and responses, and their frames."""

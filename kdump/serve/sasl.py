@@ -1,0 +1,176 @@
+"""SASL: who is at the other end, by PLAIN (RFC 4616) or SCRAM (RFC 5802), as brokers have it (KIP-12, KIP-84)."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from kdump.errors import KdumpError
+
+ITERATIONS = 4096
+_MAX_TOKEN = 4096
+_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+_NUMBERS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""The mechanisms in UserScramCredentialRecord (ScramMechanism.type)."""
+
+
+class Mechanism(StrEnum):
+    """The mechanisms that are offered."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+class AuthenticationError(KdumpError):
+    """Somebody is not who they say, or does not say it in the right way."""
+
+
+class Credential(NamedTuple):
+    """What is kept of a user's password for one mechanism of SCRAM."""
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+
+
+class Users:
+    """The users who may connect, each with the credentials that there are."""
+
+    def __init__(self, passwords: Mapping[str, str], logged: Mapping[tuple[str, int], Mapping[str, Any]]) -> None:
+        """`passwords` are given to us, `logged` is what the cluster's metadata has (UserScramCredentialRecord)."""
+        self._known: dict[tuple[str, Mechanism], Credential] = {}
+        for (name, number), fields in logged.items():
+            mechanism = _NUMBERS.get(number)
+            if mechanism is not None:
+                credential = Credential(
+                    fields["salt"], fields["iterations"], fields["storedKey"], fields["serverKey"]
+                )
+                self._known[name, Mechanism(mechanism)] = credential
+        for name, password in passwords.items():
+            for mechanism in _HASHES:
+                self._known[name, Mechanism(mechanism)] = make_credential(mechanism, password)
+
+    def __len__(self) -> int:
+        return len({name for name, _ in self._known})
+
+    @property
+    def mechanisms(self) -> list[Mechanism]:
+        """The mechanisms that somebody can use."""
+        used = {mechanism for _, mechanism in self._known}
+        return [Mechanism.PLAIN, *(each for each in Mechanism if each in used)]
+
+    def credential(self, name: str, mechanism: Mechanism) -> Credential:
+        """What is known of a user. Raises AuthenticationError."""
+        found = self._known.get((name, mechanism))
+        if found is None:
+            raise AuthenticationError("Authentication failed: unknown user or wrong password")
+        return found
+
+    def check_password(self, name: str, password: str) -> None:
+        """Raise AuthenticationError for a wrong password."""
+        for mechanism in _HASHES:
+            known = self._known.get((name, Mechanism(mechanism)))
+            if known is not None:
+                given = _derive(mechanism, password, known.salt, known.iterations)
+                if hmac.compare_digest(given.stored_key, known.stored_key):
+                    return
+                break
+        raise AuthenticationError("Authentication failed: unknown user or wrong password")
+
+
+def make_credential(mechanism: str, password: str) -> Credential:
+    """A credential with a new salt."""
+    return _derive(mechanism, password, os.urandom(16), ITERATIONS)
+
+
+def _derive(mechanism: str, password: str, salt: bytes, iterations: int) -> Credential:
+    name = _HASHES[mechanism]
+    salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, iterations)
+    client_key = hmac.digest(salted, b"Client Key", name)
+    stored_key = hashlib.new(name, client_key).digest()
+    return Credential(salt, iterations, stored_key, hmac.digest(salted, b"Server Key", name))
+
+
+@dataclass(slots=True)
+class _Scram:
+    """What the first message of an exchange has settled."""
+
+    name: str
+    credential: Credential
+    nonce: str
+    first_bare: str
+    server_first: str
+
+
+class Exchange:
+    """The messages of one client. `user` is set when it is known who it is."""
+
+    def __init__(self, users: Users, mechanism: Mechanism) -> None:
+        self.user: str | None = None
+        self._users = users
+        self._mechanism = mechanism
+        self._scram: _Scram | None = None
+
+    def answer(self, token: bytes) -> bytes:
+        """What to answer to a message. Raises AuthenticationError."""
+        if self.user is not None or len(token) > _MAX_TOKEN:
+            raise AuthenticationError("Authentication failed: unexpected message")
+        try:
+            if self._mechanism is Mechanism.PLAIN:
+                return self._plain(token.decode())
+            return self._scram_final(token.decode()) if self._scram else self._scram_first(token.decode())
+        except (UnicodeDecodeError, Base64Error, ValueError, KeyError):
+            raise AuthenticationError("Authentication failed: the message cannot be read") from None
+
+    def _plain(self, text: str) -> bytes:
+        _, name, password = text.split("\0")
+        self._users.check_password(name, password)
+        self.user = name
+        return b""
+
+    def _scram_first(self, text: str) -> bytes:
+        header, _, bare = text.partition(",")
+        _, _, bare = bare.partition(",")
+        if header not in ("n", "y"):
+            raise AuthenticationError("Authentication failed: channel binding is not supported")
+        fields = _fields(bare)
+        name = fields["n"].replace("=2C", ",").replace("=3D", "=")
+        credential = self._users.credential(name, self._mechanism)
+        nonce = fields["r"] + b64encode(os.urandom(18)).decode()
+        answer = f"r={nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}"
+        self._scram = _Scram(name, credential, nonce, bare, answer)
+        return answer.encode()
+
+    def _scram_final(self, text: str) -> bytes:
+        begun = self._scram
+        if begun is None:
+            raise AuthenticationError("Authentication failed: unexpected message")
+        without_proof, _, _ = text.rpartition(",p=")
+        fields = _fields(text)
+        name = _HASHES[self._mechanism]
+        if fields["r"] != begun.nonce:
+            raise AuthenticationError("Authentication failed: wrong nonce")
+        message = f"{begun.first_bare},{begun.server_first},{without_proof}".encode()
+        signature = hmac.digest(begun.credential.stored_key, message, name)
+        proof = b64decode(fields["p"], validate=True)
+        if len(proof) != len(signature):
+            raise AuthenticationError("Authentication failed: unknown user or wrong password")
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        if not hmac.compare_digest(hashlib.new(name, client_key).digest(), begun.credential.stored_key):
+            raise AuthenticationError("Authentication failed: unknown user or wrong password")
+        self.user = begun.name
+        return b"v=" + b64encode(hmac.digest(begun.credential.server_key, message, name))
+
+
+def _fields(text: str) -> dict[str, str]:
+    pairs = (part.partition("=") for part in text.split(","))
+    return {name: value for name, _, value in pairs}

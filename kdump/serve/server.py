@@ -1,0 +1,226 @@
+"""The server: a listener for each node, and what its connections share."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kdump.errors import Problem
+from kdump.serve.channels import Channel, PlainChannel, TlsChannel
+from kdump.serve.cluster import Address, ServedCluster
+from kdump.serve.connection import Access, Connection
+from kdump.serve.context import Context
+from kdump.serve.group_log import logged_groups
+from kdump.serve.groups import Commits, Coordinator, Group
+from kdump.serve.partition import Log
+from kdump.serve.protocol.frames import Request
+from kdump.serve.sasl import Users
+
+THREADS = 4
+ROOM = 32 << 20
+"""Bytes of large requests that are kept at one time; others wait."""
+GRACE_SECONDS = 2.0
+"""How long answers under way may take when the server ends."""
+_BACKLOG = 512
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """How to serve. `advertised` is the host that clients are told, None for the one that they reached."""
+
+    host: str = "127.0.0.1"
+    port: int = 9092
+    advertised: str | None = None
+    max_connections: int = 1000
+    max_request_bytes: int = 2 << 20
+    commits: Commits = Commits.KEEP
+    tls: ssl.SSLContext | None = None
+
+
+class Server:
+    """Serves a cluster. `say` gets lines about what happens, `log` every request (None: nobody wants to know)."""
+
+    def __init__(
+        self,
+        cluster: ServedCluster,
+        options: ServeOptions,
+        say: Log,
+        log: Callable[[Access], object] | None = None,
+        users: Users | None = None,
+    ) -> None:
+        self.options = options
+        self.cluster = cluster
+        self.users = users
+        self.say = say
+        self.is_logging = log is not None
+        self.log: Callable[[Access], object] = log or (lambda access: None)
+        self._coordinator = Coordinator(options.commits)
+        self._groups: asyncio.Task[None] | None = None
+        self._threads = ThreadPoolExecutor(THREADS, "kdump-serve")
+        self._ending = asyncio.Event()
+        self._listeners: list[socket.socket] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], Connection] = {}
+        self._room = asyncio.Condition()
+        self._taken = 0
+
+    # --- life ---
+
+    async def start(self) -> list[tuple[int, Address]]:
+        """Listen, a port for each node; the addresses that clients are told. Raises OSError."""
+        port = self.options.port
+        addresses = []
+        for node_id in sorted(self.cluster.nodes):
+            listener = _listen(self.options.host, port)
+            self._listeners.append(listener)
+            actual = listener.getsockname()[1]
+            if port:
+                port = actual + 1
+            is_any = self.options.host in ("", "0.0.0.0", "::")
+            told = self.options.advertised or ("" if is_any else self.options.host)
+            self.cluster.addresses[node_id] = Address(told, actual)
+            addresses.append((node_id, Address(told or self.options.host, actual)))
+            self._spawn(self._accept(listener, node_id))
+        self._spawn(self._coordinator.watch())
+        return addresses
+
+    async def wait(self) -> None:
+        """Wait until the server is told to end."""
+        await self._ending.wait()
+
+    def stop(self) -> None:
+        """Tell the server to end."""
+        self._ending.set()
+
+    async def close(self) -> None:
+        """Take no more connections, let answers under way end, close what is left."""
+        self._ending.set()
+        for listener in self._listeners:
+            listener.close()
+        for task in [*self._tasks, *(each for each, one in self._connections.items() if not one.is_answering)]:
+            task.cancel()
+        answering = [task for task, one in self._connections.items() if one.is_answering]
+        if answering:
+            await asyncio.wait(answering, timeout=GRACE_SECONDS)
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._connections, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- connections ---
+
+    async def _accept(self, listener: socket.socket, node_id: int) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                sock, _ = await loop.sock_accept(listener)
+            except OSError as error:  # too many open files, for instance: those who are here come first
+                self.say(f"cannot take a connection: {error.strerror}")
+                await asyncio.sleep(1)
+                continue
+            if len(self._connections) >= self.options.max_connections:
+                self.say(f"refused a connection: there are {self.options.max_connections} already")
+                sock.close()
+                continue
+            self._begin(sock, node_id)
+
+    def _begin(self, sock: socket.socket, node_id: int) -> None:
+        try:
+            host, port = sock.getpeername()[:2]
+            local = sock.getsockname()[0]
+        except OSError:
+            sock.close()
+            return
+        client = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        context = Context(self.cluster, node_id, self._coordinator, host, local)
+        connection = Connection(self, context, client)
+        task = asyncio.get_running_loop().create_task(self._serve(connection, sock, client))
+        self._connections[task] = connection
+        task.add_done_callback(lambda done: self._connections.pop(done, None))
+
+    async def _serve(self, connection: Connection, sock: socket.socket, client: str) -> None:
+        channel: Channel
+        if self.options.tls is None:
+            channel = PlainChannel(sock)
+        else:
+            try:
+                channel = await TlsChannel.accept(sock, self.options.tls)
+            except (OSError, EOFError) as error:
+                sock.close()
+                self.say(f"{client}: no TLS connection: {error}")
+                return
+        await connection.run(channel)
+
+    # --- what connections share ---
+
+    async def in_thread(self, work: Callable[[Context, Request], Result], ctx: Context, request: Request) -> Result:
+        """Do what reads files, without keeping the others waiting."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, ctx, request)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, unless the server ends."""
+        if seconds > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), seconds)
+
+    @asynccontextmanager
+    async def room_for(self, size: int) -> AsyncIterator[None]:
+        """Wait until there is memory for a large request."""
+        async with self._room:
+            await self._room.wait_for(lambda: self._taken == 0 or self._taken + size <= ROOM)
+            self._taken += size
+        try:
+            yield
+        finally:
+            async with self._room:
+                self._taken -= size
+                self._room.notify_all()
+
+    async def groups_known(self) -> None:
+        """Wait until the groups of the log directories have been read, which the first one to ask begins."""
+        if self._groups is None:
+            self._groups = asyncio.get_running_loop().create_task(self._read_groups())
+        await asyncio.shield(self._groups)
+
+    async def _read_groups(self) -> None:
+        def read() -> list[Group]:
+            return list(logged_groups(self.cluster, self._problem))
+
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(self._threads, read)
+        except OSError as error:
+            self.say(f"the groups cannot be read: {error}")
+            return
+        self._coordinator.add(found)
+
+    def _problem(self, problem: Problem) -> None:
+        place = "" if problem.position is None else f" byte {problem.position}:"
+        self.say(f"{problem.path}:{place} {problem.text}")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener

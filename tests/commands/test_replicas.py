@@ -1,0 +1,191 @@
+"""`kdump replicas`: what it says of copies, of who may lead, and of what is lost then."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agreement.running import Said, kdump
+from tests.replicas.building import OnDisk, chain, flip, partition_fields, write_copy, write_metadata
+
+SHARED = chain(0, (0, 40))
+LONGER = chain(0, (0, 48))
+
+
+def said(root: Path, *arguments: object) -> Said:
+    paths = [] if any(str(each).startswith("b") for each in arguments) else sorted(root.glob("b?"))
+    return kdump(root, "replicas", *(path.name for path in paths), *arguments)
+
+
+def rows(root: Path, kind: str, *arguments: object) -> list[dict[str, Any]]:
+    return said(root, *arguments, "--format", "jsonl").of_type(kind)
+
+
+def choice(root: Path, leader: int) -> dict[str, Any]:
+    return next(row for row in rows(root, "choice") if row["leader"] == leader)
+
+
+@pytest.fixture
+def behind(tmp_path: Path) -> Path:
+    """Three in-sync replicas, all brokers killed; the third is 40 records behind, of which 20 were committed."""
+    for broker, batches, mark in ((1, LONGER, 220), (2, LONGER, 200), (3, SHARED, 200)):
+        write_copy(tmp_path, broker, OnDisk(batches, high_watermark=mark, clean=False, roll=[100]))
+        write_metadata(tmp_path, broker, partition_fields([3, 1, 2], [1, 2, 3], 1))
+    return tmp_path
+
+
+def test_any_in_sync_replica_may_lead_after_a_crash(behind: Path) -> None:
+    found = {row["leader"]: row for row in rows(behind, "choice")}
+    assert {leader: row["standing"] for leader, row in found.items()} == {1: "inSync", 2: "inSync", 3: "inSync"}
+    assert found[1]["lost"]["records"] == found[2]["lost"]["records"] == 0
+    lost = found[3]["lost"]
+    assert (lost["records"], lost["committed"], lost["possiblyAcknowledgedByAll"]) == (40, 20, 0)
+    assert [(each["firstOffset"], each["lastOffset"]) for each in lost["ranges"]] == [(200, 239)]
+    cuts = {copy["broker"]: copy["cutAt"] for copy in found[3]["copies"]}
+    assert cuts == {1: 200, 2: 200}
+
+
+def test_text_names_the_best_leader_and_how_to_get_it(behind: Path) -> None:
+    out = said(behind)
+    assert out.code == 0
+    assert "orders-0: 3 copies agree on 0\N{EN DASH}199" in out.out
+    assert "200\N{EN DASH}239 not there yet" in out.out
+    assert "40 records (20 committed)" in out.out
+    heal, lead = out.out.index("kdump repair b3/orders-0 --from b1/orders-0"), out.out.index("Let broker 1 lead")
+    assert heal < lead, "what needs no election comes first"
+    assert "--election-type UNCLEAN" in out.out
+    assert out.out.endswith("OK. 1 partition: the copies of 1 are only behind.\n")
+    assert max(map(len, out.out.splitlines())) <= 80
+
+
+def test_what_was_healed_has_nothing_left_to_say(behind: Path) -> None:
+    assert kdump(behind, "repair", "b3/orders-0", "--from", "b1/orders-0", "--apply").code == 0
+    assert said(behind).out == "OK. 1 partition: all copies are identical.\n"
+    assert "identical" in said(behind, "-v").out
+
+
+def test_a_damaged_copy_must_not_lead(tmp_path: Path) -> None:
+    for broker in (1, 2, 3):
+        folder = write_copy(tmp_path, broker, OnDisk(SHARED, high_watermark=200))
+        write_metadata(tmp_path, broker, partition_fields([1, 2, 3], [1, 2, 3], 1))
+        if broker == 1:
+            flip(folder / f"{0:020d}.log", 3 * len(SHARED[0].data) + 80)
+    out = said(tmp_path)
+    assert out.code == 1
+    first = out.out.index("First:")
+    assert "must not lead" in out.out[first:]
+    assert out.out.index("kdump repair b1/orders-0 --from b2/orders-0") > first
+    assert choice(tmp_path, 1)["blockedAt"] == 15
+    assert choice(tmp_path, 2)["blockedAt"] is None
+
+
+def test_two_histories(tmp_path: Path) -> None:
+    shared = chain(0, (0, 10))
+    write_copy(tmp_path, 1, OnDisk([*shared, *chain(50, (1, 4))], high_watermark=50))
+    write_copy(tmp_path, 2, OnDisk([*shared, *chain(50, (0, 9), mark="old")], high_watermark=45))
+    write_metadata(tmp_path, 1, partition_fields([1, 2], [1], 1))
+    out = said(tmp_path)
+    assert out.code == 1
+    assert "50\N{EN DASH}94 have other records" in out.out
+    assert "kdump export --lost --leader 1" in out.out
+    (pair,) = rows(tmp_path, "pair")
+    assert (pair["relation"], pair["sameUpTo"], pair["brokers"]) == ("epoch", 50, [1, 2])
+    assert choice(tmp_path, 2)["standing"] == "unclean"
+    assert choice(tmp_path, 1)["lost"]["records"] == 45
+    assert choice(tmp_path, 2)["lost"]["records"] == 20
+    assert choice(tmp_path, 2)["lost"]["possiblyAcknowledgedByAll"] == 20
+
+
+def test_the_newest_metadata_counts(tmp_path: Path) -> None:
+    for broker in (1, 2):
+        write_copy(tmp_path, broker, OnDisk(SHARED))
+    write_metadata(tmp_path, 1, partition_fields([1, 2], [1, 2], 1))
+    write_metadata(tmp_path, 2, partition_fields([1, 2], [2], 2), extra=5)
+    (partition,) = rows(tmp_path, "partition")
+    assert (partition["isr"], partition["leader"], partition["isUnderReplicated"]) == ([2], 2, True)
+    assert partition["metadataPath"] == "b2"
+
+
+def test_eligible_leaders_and_min_insync(tmp_path: Path) -> None:
+    for broker in (1, 2, 3):
+        write_copy(tmp_path, broker, OnDisk(SHARED))
+    fields = partition_fields([1, 2, 3], [], -1, eligibleLeaderReplicas=[2], lastKnownElr=[])
+    write_metadata(tmp_path, 1, fields, elr=True, config={"min.insync.replicas": "2"})
+    (partition,) = rows(tmp_path, "partition")
+    assert (partition["eligibleLeaderReplicas"], partition["minInsyncReplicas"]) == ([2], 2)
+    assert partition["isUnderMinIsr"] is True
+    assert [row["standing"] for row in rows(tmp_path, "choice")] == ["unclean", "eligible", "unclean"]
+    assert "below min.insync.replicas (2)" in said(tmp_path, "-v").out
+
+
+def test_a_broker_that_lost_everything(tmp_path: Path) -> None:
+    for broker in (1, 2, 3):
+        write_copy(tmp_path, broker, OnDisk(SHARED, high_watermark=150))
+    write_metadata(tmp_path, 1, partition_fields([3, 1, 2], [3, 1, 2], 3))
+    shutil.rmtree(tmp_path / "b3" / "orders-0")
+    assert said(tmp_path).code == 1
+    lost = choice(tmp_path, 3)
+    assert (lost["copy"], lost["lost"]["records"], lost["lost"]["committed"]) == (None, 200, 150)
+    assert [copy["cutAt"] for copy in lost["copies"]] == [0, 0]
+    for path in (tmp_path / "b3").iterdir():
+        path.unlink()
+    empty = said(tmp_path)
+    assert empty.code == 0, "nobody knows what a disk has that is not given"
+    assert "b3 is empty" in empty.err
+
+
+def test_without_metadata(tmp_path: Path) -> None:
+    write_copy(tmp_path, 1, OnDisk(SHARED))
+    write_copy(tmp_path, 2, OnDisk(LONGER))
+    out = said(tmp_path)
+    assert "replicas   unknown (no cluster metadata in these PATHs)" in out.out
+    assert {row["standing"] for row in rows(tmp_path, "choice")} == {None}
+
+
+def test_partition_directories(behind: Path) -> None:
+    out = said(behind, "b1/orders-0", "b2/orders-0")
+    assert out.code == 0
+    assert "orders-0: 2 copies, identical" in out.out
+    assert "not given  the log directories of broker 3" in out.out
+
+
+def test_one_name_of_two_topics(tmp_path: Path) -> None:
+    write_copy(tmp_path, 1, OnDisk(SHARED))
+    write_copy(tmp_path, 2, OnDisk(SHARED, topic_id=bytes(15) + b"\x01"))
+    assert len(rows(tmp_path, "partition")) == 2
+    assert rows(tmp_path, "pair") == []
+    assert "another topic has the same name" in said(tmp_path, "-v").out
+
+
+def test_directories_that_nobody_serves_are_named(behind: Path) -> None:
+    shutil.copytree(behind / "b1" / "orders-0", behind / "b1" / f"orders-0.{'0' * 32}-future")
+    assert "not compared: b1/orders-0." in said(behind).out
+
+
+def test_a_copy_that_cannot_be_loaded_cannot_lead(behind: Path) -> None:
+    (behind / "b2" / "orders-0" / "leader-epoch-checkpoint").write_text("0\n1\nx y\n")
+    assert said(behind).code == 1
+    assert [row["leader"] for row in rows(behind, "choice")] == [1, 3]
+    assert "the broker cannot load it" in said(behind).out
+
+
+@pytest.mark.parametrize("path", ["b1/orders-0/00000000000000000000.log", "nothing"])
+def test_what_is_no_directory(behind: Path, path: str) -> None:
+    out = said(behind, path) if path.startswith("b") else kdump(behind, "replicas", path)
+    assert out.code in (2, 3)
+    assert "Traceback" not in out.err
+
+
+def test_a_topic_that_is_not_there(behind: Path) -> None:
+    out = said(behind, "--topic", "clicks")
+    assert out.code == 3
+    assert "there is no partition of a topic clicks" in out.err
+
+
+def test_nothing_is_written(behind: Path) -> None:
+    before = {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in behind.rglob("*")}
+    said(behind)
+    assert {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in behind.rglob("*")} == before

@@ -1,0 +1,100 @@
+"""A replica that kdump has healed joins the ISR from where it was healed to, and cuts nothing."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kdump.storage.partition import PartitionLog
+from tests.kafka.cluster import NODES, Cluster
+from tests.kafka.command import jsonl, kdump
+from tests.kafka.jars import RELEASES
+
+TOPIC = "orders"
+HEALED = 3
+PEER = 2
+
+
+def _flip(folder: Path) -> None:
+    """One bit in a closed segment."""
+    path = Path(PartitionLog(str(folder)).segments[1].log_path)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+
+
+def _lose_segment(folder: Path) -> None:
+    """All files of a closed segment."""
+    base = PartitionLog(str(folder)).segments[1].base_offset
+    for path in folder.glob(f"{base:020d}.*"):
+        path.unlink()
+
+
+def _power_cut(folder: Path) -> None:
+    """The end of the log, below the high watermark, and half a batch left of it."""
+    segments = PartitionLog(str(folder)).segments
+    for segment in segments[2:]:
+        for path in folder.glob(f"{segment.base_offset:020d}.*"):
+            path.unlink()
+    path = Path(segments[1].log_path)
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2 + 7)
+
+
+def _flip_and_lose_epochs(folder: Path) -> None:
+    """A bit, and leader-epoch-checkpoint, without which a follower cuts to its high watermark."""
+    _flip(folder)
+    (folder / "leader-epoch-checkpoint").unlink()
+
+
+def _wipe(folder: Path) -> None:
+    """Everything."""
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+DAMAGES: tuple[Callable[[Path], None], ...] = (_flip, _lose_segment, _power_cut, _flip_and_lose_epochs, _wipe)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    release = (request.config.getoption("--release") or RELEASES)[-1]
+    with Cluster(release, tmp_path, **{"offsets.topic.replication.factor": "1"}) as made:
+        made.start()
+        yield made
+
+
+def test_a_healed_replica_joins_from_where_it_was_healed_to(cluster: Cluster) -> None:
+    number = len(DAMAGES)
+    cluster.create(TOPIC, number, internal_segment_bytes="32768")
+    cluster.produce(TOPIC, number, 500)
+    cluster.nodes[HEALED].kill()
+    cluster.until(lambda: all(HEALED not in isr for isr in cluster.isr(TOPIC).values()))
+    cluster.produce(TOPIC, number, 40)
+    expected = {}
+    for partition, damage in enumerate(DAMAGES):
+        folder = cluster.data(HEALED) / f"{TOPIC}-{partition}"
+        damage(folder)
+        done = kdump("repair", folder, "--from", cluster.data(PEER), "--apply")
+        assert done.exit_code == 0, done.out.decode() + done.err
+        found = re.search(rb"log end offset (\d+)", done.out)
+        assert found
+        expected[partition] = int(found[1])
+        assert expected[partition] > 400
+    cluster.nodes[HEALED].start()
+    cluster.until(lambda: all(isr == list(NODES) for isr in cluster.isr(TOPIC).values()))
+    log = cluster.nodes[HEALED].log
+    for partition, end in expected.items():
+        starts = re.findall(rf"Follower {TOPIC}-{partition} starts at leader epoch \d+ from offset (\d+)", log)
+        assert starts[0] == str(end), DAMAGES[partition].__name__
+    assert not [line for line in log.splitlines() if "Truncating" in line and f"{TOPIC}-" in line]
+    for node in cluster.nodes.values():
+        node.kill()  # the last of them would wait for a quorum if it were told to stop
+    compared = jsonl("replicas", *map(cluster.data, NODES), "--topic", TOPIC)
+    assert {row["relation"] for row in compared.of_type("pair")} == {"identical"}
+    assert [row["isr"] for row in compared.of_type("partition")] == [list(NODES)] * number
+    assert compared.exit_code == 0, compared.err

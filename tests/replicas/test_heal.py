@@ -1,0 +1,248 @@
+"""`kdump repair --from`: what a copy lacks comes from other ones, and what must not be taken is refused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kdump.formats.checkpoints import parse_leader_epochs, parse_offset_checkpoint
+from kdump.storage.partition import PartitionLog
+from tests.agreement.running import Said, kdump
+from tests.replicas.building import OnDisk, Sent, chain, flip, write_copy
+
+BATCHES = chain(0, (0, 20), (2, 20))
+ROLL = (50, 100, 150)
+END = 200
+
+
+def content(folder: Path) -> bytes:
+    """All batches of a partition directory."""
+    return b"".join(Path(segment.log_path).read_bytes() for segment in PartitionLog(str(folder)).segments)
+
+
+WHOLE = b"".join(batch.data for batch in BATCHES)
+
+
+def heal(root: Path, *arguments: object) -> Said:
+    return kdump(root, "repair", "b1/orders-0", *arguments)
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> tuple[Path, Path]:
+    """A copy to be damaged, and a whole one whose segments end elsewhere."""
+    first = write_copy(tmp_path, 1, OnDisk(BATCHES, high_watermark=190, roll=ROLL))
+    return first, write_copy(tmp_path, 2, OnDisk(BATCHES, high_watermark=195, roll=(75, 125)))
+
+
+def _flip(folder: Path) -> None:
+    flip(folder / f"{50:020d}.log", 300)
+
+
+def _flip_base_offset(folder: Path) -> None:
+    flip(folder / f"{50:020d}.log", len(BATCHES[10].data) + 4)
+
+
+def _flip_epoch(folder: Path) -> None:
+    flip(folder / f"{50:020d}.log", 15)
+
+
+def _flip_size(folder: Path) -> None:
+    flip(folder / f"{50:020d}.log", 11, 64)
+
+
+def _lose_log(folder: Path) -> None:
+    (folder / f"{100:020d}.log").unlink()
+
+
+def _lose_segment(folder: Path) -> None:
+    for path in folder.glob(f"{100:020d}.*"):
+        path.unlink()
+
+
+def _zero(folder: Path) -> None:
+    path = folder / f"{100:020d}.log"
+    data = path.read_bytes()
+    path.write_bytes(data[:200] + bytes(600) + data[800:])
+
+
+def _cut(folder: Path) -> None:
+    for path in folder.glob(f"{150:020d}.*"):
+        path.unlink()
+    path = folder / f"{100:020d}.log"
+    path.write_bytes(path.read_bytes()[:777])
+
+
+def _no_epochs(folder: Path) -> None:
+    _flip(folder)
+    (folder / "leader-epoch-checkpoint").unlink()
+
+
+def _wrong_epochs(folder: Path) -> None:
+    _flip(folder)
+    (folder / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 137\n")
+
+
+def _no_topic_id(folder: Path) -> None:
+    _flip(folder)
+    (folder / "partition.metadata").unlink()
+
+
+def _wipe(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+DAMAGES = (
+    _flip, _flip_base_offset, _flip_epoch, _flip_size, _lose_log, _lose_segment, _zero, _cut, _no_epochs,
+    _wrong_epochs, _no_topic_id, _wipe,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("clean", [True, False])
+def test_all_is_put_back(
+    damage: Callable[[Path], None], clean: bool, copies: tuple[Path, Path], tmp_path: Path
+) -> None:
+    folder, peer = copies
+    if not clean:
+        (tmp_path / "b1" / ".kafka_cleanshutdown").unlink()
+    damage(folder)
+    damaged = content(folder)
+    planned = heal(tmp_path, "--from", "b2/orders-0")
+    assert planned.code == 1, planned.err
+    assert content(folder) == damaged
+    done = heal(tmp_path, "--from", "b2/orders-0", "--apply")
+    assert done.code == 0, done.out + done.err
+    assert content(folder) == content(peer) == WHOLE
+    assert kdump(tmp_path, "verify", "b1", "--deep").code == 0
+    assert (folder / f"{END:020d}.snapshot").exists()
+    epochs = parse_leader_epochs((folder / "leader-epoch-checkpoint").read_bytes(), "")
+    assert [tuple(entry) for entry in epochs] == [(0, 0), (2, 100)]
+    assert (folder / "partition.metadata").read_bytes() == (peer / "partition.metadata").read_bytes()
+    (started,) = kdump(tmp_path, "startup", "b1", "--format", "jsonl").of_type("outcome")
+    assert (started["logEndOffset"], started["losesData"]) == (END, False)
+    assert heal(tmp_path, "--from", "b2/orders-0").out == "Nothing to do.\n"
+    assert kdump(tmp_path, "replicas", "b1", "b2").code == 0
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_it_can_be_taken_back(damage: Callable[[Path], None], copies: tuple[Path, Path], tmp_path: Path) -> None:
+    folder, _ = copies
+    damage(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} != before
+    change = kdump(tmp_path, "undo", "b1").out.splitlines()[1].split()[0]
+    assert kdump(tmp_path, "undo", "b1", "--change", change, "--apply").code == 0
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_what_is_sound_is_not_touched(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    folder, _ = copies
+    _flip(folder)
+    before = {path.name: path.stat().st_ino for path in folder.iterdir()}
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    after = {path.name: path.stat().st_ino for path in folder.iterdir()}
+    changed = {name for name in before if after.get(name) != before[name]}
+    assert {name.split(".")[0] for name in changed} == {f"{50:020d}"}
+
+
+def test_three_damaged_copies_are_one_whole_one(tmp_path: Path) -> None:
+    folders = [write_copy(tmp_path, number, OnDisk(BATCHES, roll=ROLL)) for number in (1, 2, 3)]
+    size = len(BATCHES[0].data)
+    for folder, base, position in zip(folders, (0, 50, 0), (70, 90, 4 * size + 99), strict=True):
+        flip(folder / f"{base:020d}.log", position)
+    flip(folders[0] / f"{50:020d}.log", 90)
+    alone = heal(tmp_path, "--from", "b2")
+    assert alone.code == 3
+    assert "offsets 50 to 54 are valid in none of these copies" in alone.err
+    assert heal(tmp_path, "--from", "b2", "--from", "b3", "--apply").code == 0
+    assert content(folders[0]) == WHOLE
+
+
+def test_checkpoints_lead_to_the_new_end(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    _wipe(copies[0])
+    for name in ("replication", "recovery-point", "log-start"):
+        (tmp_path / "b1" / f"{name}-offset-checkpoint").write_text("0\n1\nother 3 7\n")
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    path = tmp_path / "b1" / "replication-offset-checkpoint"
+    entries = [tuple(entry) for entry in parse_offset_checkpoint(path.read_bytes(), "")]
+    assert sorted(entries) == [("orders", 0, 195), ("other", 3, 7)]
+
+
+def test_a_running_broker_gives_its_closed_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_copy(tmp_path, 1, OnDisk(BATCHES, roll=ROLL))
+    write_copy(tmp_path, 2, OnDisk(BATCHES, roll=(75, 160)))
+    _cut(folder)
+    monkeypatch.setattr("kdump.operations.heal.broker_on", lambda path: path if path.endswith("b2") else None)
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    assert content(folder) == b"".join(batch.data for batch in BATCHES if batch.end <= 160)
+
+
+def test_an_older_history_is_refused(tmp_path: Path) -> None:
+    shared = chain(0, (0, 4))
+    write_copy(tmp_path, 1, OnDisk([*shared, *chain(20, (1, 4))]))
+    write_copy(tmp_path, 2, OnDisk([*shared, *chain(20, (0, 9), mark="old")]))
+    refused = heal(tmp_path, "--from", "b2")
+    assert refused.code == 4
+    assert "older history: leader epoch 0 at offset 20" in refused.err
+
+
+def test_a_tail_of_an_older_leader_is_refused_where_a_newer_one_has_begun(tmp_path: Path) -> None:
+    """Nothing was appended in the newer term: only leader-epoch-checkpoint knows of it."""
+    write_copy(tmp_path, 1, OnDisk(chain(0, (0, 4)), epochs=[(0, 0), (1, 20)]))
+    write_copy(tmp_path, 2, OnDisk(chain(0, (0, 9))))
+    refused = heal(tmp_path, "--from", "b2")
+    assert refused.code == 4
+    assert "leader epoch 0 at offset 20, after 1" in refused.err
+
+
+def test_own_records_of_an_older_leader_stay(tmp_path: Path) -> None:
+    """Its broker cuts them when it follows; the damage before them is mended."""
+    shared = chain(0, (0, 4))
+    own = [*shared, *chain(20, (0, 3), mark="own")]
+    folder = write_copy(tmp_path, 1, OnDisk(own))
+    write_copy(tmp_path, 2, OnDisk([*shared, *chain(20, (1, 9))]))
+    flip(folder / f"{0:020d}.log", 80)
+    done = heal(tmp_path, "--from", "b2", "--apply")
+    assert done.code == 0
+    assert "from offset 20 on this copy has records of leader epoch 0, the other of 1" in done.out
+    assert content(folder) == b"".join(batch.data for batch in own)
+
+
+def test_other_bytes_of_the_same_epoch_are_refused(tmp_path: Path) -> None:
+    write_copy(tmp_path, 1, OnDisk(chain(0, (0, 4))))
+    write_copy(tmp_path, 2, OnDisk([*chain(0, (0, 2)), Sent(10, 5, 0, "other"), *chain(15, (0, 3))]))
+    refused = heal(tmp_path, "--from", "b2")
+    assert refused.code == 4
+    assert "nothing says which are right" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (OnDisk(BATCHES, topic_id=bytes(16)[:-1] + b"\x07"), "another topic of the same name"),
+        (OnDisk(BATCHES, cluster="b3RoZXIgY2x1c3RlciBpZA"), "another cluster"),
+    ],
+)
+def test_another_topic_or_cluster_is_refused(other: OnDisk, text: str, tmp_path: Path) -> None:
+    write_copy(tmp_path, 1, OnDisk(BATCHES[:5]))
+    write_copy(tmp_path, 2, other)
+    refused = heal(tmp_path, "--from", "b2/orders-0")
+    assert refused.code == 4
+    assert text in refused.err
+
+
+def test_itself_and_another_partition_are_refused(tmp_path: Path) -> None:
+    write_copy(tmp_path, 1, OnDisk(BATCHES[:5]))
+    write_copy(tmp_path, 2, OnDisk(BATCHES), name="orders-1")
+    assert heal(tmp_path, "--from", "b1").code == 4
+    assert heal(tmp_path, "--from", "b2/orders-1").code == 4
+
+
+def test_options_that_go_together_with_nothing_else(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    for option in (["--fix-bit"], ["--strategy", "salvage"], ["--only", "log"]):
+        assert heal(tmp_path, "--from", "b2", *option).code == 2
