@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from kdump.errors import Problem, Report
@@ -63,6 +63,29 @@ def held_replicas(found: Iterable[Replica], report: Report) -> Iterator[Replica]
                     yield replace(replica, log=log)
         except OSError as error:
             report(Problem.unreadable(replica.log.path, error))
+
+
+def farthest(
+    found: Iterable[Replica], report: Report, unused: Callable[[Replica, Replica], object] = lambda _, __: None
+) -> list[Replica]:
+    """One replica of each partition, by partition: where there are several, the one whose log reaches farthest.
+
+    `unused` hears of each other one, with the one that is taken.
+    """
+    chosen: dict[tuple[str, int], tuple[int, Replica]] = {}
+    for replica in found:
+        key = (replica.topic, replica.partition)
+        try:
+            end = replica.end_offset()
+        except OSError as error:
+            report(Problem.unreadable(replica.log.path, error))
+            continue
+        here = (end, replica)
+        if key in chosen:
+            other, here = sorted((chosen[key], here), key=lambda item: item[0])
+            unused(other[1], here[1])
+        chosen[key] = here
+    return [chosen[key][1] for key in sorted(chosen)]
 
 
 def replicas(places: Iterable[PartitionLog | LogDirectory], report: Report) -> Iterator[Replica]:
