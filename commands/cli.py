@@ -17,7 +17,7 @@ from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
 SECTIONS = {
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata", "schemas"),
     "Check": ("verify", "startup", "replicas", "retain", "compact"),
-    "Mend": ("repair", "rebuild-index", "trim", "undo"),
+    "Mend": ("repair", "rebuild-index", "trim", "undo", "resurrect"),
     "Make": ("append", "roll", "fixture", "export"),
     "Serve": ("serve",),
 }

@@ -2,8 +2,9 @@
 
 Paths are str or os.PathLike. What is wrong with a call (a path that is not there or is not Kafka's, an option that
 makes no sense) is raised by the call; reading begins when the first result is asked for. What cannot be read or parsed
-on the way is a `Problem`, which `errors` decides about: "raise" it (as ProblemError; the default), "skip" it, or "yield"
-it among the results. What only a newer release of Kafka knows is never raised. Nothing is changed without `apply=True`.
+on the way is a `Problem`, about which `errors` decides: "raise" it (as ProblemError; the default), "skip" it, or
+"yield" it among the results. What only a newer release of Kafka knows is never raised. Nothing is changed without
+`apply=True`.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def startup(
     said = _said(clean, recovery_point, log_start_offset, now, config)
 
     def found(report: Report) -> Iterator[DirectoryState | Loaded | Failure]:
-        start = BrokerStart(said, Clusters(map(os.fspath, paths)), report)
+        start = BrokerStart(said, Clusters([os.fspath(path) for path in paths]), report)
         for place in places:
             yield from start.directory(place) if isinstance(place, LogDirectory) else start.partition(place.path)
         yield from start.end()
@@ -341,7 +342,7 @@ def _drained(pending: list[Problem]) -> list[Problem]:
 def _places(paths: Iterable[Path]) -> list[PartitionLog | LogDirectory]:
     """Raises OSError, NameFormatError."""
     found = []
-    for path in map(os.fspath, paths):
+    for path in [os.fspath(path) for path in paths]:
         if os.path.isfile(path):
             raise NameFormatError(f"{path} is a file: expected a partition directory or a log directory")
         found.append(open_directory(path))

@@ -12,10 +12,15 @@ from typing import NamedTuple
 
 
 class KafkaRelease(Enum):
-    """A minor release; its patch releases behave alike, and the last one is meant where they do not."""
+    """A minor release, and the patch releases of it that behave differently; the later ones behave as the last of them.
+
+    Of a minor release without a patch number its first one is meant.
+    """
 
     V3_9 = "3.9"
+    V3_9_1 = "3.9.1"
     V4_0 = "4.0"
+    V4_0_1 = "4.0.1"
     V4_1 = "4.1"
     V4_2 = "4.2"
     V4_3 = "4.3"
@@ -31,10 +36,21 @@ class KafkaRelease(Enum):
         numbers = _VERSION.fullmatch(text.strip())
         if numbers is None:
             raise ValueError(f"{text!r} is not a release of Kafka; write it as {NEWEST.value} or {NEWEST.value}.1")
-        for release in cls:
-            if release.value == numbers[1]:
-                return release
+        patch = int(numbers[2] or 0)
+        known = [release for release in cls if release.minor == numbers[1] and release.patch <= patch]
+        if known:
+            return known[-1]
         raise ValueError(f"Kafka {numbers[1]} is not known: {_OLDEST.value} to {_LAST.value} are")
+
+    @property
+    def minor(self) -> str:
+        """The minor release that it is one of, as 4.0."""
+        return ".".join(self.value.split(".")[:2])
+
+    @property
+    def patch(self) -> int:
+        """The number of the patch release from which on it behaves so."""
+        return int(self.value.removeprefix(self.minor).removeprefix(".") or 0)
 
     def __lt__(self, other: KafkaRelease) -> bool:
         return _ORDER[self] < _ORDER[other]
@@ -44,10 +60,11 @@ class KafkaRelease(Enum):
 
     def has(self, behaviour: Behaviour) -> bool:
         """Return whether the release behaves so."""
-        return behaviour.since <= self and (behaviour.until is None or self < behaviour.until)
+        is_between = behaviour.since <= self and (behaviour.until is None or self < behaviour.until)
+        return is_between or self in behaviour.backports
 
 
-_VERSION = re.compile(r"(\d+\.\d+)(?:\.\d+)?(?:-[A-Za-z0-9]+)?")
+_VERSION = re.compile(r"(\d+\.\d+)(?:\.(\d{1,4}))?(?:-[A-Za-z0-9]+)?")
 _ORDER = {release: number for number, release in enumerate(KafkaRelease)}
 _OLDEST, *_, _LAST = KafkaRelease
 
@@ -84,6 +101,8 @@ _METADATA_VERSIONS = ["3.0-IV1"] + [
 ]
 METADATA_VERSION = "metadata.version"
 """The feature whose level says what a cluster may write (Kafka: MetadataVersion)."""
+TRANSACTION_VERSION = "transaction.version"
+"""The feature whose level says how transactions end (Kafka: TransactionVersion, KIP-890)."""
 NEWEST_METADATA_VERSION = len(_METADATA_VERSIONS)
 
 
@@ -99,17 +118,38 @@ def metadata_version_level(name: str) -> int:
 
 def newest_metadata_version(release: KafkaRelease) -> int:
     """Return the highest level of metadata.version that a release supports."""
-    own = [level for level in range(1, NEWEST_METADATA_VERSION + 1) if of_metadata_version(level) == release]
+    names = enumerate(_METADATA_VERSIONS, 1)
+    own = [level for level, name in names if name.startswith(f"{release.minor}-")]
     return own[-1] if own else NEWEST_METADATA_VERSION
 
 
+_FEATURES = {
+    "group.version": (("4.0", 1),),
+    "transaction.version": (("4.0", 2),),
+    "eligible.leader.replicas.version": (("4.0", 1),),
+    "share.version": (("4.1", 1),),
+    "streams.version": (("4.2", 1),),
+}
+"""By feature the releases that raised its highest level, as their brokers register it."""
+
+
+def feature_levels(release: KafkaRelease) -> dict[str, int]:
+    """Return the highest level of each feature, but metadata.version and kraft.version, that a release supports."""
+    levels = {}
+    for name, raised in _FEATURES.items():
+        supported = [level for since, level in raised if KafkaRelease(since) <= release]
+        if supported:
+            levels[name] = supported[-1]
+    return levels
+
+
 def of_metadata_version(level: int) -> KafkaRelease | NewerThanKnown | None:
-    """Return the release that a level of metadata.version belongs to; None for one before 3.9."""
+    """Return the release that a level of metadata.version belongs to, the last of its patches; None before 3.9."""
     if level > NEWEST_METADATA_VERSION:
         return NewerThanKnown(level)
     name = metadata_version_name(level)
     release = None if name is None else name.partition("-")[0]
-    return next((known for known in KafkaRelease if known.value == release), None)
+    return max((known for known in KafkaRelease if known.minor == release), key=_ORDER.__getitem__, default=None)
 
 
 def release_name(level: int) -> str:
@@ -122,7 +162,7 @@ class Behaviour(NamedTuple):
     """Something that brokers or tools do from release `since` on and no longer from `until` (None: to this day).
 
     `source` says where it comes from: an issue, a KIP, or the class that does it. `asked_by` are the parts of kdump
-    that ask for it; empty for what none of them imitates.
+    that ask for it; empty for what none of them imitates. `backports` are older releases whose later patches have it.
     """
 
     name: str
@@ -131,16 +171,18 @@ class Behaviour(NamedTuple):
     what: str
     source: str
     asked_by: tuple[str, ...]
+    backports: tuple[KafkaRelease, ...] = ()
 
 
 def _since(release: str, name: str, what: str, source: str, *asked_by: str) -> Behaviour:
-    return Behaviour(name, KafkaRelease(release), None, what, source, asked_by)
+    first, *others = map(KafkaRelease, release.split(", "))
+    return Behaviour(name, first, None, what, source, asked_by, tuple(others))
 
 
 ANY_VOTERS = _since(
-    "3.9",
+    "3.9.1",
     "ANY_VOTERS",
-    "KRaft readers accept a VotersRecord that changes any number of voters (3.9 from 3.9.1 on)",
+    "KRaft readers accept a VotersRecord that changes any number of voters",
     "KIP-853",
 )
 CONVERTS_LEGACY = _since(
@@ -150,6 +192,13 @@ CONVERTS_LEGACY = _since(
     "KIP-724, LogCleaner",
     "compact",
 )
+GENERATED_SNAPSHOT_SCHEMA = _since(
+    "4.0",
+    "GENERATED_SNAPSHOT_SCHEMA",
+    "kafka-dump-log has other words for a producer snapshot that ends early",
+    "ProducerStateManager.readSnapshot",
+    "dump-log",
+)
 SHARE_STATE_DECODER = _since(
     "4.0",
     "SHARE_STATE_DECODER",
@@ -157,13 +206,28 @@ SHARE_STATE_DECODER = _since(
     "KIP-932",
     "dump-log",
 )
+MARKER_EPOCH_ABOVE_DATA = _since(
+    "4.0",
+    "MARKER_EPOCH_ABOVE_DATA",
+    "with transaction.version 2, the default of new clusters, an end marker has the producer epoch after that of the"
+    " transaction's records",
+    "KIP-890",
+)
 INDEX_PER_BATCH = _since(
-    "4.1",
+    "4.1, 4.0.1, 3.9.1",
     "INDEX_PER_BATCH",
     "an append, also a follower's and the cleaner's, makes index entries batch by batch, not one for all its batches",
     "LogSegment.append",
     "append",
     "compact",
+    "fixture build",
+)
+OFFSET_SEARCH_BY_BASE = _since(
+    "4.1",
+    "OFFSET_SEARCH_BY_BASE",
+    "the search for an offset in a log compares the batches' first offsets, and their last ones only where it has to",
+    "FileRecords.searchForOffsetFromPosition",
+    "lookup",
 )
 LEADER_CHANGE_JSON = _since(
     "4.1",
@@ -196,17 +260,16 @@ NEW_LAYOUTS = _since(
     "dump-log",
 )
 TXN_INDEX_EMPTY = _since(
-    "4.1",
+    "4.0.1",
     "TXN_INDEX_EMPTY",
-    "kafka-dump-log --remote-log-metadata-decoder prints txnIdxEmpty (4.0 from 4.0.0 on, but not its previews)",
+    "kafka-dump-log --remote-log-metadata-decoder prints txnIdxEmpty (4.0.0 too, but not its previews)",
     "RemoteLogSegmentMetadata",
     "dump-log",
 )
-MARKER_EPOCH_ABOVE_DATA = _since(
+SECOND_END_MARKER = _since(
     "4.2",
-    "MARKER_EPOCH_ABOVE_DATA",
-    "with transaction.version 2 an end marker's producer epoch exceeds that of the transaction's records, and a second"
-    " end marker is legal",
+    "SECOND_END_MARKER",
+    "with transaction.version 2 a second end marker of a transaction may be in the log",
     "KIP-890",
 )
 DUMP_IN_JAVA = _since(

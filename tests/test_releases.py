@@ -29,6 +29,9 @@ ROOT = Path(__file__).resolve().parent.parent
         ("4.1.2", KafkaRelease.V4_1),
         (" 4.3.0-rc1 ", KafkaRelease.V4_3),
         ("4.0.0-SNAPSHOT", KafkaRelease.V4_0),
+        ("4.0", KafkaRelease.V4_0),
+        ("4.0.2", KafkaRelease.V4_0_1),
+        ("3.9.2", KafkaRelease.V3_9_1),
     ],
 )
 def test_parse(text: str, release: KafkaRelease) -> None:
@@ -50,9 +53,9 @@ def test_releases_are_ordered() -> None:
 @pytest.mark.parametrize(
     ("level", "name", "release"),
     [
-        (21, "3.9-IV0", KafkaRelease.V3_9),
-        (22, "4.0-IV0", KafkaRelease.V4_0),
-        (25, "4.0-IV3", KafkaRelease.V4_0),
+        (21, "3.9-IV0", KafkaRelease.V3_9_1),
+        (22, "4.0-IV0", KafkaRelease.V4_0_1),
+        (25, "4.0-IV3", KafkaRelease.V4_0_1),
         (26, "4.1-IV0", KafkaRelease.V4_1),
         (27, "4.1-IV1", KafkaRelease.V4_1),
         (29, "4.2-IV1", KafkaRelease.V4_2),
@@ -78,9 +81,10 @@ def test_levels_above_all_known_are_newer() -> None:
 
 def test_behaviours_begin_and_end() -> None:
     per_batch = releases.INDEX_PER_BATCH
-    assert [release.has(per_batch) for release in KafkaRelease] == [False, False, True, True, True, True, True]
-    until = per_batch._replace(until=KafkaRelease.V4_3)
-    assert [release.has(until) for release in KafkaRelease] == [False, False, True, True, False, False, False]
+    has = {release.value for release in KafkaRelease if release.has(per_batch)}
+    assert has == {"3.9.1", "4.0.1", "4.1", "4.2", "4.3", "4.4", "4.5"}
+    until = per_batch._replace(until=KafkaRelease.V4_3, backports=())
+    assert {release.value for release in KafkaRelease if release.has(until)} == {"4.1", "4.2"}
 
 
 def test_every_behaviour_says_what_it_is() -> None:
@@ -103,5 +107,6 @@ def test_the_table_in_the_docs() -> None:
     text = (ROOT / "docs" / "releases.md").read_text()
     for found in BEHAVIOURS:
         asked_by = ", ".join(found.asked_by) or "none"
-        assert f"| {found.since.value} | `{found.name}` | {found.what} | {found.source} | {asked_by} |\n" in text
-    assert len(re.findall(r"^\| \d\.\d \| `", text, re.MULTILINE)) == len(BEHAVIOURS)
+        since = ", ".join(release.value for release in (found.since, *found.backports))
+        assert f"| {since} | `{found.name}` | {found.what} | {found.source} | {asked_by} |\n" in text
+    assert len(re.findall(r"^\| \d\.\d[0-9., ]* \| `", text, re.MULTILINE)) == len(BEHAVIOURS)

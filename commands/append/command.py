@@ -75,7 +75,10 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
 )
 @click.option("--batch-records", type=click.IntRange(1, INT_MAX), metavar="N", help="The most records of a new batch.")
 @click.option("--producer-id", type=click.IntRange(min=0), metavar="N", help="Write as this idempotent producer.")
-@click.option("--producer-epoch", type=click.IntRange(0, 32767), default=0, metavar="N", help="By default 0.")
+@click.option(
+    "--producer-epoch", type=click.IntRange(0, 32767), metavar="N",
+    help="By default the producer's last one in the log, else 0.",
+)
 @click.option(
     "--base-sequence", type=click.IntRange(0, INT_MAX), metavar="N",
     help="The producer's first sequence number. By default the one that is due.",
@@ -83,6 +86,11 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
 @click.option(
     "--transactional", type=click.Choice((COMMIT, ABORT, OPEN)),
     help="Write within a transaction of the producer, and end it so, or leave it open.",
+)
+@click.option(
+    "--transaction-version", type=click.IntRange(0, 2), metavar="N",
+    help="The level of the cluster's transaction.version: with 2 the marker has the next producer epoch. By default as"
+    " the cluster metadata in the log directory says, else 0.",
 )
 @click.option(
     "--coordinator-epoch", type=click.IntRange(0, INT_MAX), metavar="N",
@@ -150,6 +158,8 @@ def command(
     rules = known_rules(path)
     version = {} if magic is None else {"message.format.version": _FORMAT_VERSIONS[magic]}
     config = chosen_config(config_file, settings, index_entries, kafka, rules, version)
+    if options["transaction_version"] is None:
+        options["transaction_version"] = rules.transaction_version
     packing = _packing(options, config.record_version)
     new_log = NewLog(start_offset, _topic_id(topic_id)) if create else None
     names = ("clean", "recovery_point", "log_start_offset", "now", "no_backup", "force", "any_producer_id")
@@ -228,9 +238,11 @@ def _packing(options: dict[str, Any], record_version: int) -> Packing:
 def _wish(options: dict[str, Any], log: LogWriter, packing: Packing, needs_repack: tuple[str, ...]) -> Wish:
     """What becomes of records; `needs_repack` are the options given that nothing but --repack makes sense of."""
     if options["producer_id"] is not None:
+        known = log.states.producers.get(options["producer_id"])
+        epoch = options["producer_epoch"]
         producer = Producer(
             options["producer_id"],
-            options["producer_epoch"],
+            (max(0, known.epoch) if known else 0) if epoch is None else epoch,
             transactional=options["transactional"] is not None,
             packing=packing,
         )
@@ -238,6 +250,7 @@ def _wish(options: dict[str, Any], log: LogWriter, packing: Packing, needs_repac
     return Wish(
         packing,
         options["transactional"],
+        options["transaction_version"],
         options["coordinator_epoch"],
         options["leader_epoch"],
         options["keep_offsets"],

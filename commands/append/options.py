@@ -20,7 +20,6 @@ from kdump.write.clocks import wall_clock
 from kdump.write.log_writer import LogWriter
 
 from ..shell import exit_codes
-from ..shell.options import kafka_option
 from ..shell.output import NO_SUCH, complain, safe, safe_path
 from ..shell.property_files import read_config
 from ..shell.startup_options import startup_options
@@ -40,7 +39,6 @@ _OPTIONS = (
         help="What index entries are counted by: each batch, as since Kafka 4.1, or each append. By default as the"
         " release does.",
     ),
-    kafka_option,
     click.option(
         "--no-backup", is_flag=True,
         help="After an unclean shutdown, keep nothing of the files beside the log that have to be made anew.",

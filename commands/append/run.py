@@ -18,6 +18,7 @@ from kdump.write.incoming import CLIENT, COORDINATOR, UNKNOWN_OFFSET, AppendInfo
 from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing, pack
 from kdump.write.record_source import Message
+from kdump.write.sessions import epoch_of_markers
 
 COMMIT, ABORT, OPEN = "commit", "abort", "open"
 MOST_BYTES = (1 << 31) - 1
@@ -25,7 +26,8 @@ MOST_BYTES = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How records become batches; `ending` is how the producer's transaction ends, `leader_epoch` None for the log's.
+    """How records become batches; `ending` is how the producer's transaction ends, at this level of the feature
+    transaction.version, `leader_epoch` None for the log's.
 
     `keeps_offsets`: the batches of the input are appended as a follower appends its leader's. `needs_repack` are
     options that mean nothing for batches that the input tells of.
@@ -33,6 +35,7 @@ class Wish:
 
     packing: Packing
     ending: str | None = None
+    transaction_version: int = 0
     coordinator_epoch: int | None = None
     leader_epoch: int | None = None
     keeps_offsets: bool = False
@@ -153,7 +156,7 @@ class Appender:
         if wish.ending in (COMMIT, ABORT):
             self._log.end_transaction(
                 wish.packing.producer_id,
-                wish.packing.producer_epoch,
+                epoch_of_markers(wish.packing.producer_epoch, wish.transaction_version),
                 commit=wish.ending == COMMIT,
                 coordinator_epoch=wish.coordinator_epoch,
                 leader_epoch=wish.leader_epoch,

@@ -12,8 +12,9 @@ from kdump.disk.reading import ReadOnlyFile
 from kdump.errors import CorruptSnapshotError
 from kdump.formats.faults import BLOCK_FULL, UNDERSIZED, undersized_error
 from kdump.formats.index_entries import check_aborted_txn_version
-from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
+from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, schema_fault
 from kdump.kernels.portable.records import largest_message_timestamp
+from kdump.releases import GENERATED_SNAPSHOT_SCHEMA
 from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import inflate
@@ -163,7 +164,8 @@ def _snapshot(dump: Dump, path: str) -> None:
     try:
         producers = decode_producer_snapshot(data)
     except CorruptSnapshotError as error:
-        dump.report.notes.append(getattr(error, "kafka_text", str(error)))
+        text = None if dump.options.release.has(GENERATED_SNAPSHOT_SCHEMA) else schema_fault(data)
+        dump.report.notes.append(text or str(getattr(error, "kafka_text", error)))
         return
     for producer in producers:
         line = _producer_line(producer)

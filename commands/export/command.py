@@ -14,7 +14,8 @@ from ..shell import values as filters
 from ..shell.engine import cluster_of, engine_options
 from ..shell.isolation import isolation_option
 from ..shell.output import safe
-from .run import run_export
+from ..shell.schemas import schemas_option
+from .run import Decoding, run_export
 
 _NOTHING = "none"
 
@@ -50,6 +51,12 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
 @click.option("--until", metavar="TIME", callback=filters.read_by(filters.time_ms), help="Records of before this time.")
 @isolation_option
 @click.option("--control", is_flag=True, help="The markers of Kafka's own, such as those of transactions, too.")
+@click.option("--decode", type=click.Choice(("columns", "json")),
+    help="Decode keys and values by their schemas: into columns of their types, or into JSON text (text formats have"
+    " JSON). By default columns with --schemas, else not.")
+@schemas_option
+@click.option("--schema-id", type=click.IntRange(min=0), metavar="ID",
+    help="With --decode columns: the schema whose columns values get. By default the newest of the topic's subject.")
 @click.option("--skip-damage", is_flag=True,
     help="Let an export count as whole that lacks what cannot be read.")
 @click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
@@ -69,6 +76,9 @@ def command(
     since: int | None,
     until: int | None,
     isolation: Isolation,
+    decode: str | None,
+    schemas: str | None,
+    schema_id: int | None,
     control: bool,
     skip_damage: bool,
     no_index: bool,
@@ -85,6 +95,9 @@ def command(
     and others take for columns; those columns are not in the files then. The columns of each format are in
     docs/export.md of the project.
 
+    With --decode, key and value are what they decode to, and columns are added: value_raw (the bytes of what has no
+    schema or does not decode), value_schema_id, value_error, and the same for the key. No record is left out.
+
     A run that was interrupted, or that could not read a file, is gone on with by repeating it: what is complete stays,
     what has changed is done anew. _SUCCESS is in the directory only while all of it is there. What is damaged is
     reported and left out, and the export does not count as whole then, unless --skip-damage says that it does.
@@ -95,6 +108,7 @@ def command(
     Examples:
       kdump export /var/lib/kafka/data --topic 'orders*' --to /backup/orders
       kdump export orders-0 --to out --by date --columns offset,timestamp,key,value
+      kdump export orders-0 --to out --schemas /data/_schemas-0
       kdump export orders-0 --to out --format jsonl --codec gzip --since 2026-01-31
 
     \b
@@ -122,4 +136,10 @@ def command(
         )
     except ExportOptionError as error:
         raise click.UsageError(f"{safe(str(error))}.") from None
-    return run_export(paths, folder, topics, options, cluster_of(**engine))
+    cluster = cluster_of(**engine)
+    decoding = None
+    if decode is not None or schemas is not None or schema_id is not None:
+        if cluster is not None:
+            raise click.UsageError("--decode is for --engine local.")
+        decoding = Decoding("json" if format_ != "parquet" else decode or "columns", schemas, schema_id)
+    return run_export(paths, folder, topics, options, cluster, decoding)

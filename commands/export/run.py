@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -14,20 +15,36 @@ from kdump.export.options import ExportOptionError, ExportOptions
 from kdump.export.plan import Unit, plan
 from kdump.export.run import Engine, Failure, LocalEngine, Summary, export
 from kdump.storage.live import held
+from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
 from ..shell.options import chooses, newest, replicas_at
 from ..shell.output import Output, complain, os_error_text, safe, safe_path, size_text
-from ..shell.paths import check_not_kafkas
+from ..shell.paths import Place, check_not_kafkas, expand
 from ..shell.progress import ProgressBar
+from ..shell.schemas import payload_decoder
 from ..shell.session import Troubles
 
 if TYPE_CHECKING:
+    from kdump.columns.decoding import TopicColumns
     from kdump.spark.jobs import Cluster
 
 
+class Decoding(NamedTuple):
+    """What --decode, --schemas and --schema-id ask for."""
+
+    kind: str
+    schemas: str | None
+    schema_id: int | None
+
+
 def run_export(
-    paths: Iterable[str], folder: str, topics: tuple[str, ...], options: ExportOptions, cluster: Cluster | None = None
+    paths: tuple[str, ...],
+    folder: str,
+    topics: tuple[str, ...],
+    options: ExportOptions,
+    cluster: Cluster | None = None,
+    decoding: Decoding | None = None,
 ) -> int:
     """Export what is at `paths` into `folder`, on a cluster if one is given; the exit code.
 
@@ -46,11 +63,31 @@ def run_export(
     with ExitStack() as holds:
         # all of them until the end: parts of one are read by several threads, after parts of others
         logs = [holds.enter_context(held(each.log.path)) for each in newest(found, troubles)]
+        there = [log for log in logs if log is not None]
+        if decoding is not None:
+            options = replace(options, decoding=_topics_decoded(expand(paths), there, decoding))
         try:
-            units = plan([log for log in logs if log is not None], options)
+            units = plan(there, options)
         except ExportOptionError as error:
             raise click.UsageError(f"{safe(str(error))}.") from None
         return _export(units, folder, options, cluster, troubles)
+
+
+def _topics_decoded(
+    places: Iterable[Place], logs: Iterable[PartitionLog], decoding: Decoding
+) -> dict[str, TopicColumns]:
+    """How the records of each topic are decoded. Raises KdumpError, OSError."""
+    from kdump.columns.decoding import Decode, topic_columns
+
+    decoder = payload_decoder(places, decoding.schemas)
+    if decoder is None:
+        raise KdumpError("no _schemas-0 is among these PATHs: name the schemas with --schemas PATH")
+    by_topic: dict[str, list[PartitionLog]] = {}
+    for log in logs:
+        if log.name and not log.name.topic.startswith("_"):
+            by_topic.setdefault(log.name.topic, []).append(log)
+    kind = Decode(decoding.kind)
+    return {topic: topic_columns(decoder, topic, some, kind, decoding.schema_id) for topic, some in by_topic.items()}
 
 
 def _export(

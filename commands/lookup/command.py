@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Any
 
 import click
@@ -13,6 +14,7 @@ import click
 from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
 from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
+from kdump.releases import KafkaRelease
 from kdump.storage.checkpoints import read_offsets
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened, tally, was_deleted
@@ -23,6 +25,7 @@ from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
 from ..shell.isolation import isolation_option
+from ..shell.options import kafka_option
 from ..shell.output import Output, complain, os_error_text, safe, safe_path
 from ..shell.rows import bare_rows, format_options, json_line, output_for
 from ..shell.values import time_ms
@@ -44,6 +47,7 @@ class Options:
     partition: int | None
     log_start_offset: int | None
     isolation: Isolation
+    kafka: KafkaRelease | None
     explain: bool
     format: str
 
@@ -96,6 +100,7 @@ def _time(text: str | None) -> int | None:
     help="Use this log start offset instead of the checkpoint's.",
 )
 @isolation_option
+@kafka_option
 @click.option("--explain", is_flag=True, help="Show every step of the search (on stderr with --format jsonl).")
 @format_options(name="format")
 @click.pass_context
@@ -181,7 +186,12 @@ class _Run:
         if options.isolation is Isolation.READ_COMMITTED:
             stable = TransactionStates(log).last_stable_offset()
         with LogLookup(
-            log, self._log_start(log), clean=log.closed_cleanly, last_stable_offset=stable, **self._trace(label)
+            log,
+            self._log_start(log),
+            clean=log.closed_cleanly,
+            last_stable_offset=stable,
+            release=partial(self._release, log),
+            **self._trace(label),
         ) as lookup:
             if options.batch is not None:
                 self._answer_requests(options.batch, lookup)
@@ -233,6 +243,14 @@ class _Run:
                 answer = {"error": str(error)}
                 self._worsen(exit_codes.INCOMPLETE)
             self._out.write(json.dumps(answer) + "\n")
+
+    def _release(self, log: PartitionLog) -> KafkaRelease:
+        """The release whose searches these are: the one asked for, else the one that wrote the log directory."""
+        if self._options.kafka:
+            return self._options.kafka
+        from kdump.topics.metadata_log import release_beside  # with all schemas of the metadata's records
+
+        return release_beside(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
 
     def _log_start(self, log: PartitionLog) -> int:
         """The log start offset given, or that of the checkpoint beside the partition."""

@@ -8,9 +8,11 @@ import click
 
 from kdump.operations.targets import Bases
 from kdump.recovery.startup import Startup
+from kdump.releases import KafkaRelease
 from kdump.repair.proposal import INDEX_KINDS, Task, examine_indexes
 from kdump.storage.partition import PartitionLog
 
+from ..shell.options import kafka_option
 from ..shell.startup_options import chosen_startup
 from .options import repair_options, run
 
@@ -26,8 +28,15 @@ from .options import repair_options, run
     help="A server.properties, or a properties file with the topic's settings: index.interval.bytes and"
     " segment.index.bytes count. By default Kafka's defaults.",
 )
+@kafka_option
 @repair_options
-def command(paths: tuple[str, ...], kinds: tuple[str, ...], config_file: str | None, **options: Any) -> int:
+def command(
+    paths: tuple[str, ...],
+    kinds: tuple[str, ...],
+    config_file: str | None,
+    kafka: KafkaRelease | None,
+    **options: Any,
+) -> int:
     """Show which indexes differ from what a broker would build from the log, and with --apply replace them.
 
     PATHs are files of segments, partition directories or log directories. The indexes are those that Kafka's recovery
@@ -46,5 +55,5 @@ def command(paths: tuple[str, ...], kinds: tuple[str, ...], config_file: str | N
     def examine(log: PartitionLog, startup: Startup, bases: Bases) -> Task:
         return examine_indexes(log, startup, wanted, bases)
 
-    startup = chosen_startup(config_file=config_file)
+    startup = chosen_startup(config_file=config_file, kafka=kafka)
     return run(paths, examine, startup, command="rebuild-index", takes_files=True, **options)

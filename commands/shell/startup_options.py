@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from kdump.operations.startup import StartupOptions
+from kdump.releases import KafkaRelease
 from kdump.settings.views import LoadingSettings, View
 
+from .options import kafka_option
 from .property_files import read_config
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Command = Callable[..., Any]
 
 
 _OPTIONS = (
@@ -33,6 +35,7 @@ _OPTIONS = (
         "--config", "config_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
         help="A server.properties, or a properties file with the topic's settings. By default Kafka's defaults.",
     ),
+    kafka_option,
 )
 
 
@@ -49,6 +52,7 @@ def chosen_startup(
     log_start_offset: int | None = None,
     now: int | None = None,
     config_file: str | None = None,
+    kafka: KafkaRelease | None = None,
     view: type[View] = LoadingSettings,
 ) -> StartupOptions:
     """What the options say; of --config counts what `view` does. Raises click.BadParameter, OSError."""
@@ -58,4 +62,5 @@ def chosen_startup(
         log_start_offset,
         time.time_ns() // 1_000_000 if now is None else now,
         {} if config_file is None else read_config(config_file, view),
+        kafka,
     )

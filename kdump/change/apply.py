@@ -20,7 +20,7 @@ from typing import NamedTuple
 from kdump.change import journal, place
 from kdump.change.checkpoint_lines import put_offset
 from kdump.change.journal import Change, Changes, ChangeState, KeptCut, Step
-from kdump.change.place import ChangeFiles, places_of
+from kdump.change.place import ChangeFiles, log_directory_of, places_of
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
 from kdump.change.states import FileState, digest_of, file_differences, state_of
 from kdump.disk import durable
@@ -229,7 +229,7 @@ def clear_leftovers(partition_directory: str, backup_dir: str | None = None, cha
 
     `changes` are those of its log directory, if they are known. Raises OSError, KdumpError.
     """
-    changes = changes or Changes(os.path.dirname(os.path.abspath(partition_directory)))
+    changes = changes or Changes(log_directory_of(partition_directory))
     for files in changes.leftovers_of(partition_directory, backup_dir):
         discard(files)
     for change in changes.of(partition_directory, backup_dir):

@@ -35,12 +35,10 @@ class _Copy(NamedTuple):
     target: str
 
 
-def copy_log_directory(source: str, partitions: Iterable[str], target: str) -> str:
-    """Copy partition directories, and the files beside them, into a new log directory; the path that it has for now.
+def begin_copy(target: str) -> str:
+    """Make the directory that a copy is begun in, for `complete` to give it the final name `target`; its path.
 
-    `partitions` are names. The copy is begun under another name, for `complete` to give it the final one. What an
-    earlier copy left behind that did not get that far is removed. Raises CopyError, OSError, and RefusedError where
-    there is not enough space.
+    What an earlier copy left behind that did not get that far is removed. Raises CopyError, OSError.
     """
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise CopyError(f"{target}: exists already; give the name of a directory that is to be made")
@@ -48,28 +46,47 @@ def copy_log_directory(source: str, partitions: Iterable[str], target: str) -> s
     if os.path.isdir(part):
         shutil.rmtree(part)
     os.mkdir(part)
+    return part
+
+
+def copy_log_directory(source: str, partitions: Iterable[str], target: str) -> str:
+    """Copy partition directories, and the files beside them, into a new log directory; the path that it has for now.
+
+    `partitions` are names. The copy is begun under another name, for `complete` to give it the final one. Raises
+    CopyError, OSError, and RefusedError where there is not enough space.
+    """
+    part = begin_copy(target)
     folders = [(os.path.join(source, name), os.path.join(part, name)) for name in partitions]
     copies = [
         _Copy(os.path.join(source, name), os.path.join(part, name))
         for name in list_directory(source)[1]
         if name not in _NOT_COPIED and not name.startswith(PREFIX)
     ]
+    try:
+        copy_directories(folders, part, copies)
+    except KdumpError:
+        shutil.rmtree(part)
+        raise
+    return part
+
+
+def copy_directories(folders: Sequence[tuple[str, str]], near: str, files: Iterable[_Copy] = ()) -> None:
+    """Copy directories, each to a path that is not there yet, with the files in them; `near` is where they all go.
+
+    Raises OSError, and RefusedError, with empty directories made, where there is not enough space.
+    """
+    copies = list(files)
     for folder, copied in folders:
         os.mkdir(copied)
         copies += [
             _Copy(os.path.join(folder, name), os.path.join(copied, name)) for name in list_directory(folder)[1]
         ]
-    try:
-        _check_room(copies, part)
-    except KdumpError:
-        shutil.rmtree(part)
-        raise
+    _check_room(copies, near)
     for copy in copies:
         _copy(copy)
     for folder, copied in folders:
         _take_after(folder, copied)
         sync_directory(copied)
-    return part
 
 
 def complete(part: str, target: str) -> None:

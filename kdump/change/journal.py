@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from kdump.change import place
-from kdump.change.place import ChangeFiles, change_files, places_of
+from kdump.change.place import ChangeFiles, change_files, log_directory_of, places_of
 from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation
 from kdump.change.states import ANY_TIME, FileState, PartitionState
 from kdump.disk import durable
@@ -281,7 +281,7 @@ def _is_whole(files: ChangeFiles) -> bool:
 
 def changes_of(partition_directory: str, backup_dir: str | None = None) -> list[Change]:
     """The changes of one partition, the oldest first. Raises OSError, KdumpError."""
-    return Changes(os.path.dirname(os.path.realpath(partition_directory))).of(partition_directory, backup_dir)
+    return Changes(log_directory_of(os.path.realpath(partition_directory))).of(partition_directory, backup_dir)
 
 
 def unfinished(partition_directory: str, backup_dir: str | None = None) -> list[Change]:

@@ -12,6 +12,7 @@ file system of the partitions. docs/decisions/kept-originals.md says what was tr
     .kdump-ID+PARTITION+cut+NAME     bytes that salvage took out of NAME
 
 A partition directory that is in no log directory, or in another file system than that, has them in a folder of its own.
+A change of a log directory itself, of the files beside the partitions and the names of these, has them in it as well.
 """
 
 from __future__ import annotations
@@ -80,15 +81,25 @@ def place_of(partition_directory: str, backup_dir: str | None = None) -> str:
     path = os.path.abspath(partition_directory)
     if backup_dir is not None:
         return os.path.join(os.path.abspath(backup_dir), os.path.basename(path))
+    if is_log_directory(path):
+        return path
     parent = os.path.dirname(path)
     if is_log_directory(parent) and os.stat(parent).st_dev == os.stat(path).st_dev:
         return parent
     return os.path.join(path, IN_PARTITION)
 
 
+def log_directory_of(path: str) -> str:
+    """The log directory of a partition directory; a log directory itself is its own."""
+    path = os.path.abspath(path)
+    return path if is_log_directory(path) else os.path.dirname(path)
+
+
 def places_of(partition_directory: str, backup_dir: str | None = None) -> list[str]:
     """The directories in which files of changes of a partition may lie."""
     path = os.path.abspath(partition_directory)
+    if is_log_directory(path):
+        return [path]
     places = [os.path.dirname(path), os.path.join(path, IN_PARTITION)]
     if backup_dir is not None:
         places.append(place_of(path, backup_dir))

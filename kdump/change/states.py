@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from kdump.change.checkpoint_lines import offset_in
+from kdump.change.place import is_change_file
 from kdump.disk.reading import ReadOnlyFile
 from kdump.errors import NameFormatError
 from kdump.formats import names
@@ -49,10 +50,12 @@ def state_of(partition_directory: str) -> PartitionState:
 
 
 def files_of(path: str) -> dict[str, FileState]:
-    """The files of a directory. Raises OSError."""
+    """The files of a directory, but for the lock of a log directory and the files of changes. Raises OSError."""
     found = {}
     with os.scandir(path) as entries:
         for entry in entries:
+            if entry.name == names.LOCK or is_change_file(entry.name):
+                continue
             if not entry.is_dir(follow_symlinks=False):
                 info = entry.stat(follow_symlinks=False)
                 found[entry.name] = FileState(info.st_size, info.st_mtime_ns)

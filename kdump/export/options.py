@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kdump.errors import KdumpError
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.query.selection import Selection
 from kdump.transactions.isolation import Isolation
+
+if TYPE_CHECKING:
+    from kdump.columns.decoding import TopicColumns
 
 PARQUET, JSONL, CSV = FORMATS = ("parquet", "jsonl", "csv")
 TOPIC, PARTITION, DATE = LEVELS = ("topic", "partition", "date")
@@ -48,6 +52,7 @@ class ExportOptions:
     those that the directories tell are not in the files. `selection` bounds offsets and times,
     `isolation` leaves out what a consumer of that level does not get. With `control` the
     markers of Kafka's own are records too; with `skips_damage` an export without what cannot be read counts as whole.
+    `decoding` are the topics whose keys and values are decoded by their schemas.
     `limit` bounds the bytes that a batch may decompress to.
     """
 
@@ -61,6 +66,7 @@ class ExportOptions:
     skips_damage: bool = False
     use_indexes: bool = True
     limit: int = DEFAULT_LIMIT
+    decoding: Mapping[str, TopicColumns] | None = None
 
     def __post_init__(self) -> None:
         """Raises ExportOptionError."""
@@ -102,6 +108,7 @@ class ExportOptions:
             "isolation": self.isolation,
             "control": self.control,
             "maxDecompressedSize": self.limit,
+            "decoding": {topic: each.description for topic, each in (self.decoding or {}).items()},
         }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ def json_lines(batch: pa.RecordBatch) -> str:
     """
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     names = [camel_case(name) for name in batch.schema.names]
-    lines = [encode(_object(zip(names, row, strict=True))) for row in _rows(batch)]
+    lines = [encode(_object(zip(names, row, strict=True))) for row in _objects(batch)]
     return "".join(f"{line}\n" for line in lines).translate(_SAFER)
 
 
@@ -52,6 +52,22 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     return zip(*(_plain(column).to_pylist() for column in batch.columns), strict=True)
 
 
+def _objects(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    """As `_rows`, with JSON texts as what they say."""
+    columns = []
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        values = _plain(column).to_pylist()
+        is_json = (field.metadata or {}).get(b"kdump") == b"json"
+        columns.append([None if each is None else _Json(json.loads(each)) for each in values] if is_json else values)
+    return zip(*columns, strict=True)
+
+
+class _Json(NamedTuple):
+    """What a JSON text says."""
+
+    value: Any
+
+
 def _plain(column: pa.Array) -> pa.Array:
     """A column whose values Python has a type for: every timestamp fits a number, not every one a date."""
     return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
@@ -60,7 +76,9 @@ def _plain(column: pa.Array) -> pa.Array:
 def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
-        if isinstance(value, bytes):
+        if isinstance(value, _Json):
+            found[name] = value.value
+        elif isinstance(value, bytes):
             _put_bytes(found, name, value)
         elif isinstance(value, list):
             found[name] = [_object(header.items()) for header in value]

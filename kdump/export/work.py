@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from kdump.columns import Labels, RecordTables, read_records
 from kdump.columns.arrays import floor_divide
+from kdump.columns.fields import HEADERS
 from kdump.errors import KdumpError
 from kdump.export.files import RowFile, create
 from kdump.export.journal import Journal, Lost, Result, Written
@@ -126,7 +127,9 @@ def _parts(
     segment = Segment(unit.path)
     labels = Labels(unit.topic, unit.partition, unit.path)
     transactions = transactions_in(os.path.dirname(unit.path))
-    tables = RecordTables(names, labels, control=options.control, transactions=transactions)
+    decoding = (options.decoding or {}).get(unit.topic)
+    needed = names if decoding is None or HEADERS in names else (*names, HEADERS)
+    tables = RecordTables(needed, labels, control=options.control, transactions=transactions)
     chosen = isolated(options.selection, partition_of(segment), options.isolation, transactions)
     with segment.open_log() as log:
         start = max(unit.start, chosen.start(segment, log) if options.use_indexes else 0)
@@ -135,10 +138,11 @@ def _parts(
         reported = 0
         for part in read_records(segment, log, tables, chosen, start, unit.stop, limit=options.limit):
             if not (isinstance(part, Damage) and _is_preallocated(part, log, unit)):
-                yield part
+                yield part if isinstance(part, Damage) or decoding is None else decoding.decode(part, names)
             progress(unit.path, log.bytes_read - reported)
             reported = log.bytes_read
-    yield from tables.rest()
+    for rows in tables.rest():
+        yield rows if decoding is None else decoding.decode(rows, names)
 
 
 def partition_of(segment: Segment) -> PartitionLog:
@@ -177,8 +181,8 @@ class _Output:
         if not self._by_date:
             self._put("", rows)
             return
-        columns = [rows.column(number) for number in range(len(self._options.file_columns))]
-        kept = pa.RecordBatch.from_arrays(columns, names=list(self._options.file_columns))
+        hidden = self.names[len(self._options.file_columns) :]
+        kept = rows.select([name for name in rows.schema.names if name not in hidden])
         for date, picked in by_date(rows.column(self.names.index(_TIME))):
             self._put(date, kept if picked is None else kept.filter(picked))
 

@@ -15,6 +15,7 @@ Uuids are 16 bytes here and 22 characters of URL-safe base64 there.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -35,6 +36,8 @@ from kdump.formats.uuids import ZERO_UUID, format_uuid, is_reserved_directory_id
 PARTITION_METADATA_VERSION = 0
 CLEAN_SHUTDOWN_VERSION = 0
 
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SEPARATOR = re.compile(f":[{WHITESPACE}]+")
 
 
@@ -152,6 +155,15 @@ def parse_quorum_state(data: bytes, path: str) -> QuorumState:
     )
 
 
+def format_quorum_state(state: QuorumState) -> bytes:
+    """The bytes that Kafka would write, of data version 1 (Kafka: FileQuorumStateStore)."""
+    voted = format_uuid(state.voted_directory_id or ZERO_UUID)
+    return (
+        f'{{"leaderId":{state.leader_id},"leaderEpoch":{state.leader_epoch},"votedId":{state.voted_id},'
+        f'"votedDirectoryId":"{voted}","data_version":1}}'
+    ).encode()
+
+
 def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
     """Raises CheckpointError with Kafka's texts where it has one, followed by `path`."""
     properties = parse_properties(data, path)
@@ -164,6 +176,16 @@ def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
     if version and node_id is None:
         raise CheckpointError(f"node.id was not found. ({path})")
     return MetaProperties(version, cluster_id, node_id, _directory_id(properties, path))
+
+
+def format_meta_properties(meta: MetaProperties, now: int) -> bytes:
+    """The bytes that Kafka would write at a time (ms), as Java stores properties; version 1, a node and a cluster."""
+    at = time.gmtime(now // 1000)
+    clock = f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02}"
+    date = f"{_DAYS[at.tm_wday]} {_MONTHS[at.tm_mon - 1]} {at.tm_mday:02} {clock} UTC {at.tm_year}"
+    directory = [] if meta.directory_id is None else [f"directory.id={format_uuid(meta.directory_id)}"]
+    lines = ["#", f"#{date}", f"node.id={meta.node_id}", *directory, "version=1", f"cluster.id={meta.cluster_id}"]
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _meta_version(text: str, path: str) -> int:

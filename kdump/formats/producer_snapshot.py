@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import NamedTuple
 
 from kdump.errors import CorruptSnapshotError
@@ -39,6 +40,19 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 _CRC_AT = _VERSION.size
 _COUNT_AT = _CRC_AT + _CRC.size
 _ENTRIES_AT = _COUNT_AT + _COUNT.size
+
+_ENTRIES = "producer_entries"
+_ENTRY_FIELDS = (
+    "producer_id",
+    "epoch",
+    "last_sequence",
+    "last_offset",
+    "offset_delta",
+    "timestamp",
+    "coordinator_epoch",
+    "current_txn_first_offset",
+)
+"""Names of the fields in the schema of Kafka up to 3.9."""
 
 _INVALID = "Snapshot failed schema validation: "
 
@@ -98,6 +112,39 @@ def decode_producer_snapshot(data: bytes | memoryview) -> list[ProducerEntry]:
     _need(data, end, f"{count} entries")
     _check_crc(data)
     return list(map(ProducerEntry._make, _ENTRY.iter_unpack(memoryview(data)[_ENTRIES_AT:end])))
+
+
+def schema_fault(data: bytes | memoryview) -> str | None:
+    """Return what the reader of Kafka up to 3.9 says of bytes that are no snapshot; None where it says no more of them.
+
+    It reads everything by a hand-written schema (org.apache.kafka.common.protocol.types.Schema) before it looks at the
+    version.
+    """
+    if len(data) < _ENTRIES_AT:
+        starts = (("version", _VERSION.size), ("crc", _COUNT_AT), (_ENTRIES, _ENTRIES_AT))
+        return _underflow(next(name for name, end in starts if len(data) < end))
+    (count,) = _COUNT.unpack_from(data, _COUNT_AT)
+    left = len(data) - _ENTRIES_AT
+    if count < 0:
+        return f"{_INVALID}Error reading field '{_ENTRIES}': Array size {count} cannot be negative"
+    if count > left:
+        what = f"Error reading array of size {count}, only {left} bytes available"
+        return f"{_INVALID}Error reading field '{_ENTRIES}': {what}"
+    if count * ENTRY_SIZE > left:
+        return _underflow(_ENTRIES, _field_at(left % ENTRY_SIZE))
+    (version,) = _VERSION.unpack_from(data)
+    return None if version == SNAPSHOT_VERSION else f"Snapshot contained an unknown file version {version}"
+
+
+def _underflow(*fields: str) -> str:
+    path = "".join(f"Error reading field '{field}': " for field in fields)
+    return f"{_INVALID}{path}java.nio.BufferUnderflowException"
+
+
+def _field_at(size: int) -> str:
+    """The field of an entry that `size` bytes have no room for."""
+    ends = accumulate(struct.calcsize(f">{kind}") for kind in _ENTRY.format[1:])
+    return next(name for name, end in zip(_ENTRY_FIELDS, ends, strict=True) if size < end)
 
 
 def encode_producer_snapshot(entries: Iterable[ProducerEntry], *, java_order: bool = False) -> bytes:

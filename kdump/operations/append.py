@@ -81,7 +81,7 @@ def opened(path: str, config: WritingSettings | None = None, how: Opening | None
         rules = how.rules or rules_beside(site.path)
         start = site.startup(how)
         try:
-            writer = start(config or WritingSettings.of(rules.settings))
+            writer = start(config or WritingSettings.of(rules.settings, rules.release))
             writer.next_producer_id = None if how.any_producer_id else rules.next_producer_id
         except (KdumpError, OSError):
             if not any(unfinished(site.path)):

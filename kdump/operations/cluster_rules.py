@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kdump.errors import KdumpError, Problem
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
-from kdump.releases import NEWEST, KafkaRelease
+from kdump.releases import NEWEST, TRANSACTION_VERSION, KafkaRelease
 from kdump.settings.sources import Settings, TopicSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
@@ -19,13 +19,15 @@ class ClusterRules:
     """`settings` are those of the topic.
 
     `next_producer_id` is the first producer id that the cluster has not given to its brokers yet, None where that is
-    not known. `release` is the one that wrote the log directory, the newest where that is not known. `problem` says why
-    metadata that is there is of no use.
+    not known. `release` is the one that wrote the log directory, the newest where that is not known.
+    `transaction_version` is the level of that feature, 0 where nothing says it. `problem` says why metadata that is
+    there is of no use.
     """
 
     settings: TopicSettings = field(default_factory=TopicSettings)
     next_producer_id: int | None = None
     release: KafkaRelease = NEWEST
+    transaction_version: int = 0
     problem: Problem | None = None
 
 
@@ -44,6 +46,7 @@ def cluster_rules(log_directory: str, name: PartitionDirName) -> ClusterRules:
         settings.of(name.topic, was_cleaned=_was_cleaned(directory, name)),
         given["nextProducerId"] if given else None,
         release_of(state, node_id),
+        state.image.features.get(TRANSACTION_VERSION, 0) if state else 0,
         problems[0] if problems else None,
     )
 

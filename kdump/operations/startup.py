@@ -28,6 +28,7 @@ from kdump.recovery.broker_start import (
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
+from kdump.releases import KafkaRelease
 from kdump.retention.zero_tails import aged_by_zeros
 from kdump.settings.sources import Configs, PropertyFile, Settings
 from kdump.settings.views import LoadingSettings
@@ -48,6 +49,7 @@ class StartupOptions:
     """What is said of the start; None where the directory itself is to be asked.
 
     `now` is the broker's clock (ms), `properties` those of a server or a topic that win over the cluster's.
+    `release` is the one that is to start.
     """
 
     clean: bool | None = None
@@ -55,6 +57,7 @@ class StartupOptions:
     log_start_offset: int | None = None
     now: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
+    release: KafkaRelease | None = None
 
     def settings(self, configs: Configs, broker_id: int | None) -> Settings:
         """The settings of a broker's topics; `configs` are those in the cluster's metadata."""

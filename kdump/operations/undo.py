@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.journal import Change, Changes, ChangeState
 from kdump.change.old_backups import OldBackup, old_backups, prune_old
-from kdump.change.place import IN_PARTITION, change_files, new_change
+from kdump.change.place import IN_PARTITION, change_files, log_directory_of, new_change
 from kdump.change.plan import Operation
 from kdump.change.undo import Judged, close, judge, prune, undo, undo_drafts
 from kdump.disk.locks import check_not_growing, is_log_directory
@@ -77,8 +77,8 @@ def undo_change(change: Change, rails: Rails, id_: str | None = None) -> Undone:
 
     Raises OSError, RefusedError, KdumpError.
     """
-    with locked(os.path.dirname(change.path), [change.path], rails):
-        others = Changes(os.path.dirname(change.path)).of(change.path, rails.backup_dir)
+    with locked(log_directory_of(change.path), [change.path], rails):
+        others = Changes(log_directory_of(change.path)).of(change.path, rails.backup_dir)
         for other in others:
             if other.state == ChangeState.INTERRUPTED and other.id != change.id:
                 return _after_interrupted(change, other, rails)
@@ -115,7 +115,7 @@ def close_change(change: Change, rails: Rails) -> None:
     """End an interrupted change as things are. Raises OSError, RefusedError."""
     if change.state != ChangeState.INTERRUPTED:
         raise RefusedError(f"{os.path.basename(change.path)}: change {change.id} was not interrupted")
-    with locked(os.path.dirname(change.path), [change.path], rails):
+    with locked(log_directory_of(change.path), [change.path], rails):
         if rails.applies:
             close(change)
 
@@ -137,7 +137,7 @@ def _modified_ms(path: str) -> int:
 def delete_originals(kept: Change | OldBackup, rails: Rails) -> None:
     """Delete what a change kept. Raises OSError, RefusedError."""
     path = kept.path if isinstance(kept, Change) else kept.partition
-    with locked(os.path.dirname(path), [path], rails):
+    with locked(log_directory_of(path), [path], rails):
         if isinstance(kept, OldBackup):
             prune_old(kept)
         else:

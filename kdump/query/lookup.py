@@ -16,6 +16,7 @@ from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.faults import BLOCK_FULL, SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.formats.index_entries import AbortedTxn, OffsetIndexEntry, TimeIndexEntry
+from kdump.releases import NEWEST, OFFSET_SEARCH_BY_BASE, KafkaRelease
 from kdump.storage.facts import largest_in_tail, segment_end_offset
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import Entry, LogFile
@@ -31,6 +32,10 @@ Trace = Callable[[str], object]
 
 def _no_trace(_: str) -> None:
     """Nobody wants to know the steps."""
+
+
+def _newest() -> KafkaRelease:
+    return NEWEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +198,8 @@ class LogLookup:
     the log was closed cleanly (`clean`), a broker recovers it before it answers: zeros at the end of a file do not
     count, and the last segment's indexes have what its batches say.
     `trace` is given a line of words for every step. With a `last_stable_offset` (absolute) the answers are those that
-    a read_committed client gets: nothing from there on (Partition.fetchOffsetForTimestamp).
+    a read_committed client gets: nothing from there on (Partition.fetchOffsetForTimestamp). `release` names the release
+    whose searches these are; it is asked only where batches are out of order, so that releases find different ones.
     """
 
     def __init__(
@@ -204,9 +210,11 @@ class LogLookup:
         clean: bool,
         last_stable_offset: int | None = None,
         trace: Trace = _no_trace,
+        release: Callable[[], KafkaRelease] = _newest,
     ) -> None:
         self._last_stable_offset = last_stable_offset
         self._files = ExitStack()
+        self._release = release
         self.log = log
         self._trace = trace
         self._segments = [
@@ -261,25 +269,57 @@ class LogLookup:
         self._trace(f"segment {segment.base_offset}: the largest base offset that is not above {offset}")
         entry = segment.index_entry(offset, self._trace)
         self._trace(f"offset index entry: offset {entry.offset} at byte {entry.position}")
-        for position, batch in segment.entries(entry.position):
-            if batch.last_offset >= offset:
-                self._trace(
-                    f"batch at byte {position} of {batch.size} bytes, last offset {batch.last_offset}, after"
-                    f" {position - entry.position} bytes of scanning"
-                )
-                return OffsetPosition(
-                    segment.base_offset,
-                    entry.offset,
-                    entry.position,
-                    True,
-                    batch.last_offset,
-                    position,
-                    batch.size,
-                    first_offset_at(segment.log, position, batch),
-                    segment.is_valid(position, batch),
-                )
-        self._trace(f"no batch of the segment reaches offset {offset}")
-        return OffsetPosition(segment.base_offset, entry.offset, entry.position)
+        found = self._scan(segment, entry.position, offset)
+        if found is None:
+            self._trace(f"no batch of the segment reaches offset {offset}")
+            return OffsetPosition(segment.base_offset, entry.offset, entry.position)
+        position, batch = found
+        self._trace(
+            f"batch at byte {position} of {batch.size} bytes, last offset {batch.last_offset}, after"
+            f" {position - entry.position} bytes of scanning"
+        )
+        return OffsetPosition(
+            segment.base_offset,
+            entry.offset,
+            entry.position,
+            True,
+            batch.last_offset,
+            position,
+            batch.size,
+            first_offset_at(segment.log, position, batch),
+            segment.is_valid(position, batch),
+        )
+
+    def _scan(self, segment: _OpenSegment, start: int, offset: int) -> tuple[int, Entry] | None:
+        """The batch from byte `start` on that a read of `offset` gets, with its position (FileRecords).
+
+        Up to Kafka 4.0 that is the first one that ends at the offset or above; later the one before the first that
+        begins above it, if it reaches the offset. Batches in order make no difference.
+        """
+        reaching = before = by_base = None
+        is_decided = False
+        try:
+            for here in segment.entries(start):
+                if reaching is None and here[1].last_offset >= offset:
+                    reaching = here
+                if not is_decided:
+                    base = first_offset_at(segment.log, *here)
+                    is_decided = base >= offset
+                    reaches = before is not None and before[1].last_offset >= offset
+                    by_base = before if base > offset and reaches else here
+                    before = here
+                if is_decided and reaching:
+                    break
+            if not is_decided:
+                by_base = before if before and before[1].last_offset >= offset else None
+        except CorruptRecordError:
+            if reaching is None or self._release().has(OFFSET_SEARCH_BY_BASE):
+                raise
+            return reaching
+        if reaching == by_base or not self._release().has(OFFSET_SEARCH_BY_BASE):
+            return reaching
+        self._trace(f"batches are out of order: from Kafka {OFFSET_SEARCH_BY_BASE.since.value} on first offsets count")
+        return by_base
 
     def find_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record at or after `timestamp` (ms), or the answer to one of the special ones below 0.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Context, Decimal
 from enum import StrEnum
 from io import BytesIO
 from typing import Any
@@ -45,6 +46,8 @@ class AvroSchema:
         self.rewriter = Rewriter(definitions, form)
         self.json = self.rewriter.rewrite(load(text))
         self._parsed = _parse(self.json)
+        if form is Form.NATIVE:
+            _set_defaults(self._parsed, {})
         self._is_bytes = _type_of(self.json) == "bytes"
 
     def decode(self, payload: bytes, reader: AvroSchema | None = None) -> Any:
@@ -58,6 +61,8 @@ class AvroSchema:
             if self._is_bytes:
                 return self._raw_bytes(payload)
             why = f"{type(error).__name__}: {error}" if str(error) else "it breaks off"
+            if type(error).__name__ == "SchemaResolutionError":
+                raise SchemaError(f"it cannot be read by the schema of the column: {error}") from None
             raise SchemaError(f"not what its Avro schema says: {why}") from None
         left = len(payload) - stream.tell()
         if left:
@@ -175,6 +180,46 @@ class Rewriter:
         if name not in _READERS:
             return {}
         return {**_decimals(schema), "logicalType": name.removeprefix("fixed-")}
+
+
+def _set_defaults(parsed: Json, named: dict[str, Json]) -> None:
+    """Make the defaults of a reader's schema values as they are read: fastavro gives them as they are written."""
+    if isinstance(parsed, list):
+        for branch in parsed:
+            _set_defaults(branch, named)
+    elif isinstance(parsed, dict):
+        if "name" in parsed:
+            named[parsed["name"]] = parsed
+        for field in parsed.get("fields", ()):
+            _set_defaults(field["type"], named)
+            if "default" in field:
+                field["default"] = _default(field["type"], field["default"], named)
+        for inner in ("items", "values"):
+            _set_defaults(parsed.get(inner), named)
+
+
+def _default(schema: Json, value: Json, named: dict[str, Json]) -> Any:
+    if isinstance(schema, list):  # a default is of the first branch
+        if value is None:
+            return None
+        return _default(next((branch for branch in schema if branch != "null"), "null"), value, named)
+    if isinstance(schema, str):
+        if schema not in named:
+            return value.encode("latin-1", "replace") if schema == "bytes" and isinstance(value, str) else value
+        schema = named[schema]
+    kind = schema["type"]
+    if kind == "record" and isinstance(value, dict):
+        fields = {field["name"]: field for field in schema["fields"]}
+        made = {name: _default(fields[name]["type"], each, named) for name, each in value.items() if name in fields}
+        return {name: made.get(name, field.get("default")) for name, field in fields.items()}
+    if kind == "array" and isinstance(value, list):
+        return [_default(schema["items"], each, named) for each in value]
+    if kind == "map" and isinstance(value, dict):
+        return {name: _default(schema["values"], each, named) for name, each in value.items()}
+    if kind in ("bytes", "fixed") and isinstance(value, str):
+        value = value.encode("latin-1", "replace")
+    read = _READERS.get(_logical_of(schema))
+    return read(value, schema) if read and value is not None else value
 
 
 def load(text: str) -> Json:
@@ -312,6 +357,46 @@ def _time_of_day(digits: int) -> Read:
     return read
 
 
+class Timed(int):
+    """A number that is a time: Arrow takes the number, `text` is what JSON has."""
+
+    text: str
+
+
+def _timed(shown: Read) -> Read:
+    def read(value: int, *_: Any) -> Timed:
+        made = Timed(value)
+        made.text = shown(value)
+        return made
+
+    return read
+
+
+def _native_decimal(data: bytes, schema: Json, *_: Any) -> Decimal:
+    unscaled = Decimal(int.from_bytes(data, "big", signed=True))
+    return _EXACT.scaleb(unscaled, -schema.get("scale", 0))
+
+
+_EXACT = Context(prec=100_000, Emin=-999_999, Emax=999_999)
+
+
+def json_of(value: Any) -> Json:
+    """A native value as JSON has it."""
+    if isinstance(value, dict):
+        return {name: json_of(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [json_of(each) for each in value]
+    if isinstance(value, Timed):
+        return value.text
+    if isinstance(value, bytes):
+        return _shown_bytes(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, float):
+        return _shown_number(value)
+    return value
+
+
 def _readers() -> dict[str, Read]:
     shown: dict[str, Read] = {
         "bytes-plain": _shown_bytes,
@@ -333,6 +418,12 @@ def _readers() -> dict[str, Read]:
     for name, read in shown.items():
         kind, _, logical = name.partition("-")
         readers[f"{kind}-kdump-{Form.SHOWN}-{logical}"] = read
+        if logical == "decimal":
+            readers[f"{kind}-kdump-{Form.NATIVE}-{logical}"] = _native_decimal
+        elif logical == "uuid":
+            readers[f"{kind}-kdump-{Form.NATIVE}-{logical}"] = read
+        elif logical != "plain":
+            readers[f"{kind}-kdump-{Form.NATIVE}-{logical}"] = _timed(read)
     return readers
 
 

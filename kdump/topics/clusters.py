@@ -41,6 +41,10 @@ class Clusters:
         self._by_directory: dict[str, ClusterMetadata] = {}
         self._read_already: dict[str, ClusterMetadata] = {}
 
+    def anew(self) -> Clusters:
+        """The same, to be read again: what a running broker has changed meanwhile is in it then."""
+        return Clusters(self._paths)
+
     def of(self, directory: LogDirectory) -> ClusterMetadata:
         """What tells of a log directory's partitions, and why the metadata in it is of no use.
 

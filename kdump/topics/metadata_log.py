@@ -24,6 +24,7 @@ from kdump.formats.schemas.cluster_metadata import decode_value
 from kdump.formats.schemas.framing import Decoded
 from kdump.query.contents import Content, contents_in, runs
 from kdump.releases import NEWEST, KafkaRelease, NewerThanKnown, of_metadata_version
+from kdump.storage.broker import identity_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
@@ -130,6 +131,19 @@ def release_of(state: MetadataState | None, node_id: int | None = None) -> Kafka
     release = of_metadata_version(level)
     oldest, *_, last = KafkaRelease
     return oldest if release is None else last if isinstance(release, NewerThanKnown) else release
+
+
+def release_beside(directory: LogDirectory) -> KafkaRelease:
+    """The release that wrote a log directory, by the metadata log in it; the newest where nobody knows.
+
+    Raises OSError.
+    """
+    state = state_beside(directory, lambda _: None)
+    try:
+        identity = identity_of(directory)
+    except KdumpError:
+        identity = None
+    return release_of(state, identity.node_id if identity else None)
 
 
 def state_of_snapshot(path: str, report: Report) -> MetadataState | None:

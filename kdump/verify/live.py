@@ -29,6 +29,12 @@ _STATES = ("KD-FILE-", "KD-DIR-DELETE", "KD-DIR-FUTURE")
 _LOCAL = ("KD-LOG-", "KD-BATCH-", "KD-IDX-", "KD-TIDX-", "KD-TIME-")
 """Codes whose findings follow from a segment and the one before it."""
 
+_OF_CLUSTERS = frozenset({"KD-DIR-UNASSIGNED", "KD-META-TOPIC-CLUSTER"})
+"""Codes whose findings follow from the cluster's metadata, which was read at another moment than the directory."""
+
+_IN_TRANSIT = frozenset({"KD-DIR-UNASSIGNED"})
+"""A broker sets such a directory aside when it starts: while it runs, the directory's topic comes or goes."""
+
 Key = tuple[str, str, int | None, int | None]
 
 
@@ -77,7 +83,12 @@ def confirmed(
         again = set(map(key_of, look_again(doubtful)))
     for finding in found:
         if key_of(finding) in again or (not is_doubtful(finding) and os.path.lexists(finding.path)):
-            yield finding
+            yield finding._replace(severity=INFO) if finding.code in _IN_TRANSIT else finding
+
+
+def need_metadata(doubtful: Iterable[Finding]) -> bool:
+    """Whether a second look has to go by the cluster's metadata of its own moment."""
+    return any(finding.code in _OF_CLUSTERS for finding in doubtful)
 
 
 def segments_in_doubt(doubtful: Iterable[Finding], log: PartitionLog) -> tuple[int, int | None] | None:

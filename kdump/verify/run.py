@@ -19,7 +19,7 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.storage.parallel import ordered
 from kdump.verify.directory import Place
 from kdump.verify.effects import Effects
-from kdump.verify.live import confirmed, is_doubtful, judged, segments_in_doubt
+from kdump.verify.live import confirmed, is_doubtful, judged, need_metadata, segments_in_doubt
 from kdump.verify.notes import Notes
 from kdump.verify.options import Options
 from kdump.verify.partition import PartitionCheck
@@ -148,6 +148,8 @@ class Verification:
 
     def _look_again(self, task: PartitionTask, doubtful: list[Finding]) -> Iterator[Finding]:
         """What a second look at a partition finds, which goes as far as what is in doubt does."""
+        if need_metadata(doubtful):
+            self._tasks.clusters = self._tasks.clusters.anew()
         second = Verification(replace(self._options, jobs=1, deadline=None, progress=None))
         second._place, second._tasks.clusters = self._place, self._tasks.clusters
         tasks = second._tasks.again(task, segments_in_doubt(doubtful, task.log))

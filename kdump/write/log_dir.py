@@ -9,24 +9,24 @@ with LogDirWriter("/tmp/data", durable=False) as log_dir:
 from __future__ import annotations
 
 import os
-import time
 from typing import Self
 
 from kdump.disk.durable import replace_file, sync_directory
 from kdump.disk.reading import read_small
 from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
-from kdump.formats.metadata_files import CleanShutdown, format_clean_shutdown
+from kdump.formats.metadata_files import (
+    CleanShutdown,
+    MetaProperties,
+    format_clean_shutdown,
+    format_meta_properties,
+)
 from kdump.formats.names import parse_partition_dir, partition_dir_name
-from kdump.formats.uuids import format_uuid
 from kdump.settings.views import WritingSettings
 from kdump.storage.checkpoints import Checkpoints, TopicPartition
 from kdump.storage.partition import base_offsets
 from kdump.write.clocks import Clock, Jitter, random_jitter, wall_clock
 from kdump.write.log_writer import LogWriter
-
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def read_offsets(log_dir: str, checkpoint: str) -> dict[TopicPartition, int]:
@@ -133,9 +133,7 @@ class LogDirWriter:
         self.is_open = True
         self._clock, self._jitter, self._durable = clock, jitter, durable
         os.makedirs(self.path, exist_ok=True)
-        directory = {} if directory_id is None else {"directory.id": format_uuid(directory_id)}
-        properties = {"node.id": str(node_id), **directory, "version": "1", "cluster.id": cluster_id}
-        content = _properties(properties, clock()).encode()
+        content = format_meta_properties(MetaProperties(1, cluster_id, node_id, directory_id), clock())
         replace_file(os.path.join(self.path, names.META_PROPERTIES), content, durable=durable)
         self._offsets = _Offsets(self.path)
 
@@ -192,12 +190,3 @@ class LogDirWriter:
             open(os.path.join(self.path, names.LOCK), "ab").close()
         else:
             put_clean_mark(self.path, format_clean_shutdown(CleanShutdown(self.broker_epoch)), durable=self._durable)
-
-
-def _properties(properties: dict[str, str], now: int) -> str:
-    """A properties file as Java stores it, with the date of `now` (ms) in UTC."""
-    at = time.gmtime(now // 1000)
-    clock = f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02}"
-    date = f"{_DAYS[at.tm_wday]} {_MONTHS[at.tm_mon - 1]} {at.tm_mday:02} {clock} UTC {at.tm_year}"
-    lines = ["#", f"#{date}", *(f"{key}={value}" for key, value in properties.items())]
-    return "".join(f"{line}\n" for line in lines)

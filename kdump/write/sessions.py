@@ -20,12 +20,22 @@ from kdump.write.log_writer import LogWriter
 from kdump.write.packing import Packing, pack
 from kdump.write.record_source import Message, RecordSource
 
+EPOCH_PER_TRANSACTION = 2
+"""The lowest level of transaction.version at which every transaction has a producer epoch of its own."""
+
+
+def epoch_of_markers(epoch: int, transaction_version: int) -> int:
+    """Return the producer epoch of the markers that end a transaction of this epoch."""
+    return epoch + 1 if transaction_version >= EPOCH_PER_TRANSACTION else epoch
+
 
 class Producer:
     """A producer of one id; `epoch` is its producer epoch, `coordinator_epoch` that of its markers, None
     for that of the last one in the log.
 
-    `partitions` are the logs in which its transaction is open.
+    `partitions` are the logs in which its transaction is open. `transaction_version` is the level of the cluster's
+    feature transaction.version: with EPOCH_PER_TRANSACTION the end of a transaction begins the next producer epoch,
+    which its markers have already (KIP-890).
     """
 
     def __init__(
@@ -36,6 +46,7 @@ class Producer:
         transactional: bool = False,
         coordinator_epoch: int | None = None,
         packing: Packing | None = None,
+        transaction_version: int = 0,
     ) -> None:
         """`packing` says how batches are made; what it says of the producer itself is of no importance."""
         self.producer_id = producer_id
@@ -43,6 +54,7 @@ class Producer:
         self.transactional = transactional
         self.coordinator_epoch = coordinator_epoch
         self.packing = packing or Packing()
+        self.transaction_version = transaction_version
         self.partitions: list[LogWriter] = []
 
     def send(
@@ -91,6 +103,8 @@ class Producer:
 
     def _end(self, *, commit: bool, timestamp: int | None) -> list[AppendInfo]:
         markers = []
+        if self.partitions:
+            self.epoch = epoch_of_markers(self.epoch, self.transaction_version)
         while self.partitions:
             markers.append(
                 self.partitions[0].end_transaction(

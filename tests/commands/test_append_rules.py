@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from kdump.formats import names
+from kdump.formats.batch import CONTROL
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
 from kdump.operations.append import Opening, opened
 from kdump.settings.sources import TOPIC_RESOURCE
+from kdump.storage.log_reader import LogFile
 from kdump.write.errors import MissingKeyError
 from kdump.write.log_dir import LogDirWriter
 from kdump.write.record_source import Message
@@ -88,6 +90,29 @@ def test_a_producer_id_that_the_cluster_gives_out_later(append: Callable[..., Ru
     assert len(records(data / "orders-0")) == 1
     append(data / "orders-0", "--producer-id", 5000, "--any-producer-id")
     assert len(records(data / "orders-0")) == 2
+
+
+def producer_epochs(partition: Path) -> list[tuple[bool, int]]:
+    """Of each batch, whether it is a marker, and its producer epoch."""
+    with LogFile(str(partition / f"{0:020}.log")) as log:
+        return [
+            (bool(block.attributes[row] & CONTROL), block.producer_epoch[row])
+            for block in log.blocks()
+            for row in range(block.length)
+        ]
+
+
+def test_transactions_end_as_in_the_cluster(append: Callable[..., Run], data: Path) -> None:
+    """With transaction.version 2 every transaction has a producer epoch of its own (KIP-890)."""
+    how = (data / "orders-0", "--producer-id", 7, "--transactional")
+    append(*how, "commit")
+    feature = {"name": "transaction.version", "featureLevel": 2}
+    Log(data / names.CLUSTER_METADATA_DIR, 3).add(*metadata_pairs(("FeatureLevel", feature))).write()
+    append(*how, "commit")
+    append(*how, "abort")
+    append(*how, "commit", "--transaction-version", 1)
+    markers = [(False, 0), (True, 0), (False, 0), (True, 1), (False, 1), (True, 2), (False, 2), (True, 2)]
+    assert producer_epochs(data / "orders-0") == markers
 
 
 def test_metadata_that_cannot_be_read_is_named(append: Callable[..., Run], data: Path) -> None:

@@ -154,3 +154,50 @@ def test_a_schema_that_cannot_be_used_is_a_finding(tmp_path: Path, run: Run) -> 
     partition(tmp_path, schema_record("a-value", 1, 1, ORDER, references=[{"name": "n", "subject": "s", "version": 1}]))
     assert run("schemas", tmp_path) == 1
     assert "schema 1 cannot be used: schema 1 refers to n (s version 1), which is not among the schemas" in run.out
+
+
+def test_export_writes_typed_columns(data: Path, tmp_path: Path) -> None:
+    import pyarrow.dataset as ds
+
+    out = tmp_path / "out"
+    options = ("--schemas", data / "_schemas-0", "--columns", "topic,offset,value", "--by", "none")
+    assert invoked("export", data / "orders-0", data / "orders-1", "--to", out, *options).return_value == 0
+    rows = ds.dataset(sorted(out.glob("*.parquet"))).to_table().to_pylist()
+    assert [row["value"] for row in rows] == [{"id": 7, "note": "x"}, None, None, None, None]
+    assert [row["value_raw"] for row in rows] == [None, None, framed(1, b""), b"text", framed(9, b"x")]
+    assert [row["value_schema_id"] for row in rows] == [1, None, 1, None, 9]
+    assert [bool(row["value_error"]) for row in rows] == [False, False, True, False, True]
+
+
+def test_export_by_date_keeps_what_decoding_adds(data: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    options = ("--schemas", data / "_schemas-0", "--columns", "value", "--by", "date")
+    assert invoked("export", data / "events-0", "--to", tmp_path / "out", *options).return_value == 0
+    (path,) = (tmp_path / "out").rglob("*.parquet")
+    assert pq.ParquetFile(path).schema_arrow.names == ["value", "value_raw", "value_schema_id", "value_error"]
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "csv"])
+def test_export_as_text_has_json(format_: str, data: Path, tmp_path: Path) -> None:
+    options = ("--decode", "columns", "--schemas", data / "_schemas-0", "--format", format_, "--columns", "value")
+    assert invoked("export", data / "events-0", "--to", tmp_path / "out", *options).return_value == 0
+    (path,) = (tmp_path / "out").rglob(f"*.{format_}")
+    if format_ == "jsonl":
+        found = json.loads(path.read_text())
+        assert found == {"value": {"id": "5"}, "valueRaw": None, "valueSchemaId": 2, "valueError": None}
+    else:
+        (row,) = csv.DictReader(io.StringIO(path.read_text()))
+        assert (json.loads(row["value"]), row["value_schema_id"]) == ({"id": "5"}, "2")
+
+
+def test_an_export_goes_on_only_with_the_same_columns(data: Path, tmp_path: Path, run: Run) -> None:
+    arguments = ("export", data / "events-0", "--to", tmp_path / "out", "--schemas", data / "_schemas-0")
+    assert run(*arguments) == 0
+    assert run(*arguments) == 0
+    assert run(*arguments, "--decode", "json") == 4
+
+
+def test_export_needs_schemas_to_decode(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(KdumpError, match="--schemas PATH"):
+        invoked("export", data / "orders-0", "--to", tmp_path / "out", "--decode", "json")

@@ -17,6 +17,7 @@ from kdump.formats.producer_snapshot import (
     decode_producer_snapshot,
     encode_producer_snapshot,
     hash_map_order,
+    schema_fault,
 )
 
 SNAPSHOT = bytes.fromhex(
@@ -156,6 +157,33 @@ def test_any_bytes_give_entries_or_the_error(body: bytes) -> None:
     except CorruptSnapshotError:
         return
     assert len(entries) == struct.unpack_from(">i", body, 4)[0]
+
+
+@pytest.mark.parametrize(
+    ("size", "fields"),
+    [
+        (1, "'version'"),
+        (5, "'crc'"),
+        (9, "'producer_entries'"),
+        (10 + 46 + 7, "'producer_entries': Error reading field 'producer_id'"),
+        (10 + 46 + 9, "'producer_entries': Error reading field 'epoch'"),
+        (10 + 46 + 45, "'producer_entries': Error reading field 'current_txn_first_offset'"),
+    ],
+)
+def test_what_kafka_up_to_3_9_says_of_a_truncation(size: int, fields: str) -> None:
+    data = encode_producer_snapshot(ENTRIES[:2])
+    text = f"Snapshot failed schema validation: Error reading field {fields}: java.nio.BufferUnderflowException"
+    assert schema_fault(data[:size]) == text
+
+
+def test_what_kafka_up_to_3_9_says_of_other_faults() -> None:
+    data = encode_producer_snapshot(ENTRIES[:2])
+    assert schema_fault(data) is None
+    assert schema_fault(b"\0\2" + data[2:]) == "Snapshot contained an unknown file version 2"
+    start = "Snapshot failed schema validation: Error reading field 'producer_entries': "
+    assert schema_fault(data[:12]) == start + "Error reading field 'producer_id': java.nio.BufferUnderflowException"
+    assert schema_fault(data[:11]) == start + "Error reading array of size 2, only 1 bytes available"
+    assert schema_fault(data[:6] + b"\xff\xff\xff\xfe") == start + "Array size -2 cannot be negative"
 
 
 def test_hash_map_order_of_a_small_map() -> None:

@@ -16,7 +16,10 @@ from tests.kafka.jars import class_path
 NODE = 1
 CLUSTER = "a2R1bXAgaXMgYSB0b29sLg"
 
-_PORTS = range(21000, 21998)
+PORTS = "KDUMP_KAFKA_PORTS"
+"""The environment variable with the first and the last port that brokers may have, as 21000-21997."""
+
+_DEFAULT_PORTS = "21000-21997"
 """Below the ports that Linux gives to clients, so that none of ours is taken by one."""
 
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -79,6 +82,7 @@ _OF_RELEASE = {
     },
 }
 
+
 class BrokerError(Exception):
     """A broker that cannot be formatted, or ended when it should serve."""
 
@@ -100,8 +104,10 @@ def java(release: str, *arguments: str, heap: str = "512m", extra: Sequence[Path
 
 
 def free_ports(number: int) -> list[int]:
+    first, last = map(int, os.environ.get(PORTS, _DEFAULT_PORTS).split("-"))
+    wanted = range(first, last + 1)
     ports: list[int] = []
-    for port in random.Random().sample(_PORTS, len(_PORTS)):
+    for port in random.Random().sample(wanted, len(wanted)):
         with socket.socket() as trial:
             try:
                 trial.bind(("127.0.0.1", port))
@@ -110,7 +116,7 @@ def free_ports(number: int) -> list[int]:
         ports.append(port)
         if len(ports) == number:
             return ports
-    raise BrokerError(f"no free ports from {_PORTS.start} to {_PORTS.stop}")
+    raise BrokerError(f"no free ports from {first} to {last}")
 
 
 class Broker:

@@ -33,6 +33,9 @@ FEATURES = {
 
 LOAD_SECONDS = 5
 
+_FOR_SINGLE_TESTS = frozenset({"Steps.java", "Search.java"})
+"""Java sources that have no part in what is made."""
+
 
 class State(StrEnum):
     """How the broker ended that wrote a directory."""
@@ -126,8 +129,7 @@ def _made_by(release: str) -> str:
     """A digest of all that decides what is in the directories."""
     digest = hashlib.sha256((LOCKS / f"{release}.sha256").read_bytes())
     for path in sources(release):
-        # Which only does what single tests ask for.
-        if path.name != "Steps.java":
+        if path.name not in _FOR_SINGLE_TESTS:
             digest.update(path.read_bytes())
     settings = [settings_of(release), DISKS, FEATURES.get(minor(release)), LOAD_SECONDS]
     functions = [inspect.getsource(function) for function in (_make, _say, _keep, _restart)]

@@ -73,7 +73,7 @@ def _is_the_stopped_ones(path: Path) -> bool:
 
 
 def _ours(release: str, options: Sequence[str], files: Sequence[Path]) -> Printed:
-    done = run("dump-log", "--kafka", minor(release), *options, "--files", ",".join(map(str, files)))
+    done = run("dump-log", "--kafka", release, *options, "--files", ",".join(map(str, files)))
     return Printed(done.exit_code, _without_identities(done.out), done.err.encode())
 
 

@@ -32,6 +32,7 @@ from kdump.query.lookup import (
     OffsetPosition,
     TimestampOffset,
 )
+from kdump.releases import KafkaRelease
 
 
 def batch(first: int, count: int, timestamp: int, leader_epoch: int = 0) -> bytes:
@@ -153,6 +154,27 @@ def test_the_base_offset_of_a_wrapper_is_its_first_message_s(magic: int, tmp_pat
         (10, 10),
         (-1, 13),
     ]
+
+
+def test_batches_out_of_order_are_found_as_the_release_finds_them(tmp_path: Path) -> None:
+    partition = tmp_path / "orders-0"
+    partition.mkdir()
+    content = b"".join(batch(first, count, 1000) for first, count in ((0, 6), (4, 3), (2, 9)))
+    (partition / "00000000000000000000.log").write_bytes(content)
+
+    def found(release: KafkaRelease) -> list[tuple[int, int]]:
+        with LogLookup(kdump.open_log(str(partition)), clean=True, release=lambda: release) as lookup:
+            positions = map(lookup.find_offset, (3, 4, 5, 6, 10, 11))
+            return [(position.batch_base_offset, position.batch_last_offset) for position in positions]
+
+    assert found(KafkaRelease.V4_0) == [(0, 5), (0, 5), (0, 5), (4, 6), (2, 10), (-1, -1)]
+    assert found(KafkaRelease.V4_1) == [(0, 5), (4, 6), (2, 10), (2, 10), (2, 10), (-1, -1)]
+
+
+def test_the_release_is_not_asked_for_where_batches_are_in_order(log_dir: Path) -> None:
+    with LogLookup(kdump.open_log(str(log_dir)), clean=False, release=lambda: pytest.fail("asked")) as lookup:
+        for offset in range(25):
+            lookup.find_from(offset)
 
 
 def test_the_steps_of_a_search_are_told(log_dir: Path) -> None:

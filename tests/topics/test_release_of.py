@@ -33,8 +33,8 @@ def release(folder: Path, *brokers: tuple[int, int], node_id: int | None = None)
     ("level", "expected"),
     [
         (20, KafkaRelease.V3_9),
-        (21, KafkaRelease.V3_9),
-        (25, KafkaRelease.V4_0),
+        (21, KafkaRelease.V3_9_1),
+        (25, KafkaRelease.V4_0_1),
         (27, KafkaRelease.V4_1),
         (30, KafkaRelease.V4_3),
         (31, KafkaRelease.V4_4),

@@ -16,6 +16,8 @@ from kdump.storage import live as reading
 from kdump.storage.live import tally
 from kdump.verify import live
 from kdump.verify.live import key_of
+from tests.topics.building import OTHER_ID, cluster_directory, metadata_pairs
+from tests.topics.building import Log as MetadataLog
 from tests.verify.building import Log, batch, build, codes, file, flip, found
 from tests.verify.cases import CASES, Case
 
@@ -38,7 +40,7 @@ def doubtful(findings: list[Finding]) -> list[Finding]:
 
 def is_the_brokers_work(finding: Finding) -> bool:
     """Whether a finding is one of those that the files of a running broker may have at any moment."""
-    if finding.code in live._OF_CHECKPOINTS or finding.code.startswith(live._STATES):
+    if finding.code in live._OF_CHECKPOINTS | live._IN_TRANSIT or finding.code.startswith(live._STATES):
         return True
     folder = os.path.dirname(finding.path)
     says = parse_file_name(os.path.basename(finding.path))
@@ -125,3 +127,25 @@ def test_one_file_of_a_segment(log: Log, broker: None) -> None:
     log.edit(file(0, "log"), flip(70))
     assert codes(found(log.path(0, "log"))) == {"KD-LOG-CRC", "KD-LOG-BEYOND"}
     assert codes(found(log.path(6, "log"))) == set()
+
+
+def test_a_topic_that_was_made_meanwhile(tmp_path: Path, broker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The metadata is read first; what it lacks of a new partition directory is in it a moment later."""
+    data = cluster_directory(tmp_path / "data")
+    assert "clicks-0" in unassigned(data)
+
+    def make_it_known(_: float) -> None:
+        log = MetadataLog(data / "__cluster_metadata-0", 100)
+        partition = {"partitionId": 0, "replicas": [1], "isr": [1], "leader": 1}
+        topic = {"topicId": OTHER_ID}
+        log.add(*metadata_pairs(("Topic", topic | {"name": "clicks"}), ("Partition", partition | topic))).write()
+
+    monkeypatch.setattr(live.time, "sleep", make_it_known)
+    assert unassigned(data) == {"nameless-0", "orders-1", "orders-7"}
+
+
+def unassigned(data: Path) -> set[str]:
+    """What the running broker has no use for, which is no more than a note."""
+    named = [finding for finding in found(data) if finding.code == "KD-DIR-UNASSIGNED"]
+    assert {finding.severity for finding in named} == {"info"}
+    return {os.path.basename(finding.path) for finding in named}

@@ -4,10 +4,13 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartitionReplica;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /** Single steps that tests ask for. */
@@ -25,6 +28,13 @@ final class Steps {
                     request.path("configs").fields().forEachRemaining(e -> configs.put(e.getKey(), e.getValue().asText()));
                     admin.createTopics(List.of(new NewTopic(request.get("topic").asText(),
                         request.path("partitions").asInt(1), (short) 1).configs(configs))).all().get();
+                }
+            }
+            case "configure" -> {
+                try (Admin admin = Admin.create(Map.of("bootstrap.servers", servers))) {
+                    ConfigEntry entry = new ConfigEntry(request.get("name").asText(), request.get("value").asText());
+                    admin.incrementalAlterConfigs(Map.of(new ConfigResource(ConfigResource.Type.BROKER, "1"),
+                        List.of(new AlterConfigOp(entry, AlterConfigOp.OpType.SET)))).all().get();
                 }
             }
             case "delete" -> {

@@ -1,0 +1,156 @@
+"""`kdump resurrect`: the disks of a dead cluster, any of them, become a new one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kdump.cluster.wanted import ControllerAt, UnknownTopics, Wanted
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.formats.uuids import parse_uuid
+
+from ..shell.options import kafka_option, now_option
+from ..shell.rows import format_option
+from ..shell.values import read_by
+from .run import Asked, resurrect
+
+
+def _mapping(text: str) -> tuple[str, int]:
+    key, equals, node = text.rpartition("=")
+    if not equals or not key or not node.isdecimal():
+        raise ValueError(f"{text!r}: expected OLD=NEW, both node ids, or PATH=NEW")
+    return key, int(node)
+
+
+def _controller(text: str) -> ControllerAt:
+    node, at, address = text.rpartition("@")
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16 or (at and not node.isdecimal()):
+        raise ValueError(f"{text!r}: expected HOST:PORT or NODE@HOST:PORT")
+    return ControllerAt(host.strip("[]"), int(port), node=int(node) if at else None)
+
+
+def _cluster_id(text: str) -> str:
+    try:
+        parse_uuid(text)
+    except KdumpError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+@click.command("resurrect")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--into", type=click.Path(), metavar="DIR", help="Build the new cluster here; PATHs stay as they are.")
+@click.option("--in-place", is_flag=True, help="Make the PATHs the new cluster's. What was there is kept for undo.")
+@click.option("--apply", "applies", is_flag=True, help="Do it; else it is only shown.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many nodes the new cluster has. By default as many as the PATHs are of.",
+)
+@click.option(
+    "--map",
+    "mapping",
+    multiple=True,
+    callback=read_by(_mapping),
+    metavar="OLD=NEW",
+    help="A new id for an old node; PATH=NEW for one log directory. May be repeated.",
+)
+@click.option(
+    "--controller",
+    callback=read_by(_controller),
+    metavar="[NODE@]HOST:PORT",
+    help="Where the one controller listens. By default localhost:9093, on a node that was a controller.",
+)
+@click.option(
+    "--quorum",
+    type=click.Choice(("static", "dynamic")),
+    help="The kind of quorum: controllers can join a dynamic one later. By default as in the old metadata.",
+)
+@click.option(
+    "--metadata",
+    metavar="PATH|none",
+    help="Take the metadata of this log directory, or none. By default the newest of all copies.",
+)
+@click.option("--cluster-id", callback=read_by(_cluster_id), metavar="ID", help="The cluster id. By default a new one.")
+@kafka_option
+@click.option("--new-empty", is_flag=True, help="Let partitions start empty of which there is no copy.")
+@click.option(
+    "--unknown-topics",
+    type=click.Choice([each.value for each in UnknownTopics]),
+    help="What becomes of directories whose topic the metadata does not know.",
+)
+@click.option(
+    "--offsets-partitions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Without metadata: how many partitions __consumer_offsets had.",
+)
+@click.option(
+    "--transaction-partitions", type=click.IntRange(min=1), metavar="N", help="The same of __transaction_state."
+)
+@click.option(
+    "--share-state-partitions", type=click.IntRange(min=1), metavar="N", help="The same of __share_group_state."
+)
+@click.option(
+    "--hold-retention", is_flag=True, help="Switch retention off for topics of which it would delete records at once."
+)
+@click.option("--remote-storage", is_flag=True, help="The objects of tiered topics are there, and brokers reach them.")
+@click.option(
+    "--accept-loss",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Lose N valid records that stand after damage: the number that the refusal names.",
+)
+@now_option
+@format_option
+def command(
+    paths: tuple[str, ...], into: str | None, in_place: bool, applies: bool, now: int, format_: str, **options: Any
+) -> int:
+    """Make a working cluster of log directories of dead brokers: all of them, or any.
+
+    PATHs are log directories (entries of log.dirs), those of dead controllers too. Every batch of every partition is
+    read, with its CRC. The newest copy of the cluster's metadata is joined with the partitions: topics keep their ids,
+    records their offsets, groups their offsets, transactions their state; settings, ACLs, SCRAM users and quotas are
+    those of the metadata. The copy of a partition that is valid farthest leads; the others follow it. Without metadata
+    topics come from the directories alone.
+
+    The new cluster has one controller, and a new cluster id: old clients and brokers do not take it for the old one.
+    The lines of server.properties, the order of starting and what to check are printed at the end.
+
+    Exits with 1 when the plan was only shown, 0 when it is done, 4 when something stands in the way: each refusal says
+    what to do.
+
+    \b
+    Examples:
+      kdump resurrect /mnt/b1/data /mnt/b2/data /mnt/b3/data --into /srv/new
+      kdump resurrect /mnt/b1/data --in-place --controller kafka1:9093 --new-empty --apply
+      kdump resurrect /mnt/b?/data --into /srv/new --nodes 1 --apply
+    """
+    if (into is None) == (not in_place):
+        raise click.UsageError("Give one of --into DIR and --in-place.")
+    counts = {
+        names.CONSUMER_OFFSETS_TOPIC: options["offsets_partitions"],
+        names.TRANSACTION_STATE_TOPIC: options["transaction_partitions"],
+        names.SHARE_GROUP_STATE_TOPIC: options["share_state_partitions"],
+    }
+    unknown = options["unknown_topics"]
+    wanted = Wanted(
+        nodes=options["nodes"],
+        map=dict(options["mapping"]),
+        cluster_id=options["cluster_id"],
+        release=options["kafka"],
+        metadata=options["metadata"],
+        controller=options["controller"] or ControllerAt(),
+        is_dynamic=None if options["quorum"] is None else options["quorum"] == "dynamic",
+        new_empty=options["new_empty"],
+        unknown_topics=None if unknown is None else UnknownTopics(unknown),
+        partitions={topic: number for topic, number in counts.items() if number is not None},
+        holds_retention=options["hold_retention"],
+        has_remote_storage=options["remote_storage"],
+        accept_loss=options["accept_loss"],
+    )
+    return resurrect(paths, Asked(wanted, into, applies, now, format_))

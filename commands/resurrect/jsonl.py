@@ -1,0 +1,96 @@
+"""A resurrection as JSON lines; docs/resurrect.md has the fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kdump.cluster.choice import Chosen
+from kdump.cluster.files import copies_of
+from kdump.cluster.resurrection import Resurrection
+from kdump.formats.uuids import format_uuid
+from kdump.operations.cluster import NewDirectory, Resurrected
+
+from ..shell.rows import json_line
+from .properties import server_properties
+from .run import Asked
+
+
+class JsonLines:
+    """Prints a resurrection as JSON lines."""
+
+    def __init__(self, write: Callable[[str], None], asked: Asked) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+        self._asked = asked
+
+    def plan(self, found: Resurrection, directories: Sequence[NewDirectory]) -> None:
+        """A line for the cluster, each node, partition, note and refusal."""
+        metadata = found.metadata
+        cluster = {
+            "clusterId": found.cluster_id,
+            "release": found.release.value,
+            "controller": found.controller,
+            "quorum": "static" if found.voter is None else "dynamic",
+            "metadata": metadata.path if metadata else None,
+            "metadataEpoch": metadata.rank[0] if metadata else None,
+            "metadataEndOffset": metadata.rank[1] if metadata else None,
+            "snapshot": found.snapshot_name,
+        }
+        self._row("cluster", cluster)
+        for node in found.nodes:
+            own = [each for each in directories if each.node.id == node.id]
+            row = {"nodeId": node.id, "directories": [_directory(found, each) for each in own]}
+            row["properties"] = dict(server_properties(found, node.id, directories, self._asked))
+            self._row("node", row)
+        for chosen in found.partitions:
+            self._row("partition", _partition(found, chosen))
+        for note in found.notes:
+            self._row("note", {"kind": note.kind, "subject": note.subject, "message": note.text})
+        for refusal in found.refusals:
+            self._row("refusal", {"subject": refusal.subject, "reason": refusal.reason, "do": refusal.way_out})
+
+    def end(self, found: Resurrection, done: Resurrected | None, reason: str) -> None:
+        """The sum of it."""
+        row: dict[str, Any] = {"applied": done is not None, "nothingChanged": reason or None}
+        row["partitions"] = len(found.partitions)
+        row["change"] = done.changes[0].id if done and done.changes else None
+        self._row("summary", row)
+
+    def _row(self, kind: str, fields: dict[str, Any]) -> None:
+        self._write(json_line(kind, fields))
+
+
+def _directory(found: Resurrection, each: NewDirectory) -> dict[str, Any]:
+    copies = copies_of(found, each.node, each.disk)
+    return {"path": each.path, "partitions": len(copies), "bytes": sum(copy.size for copy in copies)}
+
+
+def _partition(found: Resurrection, chosen: Chosen) -> dict[str, Any]:
+    topic = found.image.topics.get(chosen.topic_id)
+    record = topic.partitions.get(chosen.partition) if topic else None
+    best = chosen.best
+    copies = [
+        {
+            "path": copy.path,
+            "validEndOffset": copy.valid_end,
+            "lastEpoch": copy.last_epoch,
+            "isDamaged": copy.damage is not None,
+            "isLeader": copy is best,
+            "isSetAside": copy in chosen.extra,
+        }
+        for copy in chosen.copies
+    ]
+    return {
+        "topic": chosen.topic,
+        "partition": chosen.partition,
+        "path": best.path if best else None,
+        "topicId": format_uuid(chosen.topic_id),
+        "logStartOffset": best.log_start_offset if best else None,
+        "logEndOffset": best.valid_end if best else None,
+        "replicas": record["replicas"] if record else None,
+        "leader": record["isr"][0] if record else None,
+        "leaderEpoch": record["leaderEpoch"] if record else None,
+        "lostRecords": chosen.lost_records,
+        "copies": copies,
+    }

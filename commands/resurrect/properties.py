@@ -1,0 +1,53 @@
+"""The lines of server.properties that the nodes of the new cluster need."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from kdump.cluster.choice import Chosen
+from kdump.cluster.resurrection import Resurrection, metadata_disk
+from kdump.cluster.topics_at_hand import partition_settings
+from kdump.operations.cluster import NewDirectory
+
+from .run import Asked
+
+
+def server_properties(
+    found: Resurrection, node_id: int, directories: Sequence[NewDirectory], asked: Asked
+) -> Iterator[tuple[str, str]]:
+    """Yield the names and values for a node: what the new metadata and log directories ask for."""
+    node = found.node(node_id)
+    own = [each for each in directories if each.node.id == node_id]
+    is_controller = node_id == found.controller
+    yield "node.id", str(node_id)
+    yield "process.roles", _roles(found, node_id) if is_controller else "broker"
+    yield "log.dirs", ",".join(os.path.abspath(each.path) for each in own)
+    if is_controller:
+        home = next((each for each in own if each.disk == metadata_disk(node)), own[0])
+        yield "metadata.log.dir", os.path.abspath(home.path)
+    at = asked.wanted.controller
+    host = f"[{at.host}]" if ":" in at.host else at.host
+    if found.voter is None:
+        yield "controller.quorum.voters", f"{found.controller}@{host}:{at.port}"
+    else:
+        yield "controller.quorum.bootstrap.servers", f"{host}:{at.port}"
+    yield "controller.listener.names", at.listener
+    yield "unclean.leader.election.enable", "false"
+    yield "auto.create.topics.enable", "false"
+    for name, number in partition_settings(_counts(found.partitions)):
+        yield name, str(number)
+
+
+def _roles(found: Resurrection, node_id: int) -> str:
+    """A node without any partition is a controller alone, as it was."""
+    has_partitions = any(node_id in chosen.replicas for chosen in found.partitions)
+    is_used = has_partitions or any(chosen.empty_on and chosen.empty_on.id == node_id for chosen in found.partitions)
+    return "broker,controller" if is_used or len(found.nodes) == 1 else "controller"
+
+
+def _counts(partitions: Sequence[Chosen]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for chosen in partitions:
+        counts[chosen.topic] = counts.get(chosen.topic, 0) + 1
+    return counts

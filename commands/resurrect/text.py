@@ -1,0 +1,122 @@
+"""A resurrection for people: what the new cluster is, what to know, what stands in the way, and how to start it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from kdump.cluster.files import copies_of
+from kdump.cluster.resurrection import Resurrection
+from kdump.cluster.wanted import Note, NoteKind
+from kdump.operations.cluster import NewDirectory, Resurrected
+
+from ..shell.output import number_words, safe, safe_path, size_text
+from .properties import server_properties
+from .run import Asked
+
+_HEADINGS = {
+    NoteKind.METADATA: "Metadata",
+    NoteKind.LOST: "Lost",
+    NoteKind.DAMAGED: "Damaged copies",
+    NoteKind.BEHIND: "Copies that are behind",
+    NoteKind.UNCOMMITTED: "Records that become committed",
+    NoteKind.EMPTY: "Partitions that start empty",
+    NoteKind.LEFT_OUT: "Left out",
+    NoteKind.TRANSACTION: "Open transactions",
+    NoteKind.RETENTION: "Retention",
+    NoteKind.SETTING: "Settings",
+    NoteKind.CHECKPOINT: "Checkpoint files",
+}
+_SHOWN = 5
+_NAMED = 3
+
+
+class Text:
+    """Prints a resurrection for people."""
+
+    def __init__(self, write: Callable[[str], None], asked: Asked, paths: Sequence[str]) -> None:
+        """`write` takes whole lines."""
+        self._write = write
+        self._asked = asked
+        self._paths = " ".join(map(safe_path, paths))
+        self._directories: Sequence[NewDirectory] = ()
+
+    def plan(self, found: Resurrection, directories: Sequence[NewDirectory]) -> None:
+        """What the new cluster is, and what to know of it."""
+        self._directories = directories
+        read = number_words(len(found.disks), "log directory", "log directories")
+        nodes = number_words(len(found.nodes), "node")
+        self._line(f"{nodes} from {read}; cluster id {safe(found.cluster_id)}; Kafka {found.release.value}")
+        if found.nodes:
+            kind = "static" if found.voter is None else "dynamic"
+            self._line(f"Controller: node {found.controller}, the only voter of a {kind} quorum")
+        for each in directories:
+            self._line(f"  node {each.node.id}  {safe_path(each.path)}  {_content(found, each)}")
+        topics = len({chosen.topic_id for chosen in found.partitions})
+        led = sum(chosen.best is not None for chosen in found.partitions)
+        count = number_words(len(found.partitions), "partition")
+        self._line(f"{count} of {number_words(topics, 'topic')}, {led:,} with a copy")
+        for kind, heading in _HEADINGS.items():
+            self._notes(heading, [note for note in found.notes if note.kind == kind])
+        if found.refusals:
+            self._line("\nIn the way:")
+            for number, refusal in enumerate(found.refusals, 1):
+                self._line(f"  {number}  {safe(refusal.subject)}: {safe(refusal.reason)}")
+                self._line(f"     do: {safe(refusal.way_out)}")
+
+    def _notes(self, heading: str, notes: Sequence[Note]) -> None:
+        if not notes:
+            return
+        self._line(f"\n{heading}:")
+        by_text: dict[str, list[str]] = {}
+        for note in notes:
+            by_text.setdefault(note.text, []).append(note.subject)
+        for text, subjects in list(by_text.items())[:_SHOWN]:
+            self._line(f"  {_listed(subjects)}: {safe(text)}")
+        if len(by_text) > _SHOWN:
+            self._line(f"  and {len(by_text) - _SHOWN:,} more (--format jsonl has all)")
+
+    def end(self, found: Resurrection, done: Resurrected | None, reason: str) -> None:
+        """What came of it, and what is next."""
+        if reason:
+            self._line(f"\nRefused: {reason}. Nothing was changed.")
+            return
+        for line in self._how_to_start(found):
+            self._line(line)
+        if done is None:
+            self._line("\nDry run: nothing was changed. Next: the same command with --apply")
+            return
+        paths = " ".join(safe_path(each.path) for each in done.directories)
+        self._line(f"\nDone. Check: kdump verify {paths}")
+        if done.changes:
+            self._line(f"Undo:  kdump undo {self._paths} --change {done.changes[0].id} --apply (before any broker ran)")
+
+    def _how_to_start(self, found: Resurrection) -> Iterator[str]:
+        for node in found.nodes:
+            yield f"\nserver.properties of node {node.id} (and its listeners):"
+            for name, value in server_properties(found, node.id, self._directories, self._asked):
+                yield f"  {name}={safe(value)}"
+        count = number_words(len(self._directories), "log directory", "log directories")
+        yield "\nStart, in this order:"
+        yield f"  1  copy the files *-checkpoint of {count} away: a wrong start would rewrite them"
+        yield f"  2  node {found.controller}, alone, until it is the leader:"
+        yield "       kafka-metadata-quorum.sh --bootstrap-controller HOST:PORT describe --status"
+        others = ", ".join(str(node.id) for node in found.nodes if node.id != found.controller)
+        yield f"  3  {f'nodes {others}' if others else 'no other node: clients stay out until the checks are done'}"
+        yield "Check before clients are let in:"
+        yield "  no directory ends in -stray that did not before; else stop all nodes at once and undo"
+        yield "  kafka-topics.sh --bootstrap-server HOST:PORT --describe --unavailable-partitions   prints nothing"
+        yield "  kafka-topics.sh --bootstrap-server HOST:PORT --describe --under-replicated-partitions   prints nothing"
+        yield "  server.log has no line with log-cleaner-thread and Error"
+
+    def _line(self, text: str) -> None:
+        self._write(f"{text}\n")
+
+
+def _content(found: Resurrection, each: NewDirectory) -> str:
+    copies = copies_of(found, each.node, each.disk)
+    return f"{number_words(len(copies), 'partition')}, {size_text(sum(copy.size for copy in copies))}"
+
+
+def _listed(subjects: Sequence[str]) -> str:
+    more = f" and {len(subjects) - _NAMED:,} more" if len(subjects) > _NAMED else ""
+    return ", ".join(map(safe, subjects[:_NAMED])) + more

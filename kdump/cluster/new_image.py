@@ -1,0 +1,181 @@
+"""The metadata of the new cluster: what the old one said, and what the copies at hand make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from kdump.cluster.choice import Chosen, leader_of, replica_order
+from kdump.cluster.nodes import Node
+from kdump.cluster.wanted import Note, NoteKind
+from kdump.formats import names
+from kdump.releases import (
+    METADATA_VERSION,
+    KafkaRelease,
+    feature_levels,
+    newest_metadata_version,
+)
+from kdump.topics.cluster_image import RESOURCE_TYPES, TOPIC_RESOURCE, ClusterImage, Topic
+from kdump.topics.image_records import ELR_VERSION
+
+BROKER_RESOURCE = next(number for number, name in RESOURCE_TYPES.items() if name == "BROKER")
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+RETENTION_MS = "retention.ms"
+RETENTION_BYTES = "retention.bytes"
+
+PRODUCER_ID_BLOCK = 1000
+UNSEEN_PRODUCERS = 1_000_000
+"""Blocks of producer ids that the old brokers may have handed out to clients that have written nothing yet."""
+
+_COORDINATOR_SEGMENT = {"segment.bytes": "104857600"}
+_CREATED_WITH = {
+    names.CONSUMER_OFFSETS_TOPIC: {"cleanup.policy": "compact", "compression.type": "producer", **_COORDINATOR_SEGMENT},
+    names.TRANSACTION_STATE_TOPIC: {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        UNCLEAN_ELECTION: "false",
+        **_COORDINATOR_SEGMENT,
+    },
+    names.SHARE_GROUP_STATE_TOPIC: {"cleanup.policy": "delete", RETENTION_MS: "-1", **_COORDINATOR_SEGMENT},
+}
+"""What brokers create their own topics with."""
+
+
+def created_with(topic: str) -> dict[str, str]:
+    """Return the configs of a topic of which no metadata tells: those of Kafka's own, and nothing is deleted."""
+    return dict(_CREATED_WITH.get(topic, {RETENTION_MS: "-1", RETENTION_BYTES: "-1"}))
+
+
+def empty_image(release: KafkaRelease) -> ClusterImage:
+    """The state of a cluster of which no metadata is left: that of one which this release has just formatted.
+
+    Eligible leader replicas stay off: they can be switched on later.
+    """
+    levels = {name: level for name, level in feature_levels(release).items() if name != ELR_VERSION}
+    return ClusterImage(features={METADATA_VERSION: newest_metadata_version(release), **levels})
+
+
+def new_image(old: ClusterImage, partitions: Sequence[Chosen], nodes: Sequence[Node]) -> ClusterImage:
+    """Make the state of the new cluster: everything of the old one but its nodes and where its partitions are."""
+    image = deepcopy(old)
+    image.controllers = {}
+    image.zk_migration_state = None
+    image.brokers = {node.id: _registration(node) for node in nodes} if old.features.get(ELR_VERSION, 0) else {}
+    new_ids = new_node_ids(nodes)
+    image.topics = {}
+    for chosen in partitions:
+        topic = image.topics.setdefault(chosen.topic_id, Topic(chosen.topic, chosen.topic_id))
+        topic.partitions[chosen.partition] = _partition(chosen, nodes, new_ids)
+    kept = {topic.name for topic in image.topics.values()}
+    image.configs = dict(_configs(old.configs, kept, new_ids))
+    return image
+
+
+def new_node_ids(nodes: Iterable[Node]) -> dict[int, int]:
+    """From the ids of old nodes to those of the new ones that have their first log directory."""
+    found: dict[int, int] = {}
+    for node in nodes:
+        for disk in node.disks:
+            if disk.node_id is not None:
+                found.setdefault(disk.node_id, node.id)
+    return found
+
+
+def _registration(node: Node) -> dict[str, Any]:
+    """A fenced registration with the epoch that a broker reports which has no .kafka_cleanshutdown.
+
+    With it the broker's first registration counts as one after a clean shutdown: else the controller would take it out
+    of the ISR of every partition where eligible leader replicas are on (Kafka: ClusterControlManager.registerBroker).
+    """
+    return {
+        "brokerId": node.id,
+        "brokerEpoch": -1,
+        "incarnationId": bytes(16),
+        "endPoints": [],
+        "features": [],
+        "rack": None,
+        "fenced": True,
+        "logDirs": sorted(set(node.directory_ids.values())),
+    }
+
+
+def _partition(chosen: Chosen, nodes: Sequence[Node], new_ids: dict[int, int]) -> dict[str, Any]:
+    """The PartitionRecord: only the best copy is in sync, and has to be elected first."""
+    by_id = {node.id: node for node in nodes}
+    replicas = replica_order(chosen, new_ids)
+    directories = []
+    for node in replicas:
+        disk = chosen.replicas[node].disk if node in chosen.replicas else by_id[node].disks[0]
+        directories.append(by_id[node].directory_id(disk))
+    return {
+        "partitionId": chosen.partition,
+        "topicId": chosen.topic_id,
+        "replicas": replicas,
+        "isr": [leader_of(chosen)],
+        "removingReplicas": [],
+        "addingReplicas": [],
+        "leader": -1,
+        "leaderRecoveryState": 0,
+        "leaderEpoch": chosen.highest_epoch + 1,
+        "partitionEpoch": chosen.old["partitionEpoch"] + 1 if chosen.old else 0,
+        "directories": directories,
+        "eligibleLeaderReplicas": None,
+        "lastKnownElr": None,
+    }
+
+
+def _configs(
+    old: Mapping[tuple[int, str], dict[str, str]], topics: set[str], new_ids: dict[int, int]
+) -> Iterator[tuple[tuple[int, str], dict[str, str]]]:
+    """The configs of what still is there; those of brokers under their new ids."""
+    for (kind, name), values in old.items():
+        if kind == BROKER_RESOURCE and name:
+            node = new_ids.get(int(name)) if name.lstrip("-").isdecimal() else None
+            if node is not None:
+                yield (kind, str(node)), dict(values)
+        elif kind != TOPIC_RESOURCE or name in topics:
+            yield (kind, name), dict(values)
+
+
+def hold_unclean_election(image: ClusterImage) -> Iterator[Note]:
+    """Switch unclean leader election off wherever it is on, and say how it is switched on again.
+
+    With it a broker that comes up before the best copy's would be elected, and all copies cut to its own.
+    """
+    for (kind, name), values in image.configs.items():
+        if values.get(UNCLEAN_ELECTION, "").lower() == "true":
+            values[UNCLEAN_ELECTION] = "false"
+            command = _alter(kind, name, f"{UNCLEAN_ELECTION}=true")
+            text = f"{UNCLEAN_ELECTION}=false for the first start; when all replicas are in sync: {command}"
+            yield Note(NoteKind.SETTING, name or "all brokers", text)
+
+
+def hold_retention(image: ClusterImage, topics: Iterable[str]) -> Iterator[Note]:
+    """Switch the retention of these topics off, and say how it is switched on again."""
+    for topic in topics:
+        values = image.configs.setdefault((TOPIC_RESOURCE, topic), {})
+        for name in (RETENTION_MS, RETENTION_BYTES):
+            old = values.get(name)
+            values[name] = "-1"
+            change = f"--add-config {name}={old}" if old is not None else f"--delete-config {name}"
+            command = f"kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic {topic} {change}"
+            yield Note(NoteKind.SETTING, topic, f"{name}=-1 for now; to go back: {command}")
+
+
+def _alter(kind: int, name: str, change: str) -> str:
+    what = f"--topic {name}" if kind == TOPIC_RESOURCE else f"--broker {name}" if name else "--broker-defaults"
+    return f"kafka-configs.sh --bootstrap-server HOST:PORT --alter {what} --add-config {change}"
+
+
+def next_producer_id(old: ClusterImage, highest_seen: int) -> int:
+    """The first producer id that nobody can have: too low a one makes brokers take new records for old duplicates.
+
+    The old state's is enough, as ids are handed out in blocks that it counts first. Without one there may be blocks
+    that were handed out and never used.
+    """
+    known = old.producer_ids["nextProducerId"] if old.producer_ids else 0
+    if known > highest_seen:
+        return int(known)
+    blocks = (max(highest_seen, known) + PRODUCER_ID_BLOCK) // PRODUCER_ID_BLOCK + 1
+    return blocks * PRODUCER_ID_BLOCK + UNSEEN_PRODUCERS

@@ -1,0 +1,156 @@
+"""Which partitions the new cluster has: those of the metadata, and those of directories that it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kdump.cluster.choice import Chosen
+from kdump.cluster.copies import Copy
+from kdump.cluster.wanted import Note, NoteKind, Refusal, Wanted
+from kdump.formats import names
+from kdump.formats.uuids import format_uuid
+from kdump.topics.cluster_image import ClusterImage, Topic
+
+HASHED_TOPICS = (
+    names.CONSUMER_OFFSETS_TOPIC,
+    names.TRANSACTION_STATE_TOPIC,
+    names.SHARE_GROUP_STATE_TOPIC,
+)
+"""Topics whose partition a group's or a transaction's id decides: with another number of partitions it is not found."""
+
+
+@dataclass(slots=True)
+class AtHand:
+    """The partitions of the new cluster, their copies, and what is to be said of the rest.
+
+    `ids_to_write` are copies without partition.metadata, with the topic id that they get.
+    """
+
+    partitions: list[Chosen] = field(default_factory=list)
+    copies: dict[tuple[str, int], list[Copy]] = field(default_factory=dict)
+    adopted: list[str] = field(default_factory=list)
+    ids_to_write: list[tuple[Copy, bytes]] = field(default_factory=list)
+    left_out: list[Copy] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+
+
+def topics_at_hand(image: ClusterImage, copies: Sequence[Copy], wanted: Wanted, *, has_metadata: bool) -> AtHand:
+    """Join the metadata with the directories."""
+    found = AtHand()
+    ids = _topic_ids(image, copies, found, has_metadata=has_metadata)
+    usable: list[Copy] = []
+    for copy in copies:
+        if copy.name.state in (names.DELETE, names.STRAY):
+            found.left_out.append(copy)
+            text = f"{copy.path} is left as it is and counts as no copy"
+            found.notes.append(Note(NoteKind.LEFT_OUT, copy.name.topic, text))
+        elif copy.name.topic not in ids:
+            found.left_out.append(copy)
+        elif copy.topic_id not in (None, ids[copy.name.topic]):
+            found.left_out.append(copy)
+            text = f"{copy.path} is of an older topic of this name (id {format_uuid(copy.topic_id or b'')})"
+            found.notes.append(Note(NoteKind.LEFT_OUT, copy.name.topic, text))
+        else:
+            usable.append(copy)
+            if copy.topic_id is None:
+                found.ids_to_write.append((copy, ids[copy.name.topic]))
+    for copy in usable:
+        found.copies.setdefault(copy.key, []).append(copy)
+    by_id = {topic.topic_id: topic for topic in image.topics.values()}
+    for name, topic_id in sorted(ids.items()):
+        found.partitions += _partitions(name, topic_id, by_id.get(topic_id), found, wanted)
+    return found
+
+
+def _topic_ids(image: ClusterImage, copies: Sequence[Copy], found: AtHand, *, has_metadata: bool) -> dict[str, bytes]:
+    """The id of each topic that the new cluster has, by name."""
+    known = {topic.name: topic.topic_id for topic in image.topics.values()}
+    names_of = {topic_id: name for name, topic_id in known.items()}
+    stated: dict[str, dict[bytes, Copy]] = {}
+    without: dict[str, Copy] = {}
+    for copy in copies:
+        if copy.name.state in (names.DELETE, names.STRAY) or copy.name.topic in known:
+            continue
+        if copy.topic_id is None:
+            without.setdefault(copy.name.topic, copy)
+        else:
+            stated.setdefault(copy.name.topic, {}).setdefault(copy.topic_id, copy)
+    for name, by_id in stated.items():
+        if len(by_id) > 1:
+            paths = " and ".join(copy.path for copy in by_id.values())
+            reason = f"two topic ids for one name: {paths}"
+            way_out = "move the directories of the one that is not wanted out of the log directories"
+            found.refusals.append(Refusal(name, reason, way_out))
+            continue
+        ((topic_id, copy),) = by_id.items()
+        other = names_of.setdefault(topic_id, name)
+        if other != name:
+            reason = f"one topic id under two names, {other} and {name}: {copy.path}"
+            way_out = "rename the directories, or move those of one name out of the log directories"
+            found.refusals.append(Refusal(name, reason, way_out))
+        known[name] = topic_id
+        found.adopted.append(name)
+    for name, copy in without.items():
+        if name not in known and name not in stated:
+            reason = f"no copy has a {names.PARTITION_METADATA}, and no metadata knows its id: {copy.path}"
+            way_out = f"write {copy.path}/{names.PARTITION_METADATA} (version: 0, topic_id: an id of its own)"
+            found.refusals.append(Refusal(name, reason, way_out))
+    if not has_metadata:
+        found.adopted.sort()
+    return known
+
+
+def refuse_unknown(found: AtHand, wanted: Wanted) -> Iterator[Refusal]:
+    """Say that the operator has to decide about topics that the metadata does not know."""
+    if found.adopted and wanted.unknown_topics is None:
+        more = f" and {len(found.adopted) - 3} more" if len(found.adopted) > 3 else ""
+        topics = ", ".join(found.adopted[:3]) + more
+        reason = "the metadata does not know these topics: it is older than they are, or they were deleted"
+        yield Refusal(topics, reason, "--unknown-topics adopt (nothing is lost) or --unknown-topics leave-out")
+
+
+def _partitions(name: str, topic_id: bytes, topic: Topic | None, found: AtHand, wanted: Wanted) -> Iterator[Chosen]:
+    """The partitions of a topic, without holes from 0: without a partition 0 no broker can register."""
+    old = topic.partitions if topic else {}
+    seen = [partition for at, partition in found.copies if at == name]
+    number = max([*old, *seen], default=-1) + 1
+    asked = wanted.partitions.get(name)
+    if asked is not None and asked < number:
+        reason = f"partition {number - 1} is there, so there are at least {number} partitions"
+        found.refusals.append(Refusal(name, reason, f"ask for {number} or more"))
+    elif topic is None and name in HASHED_TOPICS and asked is None:
+        reason = f"nothing says how many partitions it had: {number - 1} is the highest at hand"
+        option = _option(name)
+        way_out = f"{option} N, as the old {_setting(name)} was (Kafka's default: 50)"
+        found.refusals.append(Refusal(name, reason, way_out))
+    for partition in range(max(number, asked or 0)):
+        yield Chosen(name, topic_id, partition, old.get(partition))
+
+
+def _option(topic: str) -> str:
+    return {
+        names.CONSUMER_OFFSETS_TOPIC: "--offsets-partitions",
+        names.TRANSACTION_STATE_TOPIC: "--transaction-partitions",
+    }.get(topic, "--share-state-partitions")
+
+
+def _setting(topic: str) -> str:
+    return {
+        names.CONSUMER_OFFSETS_TOPIC: "offsets.topic.num.partitions",
+        names.TRANSACTION_STATE_TOPIC: "transaction.state.log.num.partitions",
+    }.get(topic, "share.coordinator.state.topic.num.partitions")
+
+
+def partition_settings(counts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """The lines of server.properties that let brokers expect these numbers of partitions."""
+    for topic in HASHED_TOPICS:
+        if topic in counts:
+            yield _setting(topic), counts[topic]
+
+
+def leave_out_unknown(copies: Iterable[Copy], image: ClusterImage) -> list[Copy]:
+    """The copies whose topic the metadata knows, by id where they have one."""
+    by_name = {topic.name: topic.topic_id for topic in image.topics.values()}
+    return [copy for copy in copies if copy.name.topic in by_name]

@@ -1,0 +1,87 @@
+"""What the operator asks of a resurrection, and what stands in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from kdump.releases import KafkaRelease
+
+ALL_LOSSES = -1
+"""Accept the loss of however many records."""
+
+
+class UnknownTopics(StrEnum):
+    """What becomes of partitions whose topic the metadata does not know."""
+
+    ADOPT = "adopt"
+    LEAVE_OUT = "leave-out"
+
+
+class ControllerAt(NamedTuple):
+    """Where the one controller listens; `node` is None for the node that kdump chooses."""
+
+    host: str = "localhost"
+    port: int = 9093
+    listener: str = "CONTROLLER"
+    node: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the new cluster shall be.
+
+    `nodes` is their number, None for as many as there were; `map` gives new node ids to old ones (as text) and to paths
+    of log directories. `cluster_id` None means a new one. `release` is that of the brokers that will run, None for the
+    one that ran. `metadata` is the path of the log directory whose metadata is taken, "none" for none, None for the
+    newest. `partitions` are the numbers of partitions of topics that depend on it. `is_dynamic` is None for the kind of
+    quorum that the old cluster had. `accept_loss` is how many valid records may be lost, None: none was named.
+    """
+
+    nodes: int | None = None
+    map: Mapping[str, int] = field(default_factory=dict)
+    cluster_id: str | None = None
+    release: KafkaRelease | None = None
+    metadata: str | None = None
+    controller: ControllerAt = field(default_factory=ControllerAt)
+    is_dynamic: bool | None = None
+    new_empty: bool = False
+    unknown_topics: UnknownTopics | None = None
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    holds_retention: bool = False
+    has_remote_storage: bool = False
+    accept_loss: int | None = None
+
+
+class Refusal(NamedTuple):
+    """Why the plan is not applied, and the way out; `subject` is the partition, topic or path."""
+
+    subject: str
+    reason: str
+    way_out: str
+
+
+class NoteKind(StrEnum):
+    """What a note of the plan is about, in the order in which notes are shown."""
+
+    METADATA = "metadata"
+    LOST = "lost"
+    DAMAGED = "damaged"
+    BEHIND = "behind"
+    UNCOMMITTED = "uncommitted"
+    EMPTY = "empty"
+    LEFT_OUT = "leftOut"
+    TRANSACTION = "transaction"
+    RETENTION = "retention"
+    SETTING = "setting"
+    CHECKPOINT = "checkpoint"
+
+
+class Note(NamedTuple):
+    """What the operator should know of a partition, topic or path."""
+
+    kind: NoteKind
+    subject: str
+    text: str

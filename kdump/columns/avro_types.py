@@ -1,0 +1,140 @@
+"""The Arrow types of Avro schemas, and their values in them.
+
+What Arrow has no column for that all readers know is JSON text: unions of more than null and one type, and records
+that hold themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from kdump.schemas.avro import AvroSchema, json_of
+
+Fix = Callable[[Any], Any] | None
+"""Makes a native value (kdump.schemas.avro) one that Arrow takes; None where it is one already."""
+
+MAX_DECIMAL128, MAX_DECIMAL256 = 38, 76
+
+_PRIMITIVES = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+}
+_UNITS = {"millis": "ms", "micros": "us", "nanos": "ns"}
+_TIMES = {
+    "date": pa.date32(),
+    "time-millis": pa.time32("ms"),
+    "time-micros": pa.time64("us"),
+    **{f"timestamp-{name}": pa.timestamp(unit, "UTC") for name, unit in _UNITS.items()},
+    **{f"local-timestamp-{name}": pa.timestamp(unit) for name, unit in _UNITS.items()},
+}
+
+
+def arrow_type(schema: AvroSchema) -> tuple[pa.DataType, Fix]:
+    """The type of a schema's values (of the native form), and what makes them fit."""
+    named: dict[str, Any] = {}
+    _name(schema.json, named)
+    return _type(schema.json, named, ())
+
+
+def json_text(value: Any) -> str | None:
+    """A native value as JSON text."""
+    return None if value is None else json.dumps(json_of(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _name(schema: Any, named: dict[str, Any]) -> None:
+    if isinstance(schema, list):
+        for branch in schema:
+            _name(branch, named)
+    elif isinstance(schema, dict):
+        if "name" in schema:
+            named[schema["name"]] = schema
+        for field in schema.get("fields", ()):
+            _name(field["type"], named)
+        for inner in ("items", "values"):
+            _name(schema.get(inner), named)
+
+
+def _type(schema: Any, named: dict[str, Any], above: tuple[str, ...]) -> tuple[pa.DataType, Fix]:
+    if isinstance(schema, list):
+        branches = [branch for branch in schema if branch != "null"]
+        if len(branches) == 1:
+            kind, fix = _type(branches[0], named, above)
+            return kind, None if fix is None else _optional(fix)
+        return (pa.string(), json_text) if branches else (pa.null(), None)
+    if isinstance(schema, str):
+        if schema in _PRIMITIVES:
+            return _PRIMITIVES[schema], None
+        if schema in above:
+            return pa.string(), json_text
+        schema = named[schema]
+    kind = schema["type"]
+    if kind == "record":
+        return _struct(schema, named, above)
+    if kind == "array":
+        items, fix = _type(schema["items"], named, above)
+        return pa.list_(items), None if fix is None else _each(fix)
+    if kind == "map":
+        values, fix = _type(schema["values"], named, above)
+        return pa.map_(pa.string(), values), _pairs(fix)
+    if kind == "enum":
+        return pa.string(), None
+    return _logical(schema, kind)
+
+
+def _logical(schema: Any, kind: str) -> tuple[pa.DataType, Fix]:
+    logical = schema.get("logicalType", "").rpartition("kdump-native-")[2]
+    if logical in _TIMES:
+        return _TIMES[logical], None
+    if logical == "uuid":
+        return pa.string(), None
+    if logical == "decimal":
+        precision, scale = schema.get("precision", 0), schema.get("scale", 0)
+        if 0 < precision <= MAX_DECIMAL256 and 0 <= scale <= precision:
+            make = pa.decimal128 if precision <= MAX_DECIMAL128 else pa.decimal256
+            return make(precision, scale), None
+        return pa.string(), lambda value: format(value, "f")
+    return (pa.binary(schema["size"]) if kind == "fixed" else _PRIMITIVES[kind]), None
+
+
+def _struct(schema: Any, named: dict[str, Any], above: tuple[str, ...]) -> tuple[pa.DataType, Fix]:
+    inner = (*above, schema["name"])
+    fields, fixes = [], {}
+    for field in schema["fields"]:
+        kind, fix = _type(field["type"], named, inner)
+        fields.append(pa.field(field["name"], kind))
+        if fix is not None:
+            fixes[field["name"]] = fix
+    if not fields:
+        return pa.string(), json_text
+    return pa.struct(fields), _members(fixes) if fixes else None
+
+
+def _optional(fix: Callable[[Any], Any]) -> Fix:
+    return lambda value: None if value is None else fix(value)
+
+
+def _each(fix: Callable[[Any], Any]) -> Fix:
+    return lambda values: [fix(value) for value in values]
+
+
+def _pairs(fix: Fix) -> Fix:
+    if fix is None:
+        return lambda values: list(values.items())
+    return lambda values: [(name, fix(value)) for name, value in values.items()]
+
+
+def _members(fixes: dict[str, Callable[[Any], Any]]) -> Fix:
+    def fix_all(record: Any) -> Any:  # into a new one: a default of the reader's is the same object each time
+        return {**record, **{name: fix(record[name]) for name, fix in fixes.items()}}
+
+    return fix_all

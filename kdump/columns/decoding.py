@@ -1,0 +1,272 @@
+"""Keys and values of record batches as typed columns, or as JSON text, by the schemas that they name.
+
+A field (key or value) of a topic has one reader's schema: the newest of its subject, or the one that is asked for.
+Columns of a decoded field, such as `value`:
+
+    value            its type: that of the reader's schema, or JSON text (JSON Schema, no subject, several messages)
+    value_raw        the bytes of what has no schema, or does not decode
+    value_schema_id  the schema that the record names
+    value_error      why it does not decode
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from kdump.columns import avro_types, protobuf_types
+from kdump.columns.fields import HEADERS, KEY, VALUE
+from kdump.interchange.fields import Payload
+from kdump.schemas.avro import AvroSchema, Form
+from kdump.schemas.decoder import Codec, FieldDecoder, PayloadDecoder
+from kdump.schemas.errors import SchemaError
+from kdump.schemas.framing import Frame
+from kdump.schemas.registry import Schema, SchemaType
+from kdump.schemas.usage import FieldUse, usage_of
+from kdump.storage.partition import PartitionLog
+
+JSON_FIELD = {b"kdump": b"json"}
+"""The metadata of a column whose texts are JSON."""
+
+Make = Callable[[Codec, bytes, Frame], tuple[Any, str | None]]
+
+
+class Decode(StrEnum):
+    """What becomes of keys and values: columns of their type, or JSON text."""
+
+    COLUMNS = "columns"
+    JSON = "json"
+
+
+class DecodedField(NamedTuple):
+    """How the keys or values of a topic are decoded: the column's Arrow field, and what makes its values."""
+
+    name: str
+    field: pa.Field
+    decoder: FieldDecoder
+    make: Make
+
+    @property
+    def added(self) -> tuple[pa.Field, ...]:
+        """The columns that come at the end."""
+        return (
+            pa.field(f"{self.name}_raw", pa.binary()),
+            pa.field(f"{self.name}_schema_id", pa.int32()),
+            pa.field(f"{self.name}_error", pa.string()),
+        )
+
+
+@dataclass(slots=True)
+class TopicColumns:
+    """Decodes the record batches of one topic."""
+
+    fields: tuple[DecodedField, ...]
+
+    @property
+    def description(self) -> dict[str, str]:
+        """The types of the columns, as text."""
+        return {each.name: str(each.field.type) for each in self.fields}
+
+    def schema(self, plain: pa.Schema, names: Sequence[str]) -> pa.Schema:
+        """The schema that batches of `plain` get, of which the columns `names` are wanted."""
+        decoded = {each.name: each for each in self.fields}
+        wanted = [decoded[name].field if name in decoded else plain.field(name) for name in names]
+        added = [field for name in names if name in decoded for field in decoded[name].added]
+        return pa.schema([*wanted, *added])
+
+    def decode(self, rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+        """The columns `names` of a batch, keys and values decoded, with what is added; none of its rows is lost.
+
+        The batch has the column `headers`, where a record may name its schemas.
+        """
+        schema = self.schema(rows.schema, names)
+        columns = {name: rows.column(name) for name in rows.schema.names}
+        headers = _header_values(rows) if HEADERS in rows.schema.names else {}
+        for each in self.fields:
+            if each.name in names:
+                columns |= _decoded(each, rows.column(each.name), headers.get(each.decoder.header_name))
+        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def topic_columns(
+    decoder: PayloadDecoder, topic: str, logs: Iterable[PartitionLog], decode: Decode, schema_id: int | None = None
+) -> TopicColumns:
+    """How the records of a topic are decoded, found out by the subjects and a sample of its partitions.
+
+    `schema_id` is that of the values' reader's schema. A field of which nothing in the sample has a schema stays as it
+    is. Raises SchemaError for a reader's schema that cannot be used, OSError.
+    """
+    uses = _Uses()
+    for log in logs:
+        uses.add(log, topic, decoder)
+    fields = decoder.of_topic(topic)
+    found = []
+    for name, field, use in ((KEY, fields.key, uses.key), (VALUE, fields.value, uses.value)):
+        if not use.schemas and not use.undecodable and not use.unknown:
+            continue
+        wanted = schema_id if name == VALUE else None
+        found.append(_field(decoder, f"{topic}-{name}", name, field, use, decode, wanted))
+    return TopicColumns(tuple(found))
+
+
+class _Uses:
+    def __init__(self) -> None:
+        self.key, self.value = FieldUse(), FieldUse()
+
+    def add(self, log: PartitionLog, topic: str, decoder: PayloadDecoder) -> None:
+        found = usage_of(log, topic, decoder, lambda problem: None, deep=False)
+        for mine, other in ((self.key, found.key), (self.value, found.value)):
+            mine.schemas.update(other.schemas)
+            mine.messages.update(other.messages)
+            mine.undecodable.update(other.undecodable)
+            mine.unknown.update(other.unknown)
+
+
+def _field(
+    decoder: PayloadDecoder,
+    subject: str,
+    name: str,
+    field: FieldDecoder,
+    use: FieldUse,
+    decode: Decode,
+    schema_id: int | None,
+) -> DecodedField:
+    as_json = DecodedField(name, pa.field(name, pa.string(), metadata=JSON_FIELD), field, _make_json)
+    if decode is Decode.JSON:
+        return as_json
+    registry = decoder.registry
+    if schema_id is not None:
+        reader = registry.by_id(schema_id, subject)
+        if reader is None:
+            raise SchemaError(f"there is no schema {schema_id} to read {subject} with")
+    else:
+        newest = registry.latest(subject)
+        reader = newest.schema if newest else _only(decoder, use)
+    if reader is None or reader.type == SchemaType.JSON or (schema_id is None and _is_mixed(decoder, subject, use)):
+        return as_json
+    if reader.type == SchemaType.AVRO:
+        return _avro_field(decoder, name, field, reader)
+    messages = {message for _, message in use.messages}
+    if reader.type == SchemaType.PROTOBUF and len(messages) == 1:
+        return _protobuf_field(decoder, name, field, reader, messages.pop())
+    return as_json
+
+
+def _only(decoder: PayloadDecoder, use: FieldUse) -> Schema | None:
+    """The schema that all records name, of a topic whose values are registered under another subject."""
+    return decoder.registry.by_id(next(iter(use.schemas))) if len(use.schemas) == 1 else None
+
+
+def _is_mixed(decoder: PayloadDecoder, subject: str, use: FieldUse) -> bool:
+    """Whether records name schemas of other subjects besides the topic's own."""
+    registry = decoder.registry
+    if not registry.knows_subject(subject):
+        return False
+    return any(not registry.is_bound(schema, subject) for number in use.schemas if (schema := registry.by_id(number)))
+
+
+def _make_json(codec: Codec, data: bytes, frame: Frame) -> tuple[Any, str | None]:
+    value, message = codec.shown(data, frame)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")), message
+
+
+def _avro_field(decoder: PayloadDecoder, name: str, field: FieldDecoder, reader: Schema) -> DecodedField:
+    natives: dict[int, AvroSchema] = {}
+
+    def native(schema: Schema) -> AvroSchema:
+        found = natives.get(schema.id)
+        if found is None:
+            references = [each.text for _, each in decoder.registry.referenced(schema)]
+            found = natives[schema.id] = AvroSchema(schema.text, references, Form.NATIVE)
+        return found
+
+    target = native(reader)
+    kind, fix = avro_types.arrow_type(target)
+
+    def make(codec: Codec, data: bytes, frame: Frame) -> tuple[Any, str | None]:
+        if codec.avro is None:
+            raise SchemaError(f"schema {codec.schema.id} is no Avro schema, as schema {reader.id} is")
+        value = native(codec.schema).decode(data[frame.start :], target if codec.schema is not reader else None)
+        return (value if fix is None else fix(value)), None
+
+    return DecodedField(name, pa.field(name, kind), field, make)
+
+
+def _protobuf_field(
+    decoder: PayloadDecoder, name: str, field: FieldDecoder, reader: Schema, message: str
+) -> DecodedField:
+    schema = decoder.codec(reader).protobuf
+    assert schema is not None
+    kind, read = protobuf_types.arrow_type(schema, message)
+
+    def make(codec: Codec, data: bytes, frame: Frame) -> tuple[Any, str | None]:
+        if codec.protobuf is None:
+            raise SchemaError(f"schema {codec.schema.id} is no Protobuf schema, as schema {reader.id} is")
+        found, full_name = codec.protobuf.decode(data, frame.start, frame.indexes)
+        if full_name != message:
+            raise SchemaError(f"a {full_name}, and the column is of {message}")
+        if codec.schema is not reader:
+            found = schema.message_class(message).FromString(found.SerializeToString())
+        return read(found), full_name
+
+    return DecodedField(name, pa.field(name, kind), field, make)
+
+
+def _header_values(rows: pa.RecordBatch) -> dict[bytes, list[bytes | None]]:
+    """The last value of each header that may name a schema, by record; none where no record has such a header."""
+    column = rows.column(HEADERS)
+    if not column.null_count < len(column):
+        return {}
+    found: dict[bytes, list[bytes | None]] = {}
+    for at, headers in enumerate(column.to_pylist()):
+        for header in headers or ():
+            name = header["key"].encode()
+            if name.endswith(b"_schema_id"):
+                found.setdefault(name, [None] * len(column))[at] = header["value"]
+    return found
+
+
+def _decoded(each: DecodedField, column: pa.Array, headers: list[bytes | None] | None) -> dict[str, pa.Array]:
+    values: list[Any] = []
+    raw: list[bytes | None] = []
+    ids: list[int | None] = []
+    errors: list[str | None] = []
+    for at, data in enumerate(column.to_pylist()):
+        found = each.decoder.decode(data, headers[at] if headers else None, each.make)
+        if isinstance(found, Payload):
+            values.append(None if found.error is not None else found.value)
+            raw.append(data if found.error is not None else None)
+            ids.append(found.schema_id)
+            errors.append(found.error)
+        else:
+            values.append(None)
+            raw.append(data)
+            ids.append(None)
+            errors.append(None)
+    array = _array(each.field.type, values, column, raw, errors)
+    added = (pa.array(raw, pa.binary()), pa.array(ids, pa.int32()), pa.array(errors, pa.string()))
+    return {each.name: array, **{field.name: made for field, made in zip(each.added, added, strict=True)}}
+
+
+_REFUSALS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
+
+
+def _array(
+    kind: pa.DataType, values: list[Any], column: pa.Array, raw: list[bytes | None], errors: list[str | None]
+) -> pa.Array:
+    """The values as a column; what does not fit its type becomes an error of its row."""
+    try:
+        return pa.array(values, kind)
+    except _REFUSALS:
+        pass
+    for at, value in enumerate(values):
+        try:
+            pa.array([value], kind)
+        except _REFUSALS as error:
+            values[at], raw[at], errors[at] = None, column[at].as_py(), f"it does not fit its column: {error}"
+    return pa.array(values, kind)

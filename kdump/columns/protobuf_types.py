@@ -1,0 +1,94 @@
+"""The Arrow types of Protobuf messages, and their values in them.
+
+Fields with presence are null where they are not set, others have their default. Enums are names, the numbers of
+unknown ones as text. Messages that hold themselves, Any, Struct and Value are JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from kdump.schemas.protobuf import ProtobufSchema
+
+Read = Callable[[Any], Any]
+"""From a message, or a value of its field, to what Arrow takes."""
+
+_MESSAGE, _ENUM, _BYTES = 11, 14, 12
+_GROUP = 10
+_SCALARS = {
+    1: pa.float64(), 2: pa.float32(), 3: pa.int64(), 4: pa.uint64(), 5: pa.int32(), 6: pa.uint64(), 7: pa.uint32(),
+    8: pa.bool_(), 9: pa.string(), 12: pa.binary(), 13: pa.uint32(), 15: pa.int32(), 16: pa.int64(), 17: pa.int32(),
+    18: pa.int64(),
+}  # fmt: skip
+_WRAPPERS = {
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+}
+_JSON = {f"google.protobuf.{name}" for name in ("Any", "Struct", "Value", "ListValue", "FieldMask", "Duration")}
+_TIMESTAMP = "google.protobuf.Timestamp"
+
+
+def arrow_type(schema: ProtobufSchema, full_name: str) -> tuple[pa.DataType, Read]:
+    """The type of a message, and what makes its values. Raises SchemaError."""
+    return _message(schema, schema.message_class(full_name).DESCRIPTOR, ())
+
+
+def _message(schema: ProtobufSchema, descriptor: Any, above: tuple[str, ...]) -> tuple[pa.DataType, Read]:
+    name = descriptor.full_name
+    if name == _TIMESTAMP:
+        return pa.timestamp("us", "UTC"), lambda value: value.seconds * 1_000_000 + value.nanos // 1000
+    if name in _WRAPPERS:
+        return _SCALARS[descriptor.fields_by_name["value"].type], lambda value: value.value
+    if name in _JSON or name in above or not descriptor.fields:
+        return pa.string(), _json_text(schema)
+    fields, reads = [], []
+    for field in descriptor.fields:
+        kind, read = _field(schema, field, (*above, name))
+        fields.append(pa.field(field.name, kind))
+        reads.append((field.name, read))
+    return pa.struct(fields), lambda message: {name: read(message) for name, read in reads}
+
+
+def _field(schema: ProtobufSchema, field: Any, above: tuple[str, ...]) -> tuple[pa.DataType, Read]:
+    name = field.name
+    if _is_map(field):
+        key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
+        kind, read = _single(schema, value, above)
+        keys, _ = _single(schema, key, above)
+        return pa.map_(keys, kind), lambda message: [(k, read(v)) for k, v in getattr(message, name).items()]
+    kind, read = _single(schema, field, above)
+    if _is_repeated(field):
+        return pa.list_(kind), lambda message: [read(value) for value in getattr(message, name)]
+    if field.has_presence:
+        return kind, lambda message: read(getattr(message, name)) if message.HasField(name) else None
+    return kind, lambda message: read(getattr(message, name))
+
+
+def _single(schema: ProtobufSchema, field: Any, above: tuple[str, ...]) -> tuple[pa.DataType, Read]:
+    if field.type in (_MESSAGE, _GROUP):
+        return _message(schema, field.message_type, above)
+    if field.type == _ENUM:
+        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        return pa.string(), lambda number: names.get(number) or str(number)
+    return _SCALARS[field.type], lambda value: value
+
+
+def _is_repeated(field: Any) -> bool:
+    found = getattr(field, "is_repeated", None)  # a method or a property by the library's version, or none
+    if found is None:
+        return bool(field.label == field.LABEL_REPEATED)
+    return bool(found() if callable(found) else found)
+
+
+def _is_map(field: Any) -> bool:
+    if field.type != _MESSAGE or not field.message_type.has_options:
+        return False
+    return bool(field.message_type.GetOptions().map_entry)
+
+
+def _json_text(schema: ProtobufSchema) -> Read:
+    return lambda message: json.dumps(schema.shown(message), ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,167 @@
+"""Records of whole partitions as one Arrow stream, read when it is asked for, by several threads.
+
+    records = scan("/data", topics=["orders*"], columns=("offset", "timestamp", "value"))
+    polars.from_arrow(records); duckdb.sql("select count(*) from records"); pyarrow.table(records)
+
+What takes a stream is whatever speaks the Arrow C stream interface (`__arrow_c_stream__`); it needs no pyarrow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from kdump.columns.fields import RECORD_FIELDS, Labels, check_names
+from kdump.columns.records import RecordTables, read_records
+from kdump.errors import KdumpError, Problem
+from kdump.query.selection import EVERYTHING, Selection
+from kdump.query.split_points import parts
+from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held
+from kdump.storage.open import open_directory
+from kdump.storage.parallel import ordered
+from kdump.storage.partition import PartitionLog
+from kdump.storage.replica import replicas
+from kdump.storage.scan import Damage, is_zero_tail
+from kdump.storage.segment import Segment
+from kdump.transactions.isolation import Isolation, isolated
+from kdump.transactions.states import TransactionStates
+
+DEFAULT_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+PART_BYTES = 16 << 20
+"""Bytes of a log that one thread reads at a time."""
+
+
+class DamagedError(KdumpError):
+    """Records that were asked for cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The records of partitions: which (`topics` are patterns, `partitions` numbers), and which columns of them.
+
+    Damage raises DamagedError when it is met, unless it is skipped.
+    """
+
+    paths: tuple[str, ...]
+    columns: tuple[str, ...] = DEFAULT_COLUMNS
+    topics: tuple[str, ...] = ()
+    partitions: frozenset[int] = frozenset()
+    selection: Selection = EVERYTHING
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    skips_damage: bool = False
+    threads: int = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns with their types. Raises KdumpError for one that there is not."""
+        check_names(self.columns, RECORD_FIELDS)
+        return pa.schema([pa.field(name, RECORD_FIELDS[name].kind) for name in self.columns])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, partition by partition, in order of their offsets. Raises KdumpError, OSError."""
+        with ExitStack() as holds:
+            jobs = self.threads or os.cpu_count() or 1
+            for _, found in ordered(self._parts(holds), self._read, lambda part: True, jobs):
+                if isinstance(found, BaseException):
+                    raise found
+                yield from found or ()
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows as a reader of pyarrow's, to be read once."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+
+    def __arrow_c_schema__(self) -> Any:
+        """The columns, by Arrow's C data interface."""
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The rows, by Arrow's C stream interface; they are read anew each time."""
+        return self.reader().__arrow_c_stream__(requested_schema)
+
+    def _parts(self, holds: ExitStack) -> Iterator[_Part]:
+        for log in self._logs():
+            now = holds.enter_context(held(log.path))
+            if now is None or not now.segments:
+                continue
+            states = TransactionStates(now)
+            selection = isolated(self.selection, now, self.isolation, states)
+            for segment in selection.segments(now):
+                with segment.open_log() as file:
+                    size, first = file.size, selection.start(segment, file)
+                for start, stop in parts(segment.log_path, size, PART_BYTES):
+                    if stop > first:
+                        is_last = segment is now.segments[-1] and stop == size
+                        yield _Part(segment, max(start, first), stop, selection, states, is_last)
+
+    def _logs(self) -> Iterator[PartitionLog]:
+        def raise_problem(problem: Problem) -> None:
+            raise KdumpError(f"{problem.path}: {problem.text}")
+
+        places: list[PartitionLog | LogDirectory] = [open_directory(path) for path in self.paths]
+        for replica in replicas(places, raise_problem):
+            if self.topics and not any(fnmatchcase(replica.topic, pattern) for pattern in self.topics):
+                continue
+            if not self.partitions or replica.partition in self.partitions:
+                yield replica.log
+
+    def _read(self, part: _Part) -> list[pa.RecordBatch]:
+        segment = part.segment
+        folder = PartitionLog(os.path.dirname(segment.log_path)).name
+        labels = Labels(folder.topic if folder else None, folder.partition if folder else None, segment.log_path)
+        tables = RecordTables(self.columns, labels, transactions=part.states)
+        found = []
+        with segment.open_log() as file:
+            for rows in read_records(segment, file, tables, part.selection, part.start, part.stop):
+                if not isinstance(rows, Damage):
+                    found.append(rows)
+                elif not (self.skips_damage or (part.is_last and is_zero_tail(rows, file))):
+                    raise DamagedError(f"{segment.log_path}: byte {rows.position}: {rows.text}")
+        return [*found, *tables.rest()]
+
+
+class _Part(NamedTuple):
+    """Bytes `start` to `stop` of a segment's log."""
+
+    segment: Segment
+    start: int
+    stop: int
+    selection: Selection
+    states: TransactionStates
+    is_last: bool
+
+
+def scan(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    columns: Sequence[str] = DEFAULT_COLUMNS,
+    topics: Sequence[str] = (),
+    partitions: Iterable[int] = (),
+    selection: Selection | None = None,
+    isolation: str = Isolation.READ_UNCOMMITTED,
+    skip_damage: bool = False,
+) -> Scan:
+    """The records in log directories and partition directories.
+
+    `columns` are of kdump.columns.RECORD_FIELDS, `topics` names or patterns, `isolation` is an isolation.level of
+    Kafka's. Raises KdumpError for a column that there is not, ValueError for an isolation level.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    check_names(columns, RECORD_FIELDS)
+    return Scan(
+        tuple(os.fspath(path) for path in given),
+        tuple(columns),
+        tuple(topics),
+        frozenset(partitions),
+        selection or EVERYTHING,
+        Isolation(isolation),
+        skip_damage,
+    )
+
+

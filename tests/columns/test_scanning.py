@@ -1,0 +1,160 @@
+"""Records of partitions as an Arrow stream, and as a LazyFrame."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import kdump.polars
+from kdump.columns.scanning import DamagedError, Scan, scan
+from kdump.errors import KdumpError
+from kdump.query.selection import Selection
+from tests.topics.building import NOW, Log
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Three partitions of two topics; the times go up a millisecond a batch, one record has none."""
+    for name in ("a-0", "a-1", "b-0"):
+        log = Log(tmp_path / name)
+        for number in range(6):
+            log.add(*[(b"%d" % number, b"")] * 3)
+            if number % 2:
+                log.roll()
+        log.add((b"no time", b""), at=-1).write()
+    return tmp_path
+
+
+class Reads:
+    """What reached the reader of the files: the bounds and columns of each query."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.scans: list[Scan] = []
+        batches = Scan.batches
+
+        def seen(one: Scan) -> Any:
+            self.scans.append(one)
+            return batches(one)
+
+        patch.setattr(Scan, "batches", seen)
+
+    @property
+    def last(self) -> Scan:
+        return self.scans[-1]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    return Reads(monkeypatch)
+
+
+def test_every_reader_of_streams_gets_all_rows(data: Path) -> None:
+    records = scan(data, columns=COLUMNS)
+    table = pa.table(records)
+    assert table.num_rows == 3 * 19
+    assert pl.DataFrame(records).height == 3 * 19
+    assert duckdb.sql("select count(*) from records").fetchall() == [(57,)]
+    assert pa.table(records).equals(table)
+    assert [(row["topic"], row["partition"]) for row in table.to_pylist()][::19] == [("a", 0), ("a", 1), ("b", 0)]
+    assert table["offset"].to_pylist() == [*range(19)] * 3
+
+
+def test_topics_partitions_offsets_and_isolation(data: Path) -> None:
+    found = scan(data, topics=["a*"], partitions=[1], columns=["offset"], selection=Selection(2, 5))
+    assert pa.table(found)["offset"].to_pylist() == [2, 3, 4]
+    Log(data / "t-0").add((b"x", b""), producer=(1, 0)).write()
+    assert pa.table(scan(data / "t-0", isolation="read_committed")).num_rows == 0
+
+
+def test_damage_is_an_error_unless_it_is_skipped(data: Path) -> None:
+    log = min((data / "a-0").glob("*.log"))
+    content = bytearray(log.read_bytes())
+    content[70] ^= 1
+    log.write_bytes(content)
+    with pytest.raises(DamagedError, match="byte 0"):
+        list(scan(data).batches())
+    assert sum(batch.num_rows for batch in scan(data, skip_damage=True).batches()) == 54
+
+
+@pytest.mark.parametrize("columns", [["ofset"], ["offset", "none"]])
+def test_a_column_that_there_is_not(columns: list[str], data: Path) -> None:
+    with pytest.raises(KdumpError, match="there is no column"):
+        scan(data, columns=columns)
+
+
+def test_what_is_not_asked_for_is_not_read(data: Path, reads: Reads) -> None:
+    frame = kdump.polars.scan(data).filter(pl.col("offset") > 4, pl.col("offset") <= 7, pl.col("topic") == "a")
+    found = frame.filter(pl.col("partition") == 1).select("key").collect()
+    assert found["key"].to_list() == [b"1", b"2", b"2"]
+    assert reads.last.columns == ("topic", "partition", "offset", "key")
+    assert (reads.last.topics, reads.last.partitions) == (("a",), {1})
+    assert (reads.last.selection.start_offset, reads.last.selection.stop_offset) == (5, 8)
+
+
+US = datetime.timedelta(microseconds=1)
+MOMENT = datetime.datetime.fromtimestamp(NOW / 1000, datetime.UTC) + datetime.timedelta(milliseconds=2)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "since", "until"),
+    [
+        (pl.col("timestamp") >= MOMENT, NOW + 2, None),
+        (pl.col("timestamp") > MOMENT, NOW + 3, None),
+        (pl.col("timestamp") < MOMENT, -(1 << 63), NOW + 2),
+        (pl.col("timestamp") <= MOMENT, -(1 << 63), NOW + 3),
+        (pl.col("timestamp") == MOMENT, NOW + 2, NOW + 3),
+        (pl.lit(MOMENT) > pl.col("timestamp"), -(1 << 63), NOW + 2),
+        (pl.col("timestamp").is_between(MOMENT, MOMENT), NOW + 2, NOW + 3),
+    ],
+)
+def test_times_reach_the_files(
+    predicate: pl.Expr, since: int | None, until: int | None, data: Path, reads: Reads
+) -> None:
+    frame = kdump.polars.scan(data, columns=COLUMNS)
+    found = frame.filter(predicate).collect()
+    assert (reads.last.selection.since, reads.last.selection.until) == (since, until)
+    assert found.equals(frame.collect().filter(predicate))
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        (pl.col("offset") < 3) | (pl.col("offset") > 15),
+        ~(pl.col("offset") < 3),
+        pl.col("offset") * 2 < 7,
+        pl.col("offset").is_in([1, 2]) & (pl.col("partition") < 1),
+        (pl.col("topic") == "b") & pl.col("key").is_not_null(),
+        pl.col("topic") == "a*",
+        (pl.col("partition") == 0) & (pl.col("partition") == 1),
+        pl.col("offset") == pl.col("partition"),
+        pl.col("offset") > 1e300,
+        pl.col("offset") > -5,
+        pl.col("offset") < -5,
+        pl.col("offset") >= (1 << 63) - 1,
+        pl.col("timestamp") == MOMENT - US,
+        pl.col("timestamp") >= MOMENT - US,
+        pl.col("timestamp") > MOMENT - US,
+        pl.col("timestamp") < MOMENT - US,
+        pl.col("timestamp") <= MOMENT - US,
+        pl.col("timestamp").is_between(MOMENT - US, MOMENT + US, closed="none"),
+    ],
+)
+def test_a_predicate_gives_the_same_rows_wherever_it_is_applied(predicate: pl.Expr, data: Path) -> None:
+    frame = kdump.polars.scan(data, columns=COLUMNS)
+    assert frame.filter(predicate).collect().equals(frame.collect().filter(predicate))
+
+
+def test_a_limit_ends_the_reading(data: Path) -> None:
+    frame = kdump.polars.scan(data)
+    assert frame.head(4).collect().height == 4
+    assert frame.filter(pl.col("partition") == 1).head(2).collect()["offset"].to_list() == [0, 1]
+    assert frame.select(pl.len()).collect().item() == 57
+    assert frame.group_by("topic").len().sort("topic").collect().rows() == [("a", 38), ("b", 19)]
