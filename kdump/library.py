@@ -186,6 +186,8 @@ def groups(*paths: Path, errors: str = OnError.RAISE) -> Iterator[Group | Proble
     """
     from kdump.operations.groups import GroupsOf
 
+    if names.CONSUMER_OFFSETS_TOPIC not in {topic for place in _places(paths) for topic in _topics(place)}:
+        raise KdumpError("there is no partition of __consumer_offsets in these paths")
     return _of_replicas(paths, lambda found, report: GroupsOf(found, report), errors)
 
 
@@ -349,6 +351,15 @@ def _places(paths: Iterable[Path]) -> list[PartitionLog | LogDirectory]:
     if not found:
         raise ValueError("no path is given")
     return found
+
+
+def _topics(place: PartitionLog | LogDirectory) -> Iterator[str]:
+    if isinstance(place, PartitionLog):
+        if place.name is not None:
+            yield place.name.topic
+        return
+    for name in place.partition_names:
+        yield names.parse_partition_dir(name).topic
 
 
 def _replicas(paths: Iterable[Path], report: Report) -> list[Replica]:
