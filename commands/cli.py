@@ -16,10 +16,11 @@ from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
 
 SECTIONS = {
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata", "schemas"),
-    "Check": ("verify", "startup", "replicas", "retain", "compact"),
+    "Check": ("doctor", "explain", "verify", "startup", "replicas", "retain", "compact"),
     "Mend": ("repair", "rebuild-index", "trim", "undo", "resurrect"),
     "Make": ("append", "roll", "fixture", "export"),
     "Serve": ("serve",),
+    "Help": ("help", "completion"),
 }
 """The commands as the help has them."""
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
@@ -51,12 +52,35 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            close = get_close_matches(args[0], COMMANDS, 1)
-            hint = f" Did you mean {close[0]!r}?" if close else f" The commands are: {', '.join(sorted(COMMANDS))}."
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
+            if os.sep in args[0] or os.path.isdir(args[0]):
+                return "doctor", self.get_command(ctx, "doctor"), args
+            ctx.fail(_unknown_command(args[0]))
         return super().resolve_command(ctx, args)
+
+
+_OTHER_NAMES = {
+    "cat": "dump",
+    "check": "verify",
+    "fix": "repair",
+    "fsck": "verify",
+    "list": "ls",
+    "recover": "startup",
+    "show": "dump",
+    "status": "doctor",
+}
+"""What other tools call commands."""
+
+
+def _unknown_command(name: str) -> str:
+    from difflib import get_close_matches
+
+    from .shell.output import safe
+
+    if name in _OTHER_NAMES:
+        return f"unknown command '{name}'. Its name is '{_OTHER_NAMES[name]}': kdump {_OTHER_NAMES[name]} --help"
+    close = get_close_matches(name, COMMANDS, 1)
+    hint = f"Did you mean '{close[0]}'?" if close else "'kdump help' lists the commands."
+    return f"unknown command '{safe(name)}'. {hint}"
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -120,6 +144,11 @@ def _exit_code_of(work: Callable[[], int]) -> int:
         return exit_codes.OK
     except click.exceptions.Exit as done:
         return done.exit_code
+    except click.UsageError as error:
+        from .shell.usage import usage_text
+
+        click.echo(usage_text(error), err=True)
+        return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code

@@ -185,6 +185,13 @@ ANY_VOTERS = _since(
     "KRaft readers accept a VotersRecord that changes any number of voters",
     "KIP-853",
 )
+NEEDS_METADATA_3_3 = _since(
+    "4.0",
+    "NEEDS_METADATA_3_3",
+    "a broker does not run with a metadata.version before 3.3-IV3",
+    "MetadataVersion",
+    "startup",
+)
 CONVERTS_LEGACY = _since(
     "4.0",
     "CONVERTS_LEGACY",

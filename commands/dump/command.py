@@ -14,6 +14,7 @@ from ..shell.isolation import isolation_option
 from ..shell.paths import expand
 from ..shell.rows import format_options
 from ..shell.schemas import schemas_option
+from .fields import show_fields
 from .jobs import INCLUDED, Options
 from .run import dump
 
@@ -48,6 +49,10 @@ def _kinds(text: str) -> frozenset[str]:
     help="Stop after N records (batches with --batches-only; rows of other files).")
 @click.option("--follow", is_flag=True,
     help="Go on with what is appended, across new segments, until interrupted.")
+@click.option("--at", type=click.IntRange(min=0), metavar="BYTE",
+    help="With --fields: the batch that starts at this byte. [default: the first]")
+@click.option("--fields", "shows_fields", is_flag=True,
+    help="Show one batch of a .log, damaged or not: each field with its byte, bytes and meaning.")
 @click.option("--include", "kinds", metavar="LIST", default="log", show_default=True, callback=filters.read_by(_kinds),
     help=f"What to dump of a directory, separated by commas: {', '.join(INCLUDED)}, all.")
 @click.option("--raw", is_flag=True,
@@ -75,6 +80,8 @@ def command(
     max_decompressed_size: int,
     key: Any,
     headers: tuple[Any, ...],
+    at: int | None,
+    shows_fields: bool,
     isolation: Isolation,
     **options: Any,
 ) -> int:
@@ -118,6 +125,7 @@ def command(
       kdump dump orders-0 --schemas /var/lib/kafka/data/_schemas-0
       kdump dump orders-0 --follow --format jsonl | jq -r 'select(.type == "record").value'
       kdump dump 'orders-*/*.timeindex' --format csv
+      kdump dump orders-0/00000000000000000235.log --at 839 --fields
 
     \b
     Exit codes:
@@ -127,6 +135,10 @@ def command(
       3    a file could not be found or read
       130  interrupted
     """
+    if shows_fields or at is not None:
+        if not shows_fields or format_ == "csv":
+            raise click.UsageError("--at goes with --fields, in text or JSON.")
+        return show_fields(expand(paths), at or 0, format_)
     start_offset, stop_offset = offsets or (None, None)
     if options["follow"] and isolation is Isolation.READ_COMMITTED:
         raise click.UsageError("--follow prints records as they come, before their transactions end: leave out"

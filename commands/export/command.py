@@ -11,8 +11,10 @@ from kdump.query.selection import Selection
 from kdump.transactions.isolation import Isolation
 
 from ..shell import values as filters
+from ..shell.completing import topics_of_paths
 from ..shell.engine import cluster_of, engine_options
 from ..shell.isolation import isolation_option
+from ..shell.options import chooses
 from ..shell.output import safe
 from ..shell.schemas import schemas_option
 from .run import Decoding, run_export
@@ -42,7 +44,7 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
     help="Compression of the files: for parquet zstd unless you say otherwise, for the others none.")
 @click.option("--columns", metavar="LIST", callback=filters.read_by(_words),
     help=f"The columns, separated by commas. By default {', '.join(DEFAULT_COLUMNS)}.")
-@click.option("--topic", "topics", multiple=True, metavar="GLOB",
+@click.option("--topic", "topics", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
     help="Of log directories, only partitions of topics that match. May be repeated: any of them.")
 @click.option("--offsets", metavar="A:B", callback=filters.read_by(filters.offset_range),
     help="Records from offset A up to, but without, B. Either may be left out; N alone is that one offset.")
@@ -63,6 +65,9 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
 @click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
     callback=filters.read_by(filters.size),
     help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and passed over.")
+@click.option("--lost", is_flag=True,
+    help="Write the records that are lost if a broker leads, of copies on several brokers: see kdump replicas.")
+@click.option("--leader", type=click.IntRange(min=0), metavar="N", help="With --lost: the id of that broker.")
 @engine_options
 def command(
     paths: tuple[str, ...],
@@ -83,6 +88,8 @@ def command(
     skip_damage: bool,
     no_index: bool,
     max_decompressed_size: int,
+    lost: bool,
+    leader: int | None,
     **engine: Any,
 ) -> int:
     """Write the records of partitions as files that other tools read.
@@ -102,7 +109,10 @@ def command(
     what has changed is done anew. _SUCCESS is in the directory only while all of it is there. What is damaged is
     reported and left out, and the export does not count as whole then, unless --skip-damage says that it does.
 
-    Needs pyarrow: pip install 'kafka-kdump[columns]'.
+    With --lost and --leader N the records are those that are in no copy any more once broker N leads: PATHs are the
+    directories of all copies, and DIR gets a file of JSON lines for each partition that loses some.
+
+    Needs pyarrow, but for --lost: pip install 'kafka-kdump[columns]'.
 
     \b
     Examples:
@@ -110,6 +120,7 @@ def command(
       kdump export orders-0 --to out --by date --columns offset,timestamp,key,value
       kdump export orders-0 --to out --schemas /data/_schemas-0
       kdump export orders-0 --to out --format jsonl --codec gzip --since 2026-01-31
+      kdump export --lost --leader 1 /b1/kafka /b2/kafka /b3/kafka --to /backup/lost
 
     \b
     Exit codes:
@@ -120,6 +131,12 @@ def command(
       4    DIR holds something else
       130  interrupted; repeat the command to go on
     """
+    if lost or leader is not None:
+        if not lost or leader is None:
+            raise click.UsageError("--lost and --leader go together")
+        from .lost import export_lost
+
+        return export_lost(paths, leader, folder, chooses(topics))
     start, stop = offsets or (None, None)
     try:
         options = ExportOptions(

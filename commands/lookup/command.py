@@ -24,6 +24,7 @@ from kdump.transactions.isolation import Isolation
 from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
+from ..shell.completing import topics_of_paths
 from ..shell.isolation import isolation_option
 from ..shell.options import kafka_option
 from ..shell.output import Output, complain, os_error_text, safe, safe_path
@@ -91,7 +92,7 @@ def _time(text: str | None) -> int | None:
     metavar="FILE",
     help="Answer the requests in FILE (-: stdin).",
 )
-@click.option("--topic", metavar="NAME", help="In a log directory: this topic only.")
+@click.option("--topic", metavar="NAME", shell_complete=topics_of_paths, help="In a log directory: this topic only.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="In a log directory: this partition only.")
 @click.option(
     "--log-start-offset",

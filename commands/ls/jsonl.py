@@ -131,6 +131,9 @@ def _placement(placement: Placement | None) -> Row | None:
         "isr": None if placement.isr is None else list(placement.isr),
         "leader": placement.leader,
         "stray": placement.stray,
+        "minInsyncReplicas": placement.min_insync,
+        "isUnderReplicated": None if placement.isr is None else placement.is_under_replicated,
+        "isUnderMinIsr": None if placement.isr is None else placement.is_under_min_isr,
     }
 
 

@@ -12,6 +12,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.metadata_log import MetadataState, state_of_directory, state_of_snapshot
 
+from ..shell.completing import topics_of_paths
 from ..shell.options import chooses, format_option, json_line, output_for
 from ..shell.output import safe, safe_path
 from ..shell.paths import KafkaFile, expand
@@ -24,7 +25,7 @@ from .text import text_lines
 @click.argument("path", metavar="PATH")
 @click.option("--at", type=click.IntRange(min=0), metavar="OFFSET",
     help="The state right after the record with this offset.")
-@click.option("--topic", "patterns", multiple=True, metavar="GLOB",
+@click.option("--topic", "patterns", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
     help="Only topics whose name matches, with their partitions and configurations. May be repeated.")
 @format_option
 def command(path: str, at: int | None, patterns: tuple[str, ...], format_: str) -> int:

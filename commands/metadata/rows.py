@@ -15,6 +15,7 @@ from kdump.topics.cluster_image import (
     Topic,
 )
 from kdump.topics.metadata_log import MetadataState
+from kdump.topics.partition_state import PartitionState, state_of_partition
 
 SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
@@ -67,7 +68,8 @@ def rows_of(state: MetadataState, chosen: Callable[[str], bool], *, only_topics:
         if chosen(topic.name):
             yield Row("topic", _topic(topic))
             for number in sorted(topic.partitions):
-                yield Row("partition", {"topic": topic.name} | _partition(topic.partitions[number]))
+                found = state_of_partition(image, topic, number)
+                yield Row("partition", {"topic": topic.name} | _partition(topic.partitions[number], found))
     for (resource_type, name), values in sorted(image.configs.items()):
         if not only_topics or (resource_type == TOPIC_RESOURCE and chosen(name)):
             for key in sorted(values):
@@ -169,7 +171,7 @@ def _topic(topic: Topic) -> Fields:
     return {"topic": topic.name, "topicId": format_uuid(topic.topic_id), "partitions": len(topic.partitions)}
 
 
-def _partition(partition: Fields) -> Fields:
+def _partition(partition: Fields, state: PartitionState) -> Fields:
     return {
         "partition": partition["partitionId"],
         "leader": partition["leader"] if partition["leader"] >= 0 else None,
@@ -183,6 +185,10 @@ def _partition(partition: Fields) -> Fields:
         "removingReplicas": partition["removingReplicas"],
         "leaderRecoveryState": _named(RECOVERY_STATES, partition["leaderRecoveryState"]),
         "directories": [format_uuid(directory) for directory in partition["directories"]],
+        "minInsyncReplicas": state.min_insync,
+        "isUnderReplicated": state.is_under_replicated,
+        "isUnderMinIsr": state.is_under_min_isr,
+        "nextLeader": state.leader_after if state.leader_after >= 0 else None,
     }
 
 

@@ -108,8 +108,10 @@ def _topic(fields: Fields) -> tuple[str, ...]:
 def _partition(fields: Fields) -> tuple[str, ...]:
     leader = "none" if fields["leader"] is None else str(fields["leader"])
     remarks = []
-    if set(fields["isr"]) != set(fields["replicas"]):
+    if fields["isUnderReplicated"]:
         remarks.append("under-replicated")
+    if fields["isUnderMinIsr"]:
+        remarks.append(f"below min.insync.replicas ({fields['minInsyncReplicas']})")
     if fields["leaderRecoveryState"] != "RECOVERED":
         remarks.append(fields["leaderRecoveryState"].lower())
     remarks += [f"{word} {_numbers(fields[f'{word}Replicas'])}" for word in ("adding", "removing") if

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from kdump.formats.uuids import format_uuid
 from kdump.operations.replicas import Copy, PartitionReplicas, Verdict
 from kdump.replicas.choice import Choice
-from kdump.replicas.election import Standing
 from kdump.replicas.loss import Loss
 from kdump.replicas.summary import Difference, Outlook, Span, agreed, differences, outlook
+from kdump.topics.partition_state import Standing
 
 from ..shell.output import iso_time, number_words, safe, safe_path, size_text
 from ..shell.tables import aligned
@@ -253,7 +253,7 @@ def _make_lead(found: PartitionReplicas, best: Choice, label: str) -> Iterator[s
     if best.loss.records:
         yield from _folded("    No choice keeps everything. Write down first what this one loses:", "    ")
         paths = [(copy.path,) for copy in found.copies]
-        yield from _command("    ", ("kdump", "export", "--lost", "--leader", str(who)), *paths, ("--output", "FILE"))
+        yield from _command("    ", ("kdump", "export", "--lost", "--leader", str(who)), *paths, ("--to", "DIR"))
 
 
 def _command(label: str, *parts: Sequence[str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from kdump.settings.sources import TopicSettings
 from kdump.settings.table import CLEANUP_POLICY, DELETE_RETENTION_MS, RETENTION_BYTES, RETENTION_MS, Setting
 from kdump.settings.views import RetentionSettings
 
+from ..shell.completing import topics_of_paths
 from ..shell.config_option import config_option, property_file
 from ..shell.options import format_option, now_option
 from ..shell.output import safe
@@ -49,7 +50,7 @@ _GIVEN: Mapping[str, Setting[Any]] = {
     "--topic",
     "topics",
     multiple=True,
-    metavar="GLOB",
+    metavar="GLOB", shell_complete=topics_of_paths,
     help="Of log directories, only partitions of topics that match. May be repeated: any of them.",
 )
 @click.option(

@@ -19,6 +19,10 @@ from kdump.formats.printable import escape_json as escape_json
 from kdump.formats.printable import is_unsafe as is_unsafe
 from kdump.formats.printable import safe as safe
 from kdump.formats.printable import safe_path as safe_path
+from kdump.formats.words import counted as counted
+from kdump.formats.words import duration as duration
+from kdump.formats.words import number_words as number_words
+from kdump.formats.words import size_text as size_text
 
 from . import exit_codes
 from .whole_lines import write_lines
@@ -112,41 +116,6 @@ def os_error_text(error: OSError, path: str) -> str:
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path  # else a descriptor
     text = NO_SUCH if error.errno == ENOENT and error.strerror == os.strerror(ENOENT) else error.strerror or str(error)
     return f"{safe_path(where)}: {safe(text)}"
-
-
-def size_text(size: int) -> str:
-    """Bytes for people: 312 B, 12.3 KiB."""
-    if size < 1024:
-        return f"{size} B"
-    value = float(size)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        value /= 1024
-        if value < 1023.95 or unit == "TiB":
-            break
-    return f"{value:.1f} {unit}"
-
-
-def duration(ms: int) -> str:
-    """A time span for people, in its two largest units: 3 d 4 h, 5 min 12 s, 830 ms."""
-    sign, left = ("-" if ms < 0 else ""), abs(ms)
-    parts: list[str] = []
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)):
-        count, left = divmod(left, size)
-        if count or parts:
-            parts.append(f"{count} {unit}")
-        if len(parts) == 2:
-            break
-    return sign + (" ".join(part for part in parts if not part.startswith("0 ")) or "0 ms")
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun: 1 byte, 3 batches."""
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
-
-
-def number_words(number: int, one: str, many: str | None = None) -> str:
-    """A number in groups of three digits, with its noun: 1 byte, 1,234 batches."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def wants_color(choice: str) -> bool:

@@ -8,14 +8,16 @@ from typing import NamedTuple
 
 import click
 
-from kdump.errors import HoldsLogDirectoriesError, NameFormatError
+from kdump.disk.reading import read_small
+from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
 from kdump.formats import names
+from kdump.formats.java_properties import parse_properties
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import directory_of_kafka, open_directory
 from kdump.storage.partition import PartitionLog
 
-from .output import NO_SUCH, safe_path
+from .output import NO_SUCH, safe, safe_path
 
 
 class KafkaFile(NamedTuple):
@@ -99,3 +101,16 @@ def check_not_kafkas(target: str) -> None:
     inside = directory_of_kafka(target)
     if inside is not None:
         raise click.UsageError(f"{safe_path(target)} is in Kafka's own {safe_path(inside)}: give another directory.")
+
+
+def log_directories_of(config_file: str) -> tuple[str, ...]:
+    """The log.dirs (or log.dir) of a server.properties. Raises click.UsageError where it names none, OSError."""
+    try:
+        properties = parse_properties(read_small(config_file), config_file)
+    except KdumpError as error:
+        raise click.UsageError(f"{safe_path(config_file)}: {safe(str(error))}") from None
+    found = properties.get("log.dirs") or properties.get("log.dir") or ""
+    paths = tuple(path.strip() for path in found.split(",") if path.strip())
+    if not paths:
+        raise click.UsageError(f"{safe_path(config_file)} has no log.dirs: give PATHs.")
+    return paths

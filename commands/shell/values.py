@@ -111,6 +111,17 @@ def time_span(text: str) -> int:
     return sum(int(number or 0) * unit for number, unit in zip(found.groups(), units, strict=True))
 
 
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def duration_seconds(text: str) -> float:
+    """A length of time, as in 90, 90s, 15m, 2h or 1h30m: seconds."""
+    parts = re.findall(r"([0-9]{1,9})([smh]?)", text, re.ASCII)
+    if not parts or "".join(map("".join, parts)) != text or (len(parts) > 1 and not all(unit for _, unit in parts)):
+        raise ValueError(f"{text!r} is no length of time: expected 90, 90s, 15m or 1h30m")
+    return float(sum(int(number) * _SECONDS[unit] for number, unit in parts))
+
+
 def _equals(wanted: bytes) -> Test:
     def test(found: Source) -> bool:
         return found == wanted

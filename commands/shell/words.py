@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from kdump.findings.finding import Remedy
+from kdump.formats.words import offset_range as offset_range
 from kdump.recovery.outcome import Loss
 
 from .output import number_words
-
-
-def offset_range(first: int | None, last: int | None) -> str:
-    """Offsets, or positions, from `first` to `last`, both of them included."""
-    return str(first) if first == last else f"{first}\N{EN DASH}{last}"
 
 
 def loss_words(loss: Loss, *, offsets: bool = True) -> str:
@@ -21,3 +18,10 @@ def loss_words(loss: Loss, *, offsets: bool = True) -> str:
     batches = number_words(loss.batches, "valid batch", "valid batches")
     where = f", offsets {offset_range(loss.first_offset, loss.last_offset)}" if offsets else ""
     return f"{number_words(loss.bytes, 'byte')} with {batches} of {number_words(loss.records, 'record')}{where}"
+
+
+def way_out(remedy: Remedy, path: str) -> str:
+    """A way out in sentences, with what it loses; `path` is safe already."""
+    command = " ".join(remedy.words(path))
+    said = f"{command} ({remedy.note})" if command and remedy.note else command or remedy.note
+    return f"{said[:1].upper()}{said[1:]}. Loses {remedy.loses}." if not command else f"{said}. Loses {remedy.loses}."

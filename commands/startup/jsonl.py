@@ -72,6 +72,7 @@ class JsonPrinter:
         self._row(
             {
                 "type": "broker",
+                "kafka": start.circumstances.release.minor if start.circumstances.release else None,
                 "starts": not start.stops,
                 "offline": sorted(start.offline),
                 "failures": [_failure(failure) for failure in start.stops],

@@ -10,6 +10,7 @@ from kdump.stats.partition import SAMPLE_BATCHES, StatsOptions
 from kdump.transactions.isolation import Isolation
 
 from ..shell import values as filters
+from ..shell.completing import topics_of_paths
 from ..shell.engine import cluster_of, engine_options
 from ..shell.isolation import isolation_option
 from ..shell.options import format_option, now_option
@@ -18,7 +19,7 @@ from .run import Options, run_stats
 
 @click.command("stats")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--topic", "topics", multiple=True, metavar="GLOB",
+@click.option("--topic", "topics", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
     help="Of log directories, only partitions of topics that match. May be repeated: any of them.")
 @click.option("--records", is_flag=True,
     help="Decode every record, twice: sizes of keys and values, tombstones, different keys, and what compaction would"

@@ -11,6 +11,7 @@ from kdump.topics.transaction_ids import ENDING
 from kdump.transactions.partition import MAX_TIMEOUT_MS
 
 from ..shell import exit_codes
+from ..shell.completing import topics_of_paths
 from ..shell.options import chooses, format_option, newest, now_option, output_for, replicas_at
 from ..shell.output import safe
 from ..shell.session import Troubles
@@ -19,7 +20,8 @@ from .text import JsonLines, TextLines
 
 @click.command("txns")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--topic", "patterns", multiple=True, metavar="GLOB", help="Topics whose name matches. May be repeated.")
+@click.option("--topic", "patterns", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
+    help="Topics whose name matches. May be repeated.")
 @click.option("--max-timeout-ms", type=click.IntRange(min=0), default=MAX_TIMEOUT_MS, show_default=True,
     help="The brokers' transaction.max.timeout.ms.")
 @click.option("--ended", is_flag=True, help="Also list the transactions that markers ended, and markers of none.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ..shell.completing import change_ids
 from ..shell.rows import format_option, output_for
 from ..shell.values import read_by, time_span
 from .run import Asked, undo
@@ -11,7 +12,8 @@ from .run import Asked, undo
 
 @click.command("undo")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--change", "id_", metavar="ID", help="The change to take back, as the list has it.")
+@click.option("--change", "id_", metavar="ID", shell_complete=change_ids,
+    help="The change to take back, as the list has it.")
 @click.option("--apply", "applies", is_flag=True, help="Do it; else it is only shown.")
 @click.option("--prune", is_flag=True, help="Delete the originals of changes; those of interrupted ones stay.")
 @click.option(

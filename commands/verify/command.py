@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -24,12 +24,14 @@ from kdump.verify.tasks import look
 from kdump.verify.timestamps import RETENTION_MS
 
 from ..shell import exit_codes
+from ..shell.completing import finding_codes
 from ..shell.engine import cluster_of, engine_options
 from ..shell.output import Output, complain, escape_json, note, safe, safe_path, wants_color
 from ..shell.paths import check_not_kafkas, matches
 from ..shell.progress import ProgressBar
+from ..shell.prose import prose_width
 from ..shell.rows import JSONL, format_options, output_for
-from ..shell.values import read_by, size
+from ..shell.values import duration_seconds, read_by, size
 from .reports import FileReport, Together, report_to, reports_in
 from .text import Report, Summary
 
@@ -38,21 +40,6 @@ if TYPE_CHECKING:
     from kdump.spark.verification import SparkVerification
 
 UNREAD = "KD-READ"
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
-
-
-class Duration(click.ParamType[float]):
-    """A length of time: 90, 90s, 15m, 2h or 1h30m; in seconds."""
-
-    name = "TIME"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds."""
-        text = str(value)
-        parts = re.findall(r"([0-9]{1,9})([smh]?)", text, re.ASCII)
-        if not parts or "".join(map("".join, parts)) != text or (len(parts) > 1 and not all(unit for _, unit in parts)):
-            self.fail(f"{text!r} is no length of time: expected 90, 90s, 15m or 1h30m", param, ctx)
-        return float(sum(int(number) * _SECONDS.get(unit, 1) for number, unit in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +78,22 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     metavar="N",
     help="Threads that read, of partitions and of one large segment. [default: one a core]",
 )
-@click.option("--select", "select", multiple=True, metavar="CODE", help="Report only these codes (KD-LOG-* will do).")
-@click.option("--ignore", "ignore", multiple=True, metavar="CODE", help="Do not report these codes.")
+@click.option(
+    "--select",
+    "select",
+    multiple=True,
+    metavar="CODE",
+    shell_complete=finding_codes,
+    help="Report only these codes (KD-LOG-* will do).",
+)
+@click.option(
+    "--ignore",
+    "ignore",
+    multiple=True,
+    metavar="CODE",
+    shell_complete=finding_codes,
+    help="Do not report these codes.",
+)
 @click.option(
     "--severity",
     "severities",
@@ -114,7 +115,12 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     is_flag=True,
     help="Only the segments that reach past the recovery point, as a broker does after an unclean shutdown.",
 )
-@click.option("--max-duration", type=Duration(), help="Begin no further segment after this time (90s, 15m, 1h30m).")
+@click.option(
+    "--max-duration",
+    metavar="TIME",
+    callback=read_by(duration_seconds),
+    help="Begin no further segment after this time (90s, 15m, 1h30m).",
+)
 @click.option(
     "--max-rate",
     metavar="SIZE",
@@ -268,7 +274,7 @@ def _check_target(path: str) -> None:
 
 def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster | None = None) -> int:
     """Verify, print, and return the exit code. Raises click.ClickException, OSError and KdumpError."""
-    summary = Summary()
+    summary = Summary(is_deep=options.deep)
     chosen = _existing(paths, summary)
     if asked.max_duration is not None:
         options = replace(options, deadline=time.monotonic() + asked.max_duration)
@@ -281,7 +287,7 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
     with ProgressBar(chosen) as bar, _output(asked.format) as out:
         showing = Showing(out, bar)
         verification = _verification(replace(options, progress=showing.progress), before, cluster, state)
-        report = _reports(out, asked)
+        report = _reports(out, asked, paths)
         verification.on_partition = report.partition
         report.start()
         try:
@@ -382,9 +388,18 @@ def _exit_code(summary: Summary, asked: Asked) -> int:
     return exit_codes.FINDINGS if found else exit_codes.OK
 
 
-def _reports(out: Output, asked: Asked) -> Report:
+def _reports(out: Output, asked: Asked, paths: Sequence[str]) -> Report:
     """What prints: to stdout, and to the files asked for."""
-    first = reports_in(asked.format, out, strict=asked.strict, verbose=asked.verbose, color=wants_color(asked.color))
+    first = reports_in(
+        asked.format,
+        out,
+        strict=asked.strict,
+        verbose=asked.verbose,
+        color=wants_color(asked.color),
+        paths=paths,
+        width=prose_width() if sys.stdout.isatty() else None,
+    )
     if not asked.reports:
         return first
-    return Together([first, *(FileReport(format_, path, strict=asked.strict) for format_, path in asked.reports)])
+    files = (FileReport(format_, path, strict=asked.strict, paths=paths) for format_, path in asked.reports)
+    return Together([first, *files])

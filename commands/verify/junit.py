@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
 
 from ..shell.output import safe, safe_path
-from .text import Sink, Summary, group_of
+from .text import Sink, Summary
 
 
 class JUnitReport:
@@ -30,7 +30,7 @@ class JUnitReport:
 
     def finding(self, finding: Finding) -> None:
         """A test case; of severity info only what it says."""
-        self._begin(group_of(finding.path))
+        self._begin(finding.group)
         if finding.severity == INFO:
             return
         place = "" if finding.position is None else f" byte {finding.position}"

@@ -25,10 +25,19 @@ def report_to(text: str) -> tuple[str, str]:
     return format_, path
 
 
-def reports_in(format_: str, out: Sink, *, strict: bool, verbose: bool = False, color: bool = False) -> Report:
+def reports_in(
+    format_: str,
+    out: Sink,
+    *,
+    strict: bool,
+    verbose: bool = False,
+    color: bool = False,
+    paths: Sequence[str] = (),
+    width: int | None = None,
+) -> Report:
     """What prints in one of the formats."""
     if format_ == "text":
-        return TextReport(out, verbose=verbose, color=color)
+        return TextReport(out, verbose=verbose, color=color, paths=paths, width=width)
     if format_ in (JSON, JSONL):
         return JsonLinesReport(out)
     if format_ == "junit":
@@ -70,7 +79,7 @@ class Together:
 class FileReport:
     """A report to a file, which is there as a whole when the run is over and not before."""
 
-    def __init__(self, format_: str, path: str, *, strict: bool) -> None:
+    def __init__(self, format_: str, path: str, *, strict: bool, paths: Sequence[str] = ()) -> None:
         self._path = path
         self._pieces: list[str] = []
         self._escapes = format_ in (JSON, JSONL, "sarif")
@@ -81,7 +90,7 @@ class FileReport:
 
             self._report: Report = PrometheusReport(self, path)
         else:
-            self._report = reports_in(format_, self, strict=strict, verbose=True)
+            self._report = reports_in(format_, self, strict=strict, verbose=True, paths=paths)
         self.start, self.partition, self.finding = self._report.start, self._report.partition, self._report.finding
 
     def write(self, text: str) -> None:

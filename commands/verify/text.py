@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
-from kdump.findings.finding import Remedy
-from kdump.formats.names import is_partition_dir
+from kdump.findings.explanations import EXPLANATIONS
+from kdump.findings.finding import BrokerEffect
 from kdump.verify.resume import Mark
 
-from ..shell.output import Style, counted, safe, safe_path, size_text
+from ..shell import exit_codes
+from ..shell.output import Style, duration, number_words, safe, safe_path, size_text
+from ..shell.prose import folded
+from ..shell.words import way_out
 
 
 class Sink(Protocol):
@@ -48,6 +51,7 @@ class Summary:
     is_complete: bool = True
     was_interrupted: bool = False
     exit_code: int = 0
+    is_deep: bool = False
     _start: float = field(default_factory=time.monotonic)
 
     def add(self, finding: Finding, *, is_unread: bool) -> None:
@@ -116,29 +120,13 @@ def row(finding: Finding) -> dict[str, Any]:
         "repair": finding.repair,
         "actions": [
             {
-                "command": list(remedy.words(group_of(finding.path))) or None,
+                "command": list(remedy.words(finding.group)) or None,
                 "text": remedy.note,
                 "loses": remedy.loses,
             }
             for remedy in finding.remedies
         ],
     }
-
-
-def advice_lines(finding: Finding) -> Iterator[str]:
-    """The ways out of a finding: what loses nothing comes first."""
-    group = safe_path(group_of(finding.path))
-    for number, remedy in enumerate(finding.remedies):
-        command = " ".join(remedy.words(group))
-        said = f"{command} ({remedy.note})" if command and remedy.note else command or remedy.note
-        yield f"{'else' if number else 'do'}: {said}; loses {remedy.loses}"
-
-
-def group_of(path: str) -> str:
-    """The partition directory that a path belongs to, or the log directory where it belongs to none."""
-    if is_partition_dir(os.path.basename(path)):
-        return path
-    return os.path.dirname(path) or "."
 
 
 class JsonLinesReport:
@@ -163,14 +151,22 @@ class JsonLinesReport:
 
 
 class TextReport:
-    """For people: what is wrong, partition by partition, and a verdict in the last line."""
+    """For people: what is wrong, partition by partition; the last lines are the answer.
 
-    def __init__(self, out: Sink, *, verbose: bool, color: bool) -> None:
+    On a terminal texts are folded, in a file or pipe each finding is one line.
+    """
+
+    def __init__(
+        self, out: Sink, *, verbose: bool, color: bool, paths: Sequence[str] = (), width: int | None = None
+    ) -> None:
+        """`paths` are those of the command line, `width` is that of a terminal (None: there is none)."""
         self._out = out
         self._verbose = verbose
+        self._paths = paths
+        self._width = width
         self._group: str | None = None
-        self._advised: set[str] = set()
-        self._told: set[tuple[Remedy, ...]] = set()
+        self._explained: set[str] = set()
+        self._groups: set[str] = set()
         self._bold = Style(color, bold=True)
         self._dim = Style(color, dim=True)
         self._good = Style(color, "green", bold=True)
@@ -184,63 +180,99 @@ class TextReport:
         """Nothing comes first."""
 
     def partition(self, path: str) -> None:
-        """A sound partition is not mentioned."""
+        """A partition without findings is not mentioned."""
 
     def finding(self, finding: Finding) -> None:
-        """What and where and, for the first of its code in a partition, what follows from it."""
+        """What and where and, for the first of its code in a partition, what follows from it and what to do."""
         if finding.severity == INFO and not self._verbose:
             return
-        group = group_of(finding.path)
+        group = finding.group
         if group != self._group:
             self._out.write(("" if self._group is None else "\n") + self._bold(safe_path(group)) + "\n")
             self._group = group
-            self._advised.clear()
-            self._told.clear()
-        name = os.path.relpath(finding.path, group)
-        place = "" if name == "." else f" {safe_path(name)}"
+            self._explained.clear()
+        if finding.severity != INFO:
+            self._groups.add(group)
+        place = "" if finding.path == group else safe_path(os.path.basename(finding.path))
         if finding.position is not None:
             place += f", byte {finding.position}"
-        if finding.offset is not None:
-            place += f", offset {finding.offset}"
-        severity = self._styles[finding.severity](f"{finding.severity:7}")
-        self._out.write(f"  {severity} {finding.code}{place}: {safe(finding.message)}\n")
-        if finding.severity != INFO and finding.code not in self._advised:
-            self._advised.add(finding.code)
-            self._out.write(self._dim(f"          a broker {_verb(finding.broker)}") + "\n")
-            self._ways_out(finding)
+        word = "note" if finding.severity == INFO else finding.severity
+        head = f"  {self._styles[finding.severity](f'{word:7}')}  {finding.code}"
+        message = safe(finding.message)
+        if self._width is None:
+            self._out.write(f"{head}{f'  {place}' if place else ''}: {message}\n")
+        else:
+            self._out.write(f"{head}  {place}".rstrip() + "\n")
+            self._indented(message)
+        if finding.severity != INFO and finding.code not in self._explained:
+            self._explained.add(finding.code)
+            for line in consequences(finding, group):
+                self._indented(line, self._dim)
 
-    def _ways_out(self, finding: Finding) -> None:
-        """What to do, once for all findings of a partition that have the same ways out."""
-        remedies = finding.remedies
-        if remedies not in self._told:
-            self._told.add(remedies)
-            for line in advice_lines(finding):
-                self._out.write(self._dim(f"          {line}") + "\n")
+    def _indented(self, text: str, style: Style | None = None) -> None:
+        lines = [f"{_INDENT}{text}"] if self._width is None else folded(text, self._width, first=_INDENT)
+        for line in lines:
+            self._out.write((style(line) if style else line) + "\n")
 
     def finish(self, summary: Summary) -> None:
-        """The verdict."""
-        counts = summary.counts
-        said = [counted(counts[ERROR], "error"), counted(counts[WARNING], "warning")]
-        if counts[INFO]:
-            said.append(counted(counts[INFO], "note") + ("" if self._verbose else " (-v shows them)"))
+        """The verdict, what was checked, and the next command."""
+        if self._group is not None:
+            self._out.write("\n")
+        for line in self._verdict(summary):
+            self._out.write(f"{line}\n")
+        self._out.write(f"Checked: {_checked(summary)}\n")
+        if summary.counts[ERROR] or summary.counts[WARNING]:
+            paths = " ".join(map(safe_path, self._paths)) or "PATH"
+            self._out.write(f"Next: kdump doctor {paths}\n")
+
+    def _verdict(self, summary: Summary) -> Iterator[str]:
+        errors, warnings = summary.counts[ERROR], summary.counts[WARNING]
         if summary.unread:
-            said.append(f"{summary.unread} not readable")
-        where = f"{counted(summary.partitions, 'partition')}, {counted(summary.segments, 'segment')}"
-        if summary.skipped:
-            where += f" ({summary.skipped} more were verified before)"
-        where += f", {size_text(summary.bytes)} in {summary.seconds:.1f} s"
-        if summary.is_sound:
-            verdict = self._good("sound")
-        elif counts[ERROR]:
-            verdict = self._styles[ERROR]("not sound")
-        else:
-            verdict = self._styles[WARNING]("not all checked")
-        if not summary.is_complete:
-            said.append("interrupted" if summary.was_interrupted else "ended by --max-duration")
-        gap = "" if self._group is None else "\n"
-        self._out.write(f"{gap}{verdict}: {', '.join(said)}; {where}\n")
+            unread = number_words(summary.unread, "file or directory", "files or directories")
+            yield self._styles[WARNING]("INCOMPLETE.") + f" {unread} could not be read."
+        elif not summary.is_complete:
+            why = "Interrupted." if summary.was_interrupted else "The time was up (--max-duration)."
+            yield self._styles[WARNING]("INCOMPLETE.") + f" {why}"
+        said = [number_words(count, noun) for count, noun in ((errors, "error"), (warnings, "warning")) if count]
+        where = f"in {_share(len(self._groups), summary.partitions)}"
+        if errors or summary.exit_code == exit_codes.FINDINGS:
+            yield self._styles[ERROR]("FOUND:") + f" {', '.join(said)} {where}."
+        elif warnings:
+            yield f"{self._good('OK.') if summary.is_sound else 'So far:'} No errors; {said[0]} {where}."
+        elif summary.is_sound:
+            yield self._good("OK.") + f" No errors in {number_words(summary.partitions, 'partition')}."
 
 
-def _verb(broker: str) -> str:
-    """The broker's phrase after `a broker`."""
-    return f"{broker} it" if broker in ("ignores", "rebuilds at start") else broker
+_INDENT = " " * 11
+
+
+def consequences(finding: Finding, group: str) -> Iterator[str]:
+    """What a finding means for consumers or for the broker, and what to do: in full where there is one way out."""
+    known = EXPLANATIONS[finding.code]
+    if finding.effect is not None:
+        yield f"The broker {finding.effect}."
+    else:
+        yield known.consumers if finding.kind.effect == BrokerEffect.SERVES_WRONG_DATA else known.broker
+    remedies = finding.remedies
+    place = safe_path(group)
+    if len(remedies) == 1:
+        yield f"do: {way_out(remedies[0], place)}"
+    elif remedies:
+        yield f"do: kdump doctor {place} ({len(remedies)} ways, what loses nothing first)"
+    else:
+        yield f"do: nothing. More: kdump explain {finding.code}"
+
+
+def _share(groups: int, partitions: int) -> str:
+    if groups > partitions:
+        return number_words(groups, "place")
+    return f"{groups:,} of {number_words(partitions, 'partition')}"
+
+
+def _checked(summary: Summary) -> str:
+    where = number_words(summary.segments, "segment")
+    if summary.skipped:
+        where += f" ({summary.skipped:,} more were verified before)"
+    took = duration(round(summary.seconds * 1000)) if summary.seconds >= 120 else f"{summary.seconds:.1f} s"
+    deep = "" if summary.is_deep else "; records not decoded (--deep)"
+    return f"{where}, {size_text(summary.bytes)} in {took}{deep}."

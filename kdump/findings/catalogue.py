@@ -5,10 +5,13 @@ A code never changes its meaning once released; what a script matches is the cod
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from kdump.findings import remedies as ways
 from kdump.findings.finding import BrokerEffect, FindingKind, Remedy, Severity, in_one_line
+from kdump.formats import names
+from kdump.formats.names import is_partition_dir
 
 ERROR, WARNING, INFO = Severity
 SEVERITIES = tuple(Severity)
@@ -63,6 +66,18 @@ class Finding(NamedTuple):
     def remedies(self) -> tuple[Remedy, ...]:
         """The ways out, the first to try first."""
         return self.kind.remedies if self.ways is None else self.ways
+
+    @property
+    def group(self) -> str:
+        """The partition directory that it is about, also in a checkpoint file; else the log directory."""
+        if is_partition_dir(os.path.basename(self.path)):
+            return self.path
+        folder, name = os.path.split(self.path)
+        if name in names.OFFSET_CHECKPOINTS:  # its lines are about partitions, which the message names first
+            partition = self.message.partition(": ")[0]
+            if is_partition_dir(partition):
+                return os.path.join(folder, partition)
+        return folder or "."
 
     @property
     def repair(self) -> str:

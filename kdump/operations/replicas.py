@@ -27,18 +27,18 @@ from kdump.recovery.outcome import Loss as LoadLoss
 from kdump.recovery.startup import Startup
 from kdump.replicas.choice import NO_LOG, Choice, Replica, choices
 from kdump.replicas.compare import Compared, Comparison, Contents, Relation, compare
-from kdump.replicas.election import PartitionState, partition_state
 from kdump.replicas.joined import Found, Joined, PartitionKey, join
 from kdump.replicas.truncation import LoadedLog
 from kdump.settings.sources import Settings
 from kdump.settings.table import CLEANUP_POLICY, COMPACT
-from kdump.settings.views import LoadingSettings, ReplicationSettings
+from kdump.settings.views import LoadingSettings
 from kdump.storage.broker import BrokerIdentity
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import content_of
 from kdump.topics.metadata_log import MetadataState, state_beside
+from kdump.topics.partition_state import PartitionState, state_of_partition
 
 _Result = TypeVar("_Result")
 
@@ -311,14 +311,7 @@ def _state_of(cluster: _Cluster | None, key: PartitionKey) -> PartitionState | N
     image = cluster.state.image
     for topic in image.topics.values():
         if topic.topic_id == key.topic_id if key.topic_id is not None else topic.name == key.topic:
-            fields = topic.partitions.get(key.partition)
-            if fields is None:
-                return None
-            try:
-                settings = ReplicationSettings.of(Settings(image.configs).of(topic.name))
-            except ConfigError:
-                settings = ReplicationSettings()
-            return partition_state(fields, settings, image.features)
+            return state_of_partition(image, topic, key.partition) if key.partition in topic.partitions else None
     return None
 
 

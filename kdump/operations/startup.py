@@ -24,6 +24,7 @@ from kdump.recovery.broker_start import (
     duplicate_failures,
     fate_of,
     metadata_directory_failed,
+    unknown_metadata_version,
 )
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import Failure, LoadOutcome
@@ -147,7 +148,7 @@ class BrokerStart:
         state = self._compared(replace(state, warnings=(*state.warnings, *warnings)))
         self.directories.append(directory.path)
         yield state
-        self._note(directory.path, state.failures)
+        self._note(directory.path, (*state.failures, *self._misfits(directory, cluster)))
         has_fault = state.has_fault
         loaded: dict[str, Loaded] = {}
         for name in sorted(directory.partition_names, key=_by_topic_and_number):
@@ -159,6 +160,14 @@ class BrokerStart:
             self._note(directory.path, [found.outcome.failure] if found.outcome.failure else [])
             yield found
         self._note(directory.path, _ends_offline(directory.path, loaded, has_fault))
+
+    def _misfits(self, directory: LogDirectory, cluster: ClusterMetadata) -> Iterator[Failure]:
+        """What a broker of the release that is to start cannot read in the metadata log of a directory."""
+        release, level = self.circumstances.release, cluster.metadata_version
+        if release is not None and level is not None and names.CLUSTER_METADATA_DIR in directory.directories:
+            failure = unknown_metadata_version(release, level)
+            if failure is not None:
+                yield failure
 
     def partition(self, path: str) -> Iterator[Loaded]:
         """A partition that is asked for by itself; what is around it counts, if it can be read."""

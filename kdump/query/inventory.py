@@ -42,6 +42,7 @@ class Placement:
     `topic` is the topic with the directory's topic id, `replicas`, `isr` and `leader` are that partition's; None where
     the cluster knows no such topic or partition, or has no leader. `topic_id` is the id that the cluster has for the
     directory's topic name. `stray` says why a broker takes the replica for a stray one at start, and sets it aside.
+    `min_insync` is min.insync.replicas, at most the number of replicas.
     """
 
     topic: str | None
@@ -50,6 +51,17 @@ class Placement:
     isr: tuple[int, ...] | None
     leader: int | None
     stray: str | None
+    min_insync: int | None = None
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Whether replicas are missing in the ISR."""
+        return self.replicas is not None and self.isr is not None and len(self.isr) < len(self.replicas)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether producers with acks=all are refused: NOT_ENOUGH_REPLICAS."""
+        return self.min_insync is not None and self.isr is not None and len(self.isr) < self.min_insync
 
 
 @dataclass(frozen=True, slots=True)

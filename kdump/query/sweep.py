@@ -198,7 +198,7 @@ def bad_messages(block: BatchBlock, records: RecordBlock) -> Iterator[Damage]:
             return
         row = records.row[at]
         end = block.position[row] + block.size[row]
-        text = f"the CRC of the message at offset {records.offset[at]} inside a compressed batch does not hold"
+        text = f"the message at offset {records.offset[at]} inside a compressed batch fails its CRC"
         yield Damage(block.position[row], end, text)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kdump.errors import (
+    ILLEGAL_ARGUMENT,
     ILLEGAL_STATE,
     IO_EXCEPTION,
     KAFKA,
@@ -19,6 +20,13 @@ from kdump.errors import (
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName, parse_partition_dir
 from kdump.recovery.outcome import Failure
+from kdump.releases import (
+    NEEDS_METADATA_3_3,
+    KafkaRelease,
+    metadata_version_level,
+    metadata_version_name,
+    newest_metadata_version,
+)
 from kdump.storage.broker import BrokerIdentity, PartitionPlaces
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
@@ -42,6 +50,7 @@ _CONSEQUENCES = {
 }
 _OF_A_BROKER = frozenset({names.CLEAN_SHUTDOWN, names.LOCK, *names.OFFSET_CHECKPOINTS})
 _READ_FIRST = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_CHECKPOINT)
+_OLDEST_FROM_4_0 = "3.3-IV3"
 ALREADY_OFFLINE = "is already offline due to a previous IO exception."
 
 
@@ -119,6 +128,20 @@ def metadata_directory_failed(path: str, failure: Failure) -> Failure:
     """
     text = f"Shutdown broker because the metadata log dir {os.path.abspath(path)} has failed: {failure.text}"
     return Failure(failure.exception, text, failure.file, offline=False)
+
+
+def unknown_metadata_version(release: KafkaRelease, level: int) -> Failure | None:
+    """What ends the process of a broker of this release where the cluster's metadata.version is not one of its own."""
+    oldest = metadata_version_level(_OLDEST_FROM_4_0) if release.has(NEEDS_METADATA_3_3) else 1
+    known = range(oldest, newest_metadata_version(release) + 1)
+    if level in known:
+        return None
+    name = metadata_version_name(level) or "newer than this kdump"
+    text = (
+        f"metadata.version is {level} ({name}), and Kafka {release.minor} runs with {known.start} to {known.stop - 1}:"
+        " its broker ends as soon as it reads that"
+    )
+    return Failure(ILLEGAL_ARGUMENT, text, names.CLUSTER_METADATA_DIR, offline=False)
 
 
 def duplicate_failures(places: Iterable[tuple[Broker, str, PartitionDirName]]) -> list[Failure]:

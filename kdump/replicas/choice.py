@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kdump.replicas.compare import Compared, OffsetRange
-from kdump.replicas.election import PartitionState, Standing
 from kdump.replicas.loss import Bounds, Loss, LostRange, Shared, lost_range
 from kdump.replicas.rows import first_batch_from
 from kdump.replicas.truncation import LoadedLog, Truncation, follow
 from kdump.storage.partition import PartitionLog
+from kdump.topics.partition_state import PartitionState, Standing
 
 NO_LOG = LoadedLog(0, 0, 0, ())
 """The log of a broker that has no directory of a partition: it makes an empty one."""

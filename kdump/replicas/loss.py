@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kdump.formats.batch import CONTROL
-from kdump.replicas.compare import OffsetRange
+from kdump.replicas.compare import MAX_RANGES, OffsetRange
 from kdump.replicas.rows import walk
 from kdump.storage.partition import PartitionLog
 
@@ -34,7 +34,8 @@ class LostRange:
     """What one copy loses: offsets `first` to `last` (inclusive, absolute), `size` in bytes, timestamps in ms.
 
     `committed` counts the records that were committed for certain, `possible` those that may have been acknowledged
-    with acks=all besides. `copy` is the copy's number. Records of compressed v0/v1 wrappers count as one each.
+    with acks=all besides. `copy` is the copy's number. `spans` are the ranges of offsets (inclusive) that are counted
+    here, without those that another copy loses as well. Records of compressed v0/v1 wrappers count as one each.
     """
 
     copy: int
@@ -49,6 +50,7 @@ class LostRange:
     last_timestamp: int | None = None
     epochs: tuple[int, ...] = ()
     producers: int = 0
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ def lost_range(
     found = LostRange(copy, start, start - 1)
     epochs: set[int] = set()
     producers: set[int] = set()
+    spans: list[tuple[int, int]] = []
     for rows in walk(log, start):
         for row in range(rows.length):
             last = rows.last_offset[row]
@@ -110,16 +113,20 @@ def lost_range(
             if last < start:
                 continue
             if first >= end:
-                return _closed(found, epochs, producers)
+                return _closed(found, epochs, producers, spans)
             if not rows.valid[row] or any(each.has(first) for each in known):
                 continue
             is_control = rows.attributes[row] & CONTROL
             records = 0 if is_control else max(1, rows.count[row])
+            if spans and (spans[-1][1] + 1 == first or len(spans) >= MAX_RANGES):
+                spans[-1] = spans[-1][0], last
+            else:
+                spans.append((first, last))
             epochs.add(rows.leader_epoch[row])
             if rows.producer_id[row] >= 0 and len(producers) < MAX_PRODUCERS:
                 producers.add(rows.producer_id[row])
             found = _added(found, first, last, records, rows.size[row], rows.max_timestamp[row], bounds)
-    return _closed(found, epochs, producers)
+    return _closed(found, epochs, producers, spans)
 
 
 def _added(
@@ -144,7 +151,9 @@ def _added(
     )
 
 
-def _closed(found: LostRange, epochs: Iterable[int], producers: set[int]) -> LostRange | None:
+def _closed(
+    found: LostRange, epochs: Iterable[int], producers: set[int], spans: list[tuple[int, int]]
+) -> LostRange | None:
     if found.batches == 0:
         return None
-    return replace(found, epochs=tuple(sorted(epochs)), producers=len(producers))
+    return replace(found, epochs=tuple(sorted(epochs)), producers=len(producers), spans=tuple(spans))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kdump.replicas.choice import Choice
 from kdump.replicas.compare import Compared, Comparison, Contents, OffsetRange
-from kdump.replicas.election import PartitionState, Standing
+from kdump.topics.partition_state import PartitionState, Standing
 
 _RANK = {Standing.IN_SYNC: 0, Standing.ELIGIBLE: 1, Standing.LAST_KNOWN: 2, Standing.UNCLEAN: 3, None: 0}
 

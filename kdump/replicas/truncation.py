@@ -95,8 +95,13 @@ class _Follower:
         self._first_base = log.first_base
 
     def truncate(self, offset: int) -> None:
-        """Cut everything from `offset` on; LocalLog.truncateTo, UnifiedLog.truncateTo."""
+        """Cut everything from `offset` on; LocalLog.truncateTo, UnifiedLog.truncateTo.
+
+        Where that is nothing, an epoch that begins at the log's end goes all the same: a leader may have noted it and
+        appended nothing.
+        """
         if offset >= self.terms.end:
+            self.terms.cache.truncate_from_end(self.terms.end)
             return
         self.cut = offset
         if self._first_base > offset:
@@ -120,9 +125,9 @@ def _fetch(leader: LoadedLog, terms: _Terms, follower: _Follower) -> bool:
         if end is None or own.end < leader.log_start:
             return _out_of_range(leader, follower)
         if end.epoch < last_epoch or end.offset < own.end:
-            before = own.end
+            before = own.end, last_epoch
             follower.truncate(_diverging(own, end))
-            return own.end < before
+            return (own.end, own.cache.latest_epoch) != before
         return False
     if not leader.log_start <= own.end <= leader.log_end:
         return _out_of_range(leader, follower)

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
-from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
+from kdump.formats.batch import CRC_START, FRAME_SIZE, HEADER_SIZE, LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, MAGIC_AT
+from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER
+from kdump.formats.words import counted, offset_range
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
@@ -118,14 +120,40 @@ def _leads_on(log: LogFile, block: BatchBlock, row: int, end: int, lowest: int) 
 
 
 def crc_text(block: BatchBlock, row: int) -> str:
-    """What is wrong with a batch of a whole frame whose CRC does not hold."""
+    """What is wrong with a batch of a complete frame that fails its CRC."""
     size = block.size[row]
     if block.magic[row] >= 2 and size < HEADER_SIZE:
         return f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead {HEADER_SIZE})"
-    return (
-        f"the CRC of the batch of {size} bytes at offset {block.last_offset[row]} does not hold (stored crc ="
-        f" {block.crc[row]})"
-    )
+    first, last, count = block.base_offset[row], block.last_offset[row], block.count[row]
+    records = f"{counted(count, 'record')}, " if count >= 0 else ""
+    which = f"batch {offset_range(first, last)}" if 0 <= first <= last else f"the batch with last offset {last}"
+    return f"{which} ({records}{size} bytes) fails its CRC: stored {block.crc[row]:#010x}{_computed_crc(block, row)}"
+
+
+def _computed_crc(block: BatchBlock, row: int) -> str:
+    """The CRC that the bytes of a batch have, in words; nothing where they are not at hand."""
+    if not block.holds(row):
+        return ""
+    start = block.position[row] - block.data_position
+    data = memoryview(block.data)[start : start + block.size[row]]
+    is_v2 = block.magic[row] >= 2
+    computed = crc32c(data[CRC_START:]) if is_v2 else crc32(data[MAGIC_AT:])
+    return f", computed {computed:#010x}"
+
+
+def _torn_text(log: LogFile, at: int, end: int) -> str:
+    """What is there of a batch that the log ends in."""
+    data = log.read(at, min(HEADER_SIZE, end - at))
+    if len(data) < LAST_OFFSET_DELTA_AT + 4:
+        return f"the log ends inside the header of a batch: {counted(end - at, 'byte')} of it are there"
+    first = int.from_bytes(data[:_OFFSET_SIZE], "big", signed=True)
+    size = LOG_OVERHEAD + int.from_bytes(data[_OFFSET_SIZE:LOG_OVERHEAD], "big", signed=True)
+    delta = int.from_bytes(data[LAST_OFFSET_DELTA_AT : LAST_OFFSET_DELTA_AT + 4], "big", signed=True)
+    if data[MAGIC_AT] > 2 or first < 0:
+        return f"the last {counted(end - at, 'byte')} are no complete batch"
+    is_v2 = data[MAGIC_AT] == 2 and delta >= 0
+    which = f"batch {offset_range(first, first + delta)}" if is_v2 else "a batch"
+    return f"the log ends inside {which}: {end - at} of {size} bytes are there"
 
 
 def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int) -> Damage | None:
@@ -137,9 +165,9 @@ def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int) 
     if not log.read(end - 1, 1):
         text = "the file became shorter while it was read"
     elif block.status in (PARTIAL, END):
-        text = f"the last batch is cut off: {end - at} bytes are left of it"
+        text = _torn_text(log, at, end)
         if resumed < end:
-            text = "a batch's size field leads over the end of the log"
+            text = "the size field of a batch points past the end of the log"
     elif block.status == SHORT_HEADER:
         text = "the size field is too small for a batch, and its header runs over the end of the file"
     elif block.bad_size == 0 and resumed >= end and only_zeros(log, at, end):

@@ -19,7 +19,7 @@ class ClusterMetadata(NamedTuple):
     """What tells of a log directory's partitions; None where nothing does, as where there are `troubles`.
 
     `configs` are the settings in it by resource type and name, `broker_id` is that of the log directory's broker,
-    `release` that of Kafka whose software it runs, as `4.3`.
+    `release` that of Kafka whose software it runs, as `4.3`, `metadata_version` the level of that feature.
     """
 
     placing: Placing | None = None
@@ -27,6 +27,7 @@ class ClusterMetadata(NamedTuple):
     configs: Mapping[tuple[int, str], Mapping[str, str]] = {}
     broker_id: int | None = None
     release: str | None = None
+    metadata_version: int | None = None
 
 
 _NOTHING = ClusterMetadata()
@@ -80,7 +81,7 @@ class Clusters:
             troubles: list[Problem] = []
             cluster = cluster_beside(directory, troubles.append)
             if cluster:
-                known = cluster.configs, cluster.broker_id, cluster.release
+                known = cluster.configs, cluster.broker_id, cluster.release, cluster.metadata_version
                 found = ClusterMetadata(cluster.placement, tuple(troubles), *known)
             else:
                 found = ClusterMetadata(troubles=tuple(troubles))

@@ -264,7 +264,9 @@ class _Reader:
         try:
             self._state.image.apply(record)
         except KdumpError as error:
-            self.report(place._replace(text=f"{place.text}{record.name}: {error}"))
+            # A version newer than kdump may mean something else than what is known of it.
+            self._state.newer_records += record.is_newer
+            self.report(place._replace(text=f"{place.text}{record.name}: {error}", is_newer=record.is_newer))
 
     def _control(self, content: Content) -> None:
         number = control_type_of(content.key)

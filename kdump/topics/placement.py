@@ -7,10 +7,11 @@ from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.formats.uuids import format_uuid
 from kdump.query.inventory import Placement
-from kdump.releases import release_name
+from kdump.releases import METADATA_VERSION, release_name
 from kdump.storage.directory import LogDirectory
 from kdump.topics.cluster_image import ClusterImage, Fields
 from kdump.topics.metadata_log import state_beside
+from kdump.topics.partition_state import state_of_partition
 
 
 class Cluster:
@@ -25,6 +26,8 @@ class Cluster:
         self.configs = image.configs
         level = image.supported_metadata_version(broker_id)
         self.release = None if level is None else release_name(level)
+        self.metadata_version = image.features.get(METADATA_VERSION)
+        self._image = image
         self._topics = image.topics
         self._ids = {topic.name: topic.topic_id for topic in image.topics.values()}
 
@@ -47,6 +50,7 @@ class Cluster:
             tuple(partition["isr"]) if partition else None,
             partition["leader"] if partition and partition["leader"] >= 0 else None,
             stray,
+            state_of_partition(self._image, topic, name.partition).min_insync if topic and partition else None,
         )
 
     def _stray(self, topic_id: bytes | None, has_topic: bool, partition: Fields | None) -> str | None:

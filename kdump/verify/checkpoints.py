@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kdump.findings.catalogue import GOES_OFFLINE, Finding, found
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
+from kdump.formats.words import offset_range
 from kdump.storage.checkpoints import Checkpoints, TopicPartition
 
 
@@ -29,6 +30,9 @@ def stale_lines(checkpoints: Checkpoints, present: set[TopicPartition]) -> Itera
                 yield found("KD-CKPT-STALE", checkpoints.path(name), text, offset=offset)
 
 
+_MISSING = {"KD-CKPT-RECOVERY": "flushed", "KD-CKPT-HIGH-WATERMARK": "committed"}
+
+
 def check_partition(
     checkpoints: Checkpoints, partition: PartitionDirName, start_offset: int, end_offset: int, *, was_closed: bool
 ) -> Iterator[Finding]:
@@ -46,11 +50,13 @@ def check_partition(
     )
     for code, name, what, offset in beyond:
         if offset is not None and offset > end_offset:
-            text = f"{topic}: the {what} is {offset}, the log ends before {end_offset}"
+            text = f"{topic}: {what} {offset} is above the log end offset {end_offset}"
+            if code in _MISSING:
+                text += f": {_MISSING[code]} offsets {offset_range(end_offset, offset - 1)} are not on this disk"
             yield found(code, checkpoints.path(name), text, offset=offset)
     if was_closed and recovery is not None and recovery < end_offset:
-        text = f"{topic}: the recovery point is {recovery}, the log ends before {end_offset} and was closed in order"
+        text = f"{topic}: recovery point {recovery} is below the log end offset {end_offset} after a clean shutdown"
         yield found("KD-CKPT-BEHIND", checkpoints.path(names.RECOVERY_POINT_CHECKPOINT), text, offset=recovery)
     if log_start is not None and high_watermark is not None and start_offset < high_watermark < log_start <= end_offset:
-        text = f"{topic}: the log start offset is {log_start}, the high watermark {high_watermark}"
+        text = f"{topic}: log start offset {log_start} is above the high watermark {high_watermark}"
         yield found("KD-CKPT-ORDER", checkpoints.path(names.LOG_START_CHECKPOINT), text, offset=log_start)

@@ -22,6 +22,7 @@ from kdump.formats.batch import (
 from kdump.formats.codecs import NAMES, ZSTD
 from kdump.formats.faults import UNDERSIZED
 from kdump.formats.producer_fields import NO_PRODUCER, producer_fault
+from kdump.formats.words import counted
 from kdump.storage.scan import MAX_OFFSET
 from kdump.storage.segment import Segment
 from kdump.verify.column import is_uniform
@@ -98,15 +99,12 @@ class LogCheck:
             yield found("KD-LOG-EMPTY", self._path, "the segment is empty", offset=self._base)
         if self._damage and (self._beyond[0] or later):
             batches, records, length = self._beyond
-            kept = f"{batches} valid batches ({records} records, {length} bytes) after it in this segment"
-            more = f" and {later} later segment{'s' if later > 1 else ''}" if later else ""
-            yield found(
-                "KD-LOG-BEYOND",
-                self._path,
-                f"the first damage is at byte {self._damage.position}; {kept}{more} would be dropped by a broker's"
-                " recovery and kept by salvage",
-                self._damage.position,
-            )
+            extent = f"({counted(records, 'record')}, {counted(length, 'byte')})"
+            kept = [f"{counted(batches, 'valid batch', 'valid batches')} {extent}"] if batches else []
+            kept += [counted(later, "later segment")] if later else []
+            verb = "follows" if batches + later == 1 else "follow"
+            text = f"{' and '.join(kept)} {verb} the damage at byte {self._damage.position}"
+            yield found("KD-LOG-BEYOND", self._path, text, self._damage.position)
 
     def bad_bytes(self, bad: BadBytes) -> Iterator[Finding]:
         """Bytes that are no batches."""
@@ -117,7 +115,8 @@ class LogCheck:
         self.is_damaged = True
         if self._damage is None:
             self._damage = bad
-        where = f"; {resumed - position} bytes from byte {position} on"
+        length = counted(resumed - position, "byte")
+        where = f"; {length} are damaged" if kind in (CRC, SIZE) and length not in text else ""
         effect = REFUSES if self._is_opened_as_it_is and self._stops_a_broker(position) else None
         yield found(_CODES[kind], self._path, text + where, position, self.end_offset, effect=effect)
 

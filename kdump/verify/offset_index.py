@@ -110,7 +110,7 @@ class OffsetIndexCheck:
         columns = columns_of(data[: len(data) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE], "i")
         offsets = absolute(widened(columns[0::2]), self._segment.base_offset)
         for number, offset, position in self._entries.fill(self._next, offsets, widened(columns[1::2])):
-            text = f"entry {number} (offset {offset}, position {position}) is not between its neighbours"
+            text = f"entry {number} (offset {offset}, position {position}) is out of order"
             yield found("KD-IDX-ORDER", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
         self._next += max(count, 1)
 

@@ -27,6 +27,7 @@ class Options:
     most_alike          findings of one code in one file that are given one by one; 0: all
     deadline            moment of time.monotonic() after which no further segment is begun
     max_rate            bytes that are read in a second, at most; None: as many as can be
+    newest_first        begin with the partitions that were written to last
     progress            told of every path and how many bytes of it have been read since it was last told
     """
 
@@ -43,6 +44,7 @@ class Options:
     most_alike: int = MOST_ALIKE
     deadline: float | None = None
     max_rate: int | None = None
+    newest_first: bool = False
     progress: Callable[[str, int], object] | None = None
 
     @property

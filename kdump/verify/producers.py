@@ -15,6 +15,7 @@ from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.producer_fields import has_running_sequences
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.sequences import MAX_SEQUENCE, last_sequence
+from kdump.formats.words import duration
 from kdump.transactions.partition import opens_transaction
 from kdump.verify.column import is_uniform
 from kdump.verify.gaps import Gaps
@@ -235,10 +236,10 @@ class ProducerCheck:
                 continue
             age = self._now - producer.timestamp
             is_hanging = producer.timestamp >= 0 and age > HANGING_MS
-            text = f"a transaction of producer {number} (epoch {producer.epoch}) is open from offset"
-            text += f" {producer.txn_first_offset} on"
+            text = f"producer {number} (epoch {producer.epoch}) has a transaction open since offset"
+            text += f" {producer.txn_first_offset}"
             if is_hanging:
-                text += f"; its last record is {age // 1000} s old"
+                text += f", for {duration(age)}"
             yield found(
                 "KD-TXN-HANGING" if is_hanging else "KD-TXN-OPEN",
                 producer.txn_path,

@@ -216,7 +216,7 @@ class DeepCheck:
                     "KD-BATCH-MESSAGE-CRC",
                     block,
                     row,
-                    f"the CRC of the message at offset {records.offset[at]} inside it does not hold",
+                    f"the message at offset {records.offset[at]} inside it fails its CRC",
                 )
         magic = block.magic[row]
         if magic < 0:

@@ -183,6 +183,8 @@ class Tasks:
                     yield Said(_changes(os.path.dirname(os.path.abspath(path)), logs))
             else:
                 logs = [os.path.join(path, name) for name in place.partition_names]
+                if self._options.newest_first:
+                    logs.sort(key=_last_written, reverse=True)
                 around, findings = self._directory(place)
                 if resume is None and share.has(number):
                     yield Said(self._said(place.path, [*findings, *check_metadata(self.clusters, place)]))
@@ -367,5 +369,14 @@ def _around(folder: str) -> Around:
 def _size(path: str) -> int:
     try:
         return status_of(path).size
+    except OSError:
+        return 0
+
+
+def _last_written(path: str) -> int:
+    """When a partition was written to last (ns); 0 where that cannot be seen."""
+    try:
+        log = PartitionLog(path)
+        return max((status_of(segment.log_path).modified_ns for segment in log.segments[-1:]), default=0)
     except OSError:
         return 0

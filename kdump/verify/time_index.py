@@ -90,7 +90,7 @@ class TimeIndexCheck:
         times = array("q", map(add, map((1 << 32).__mul__, signed[0::3]), unsigned[1::3]))
         offsets = absolute(widened(signed[2::3]), self._segment.base_offset)
         for number, timestamp, offset in self._entries.fill(self._next, times, offsets):
-            text = f"entry {number} (timestamp {timestamp}, offset {offset}) is not between its neighbours"
+            text = f"entry {number} (timestamp {timestamp}, offset {offset}) is out of order"
             yield found("KD-TIDX-ORDER", self.path, text, number * TIME_ENTRY_SIZE, offset)
         self._next += max(count, 1)
 

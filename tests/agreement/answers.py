@@ -68,6 +68,10 @@ class Answers:
         return self.ask("startup", *WORST, *CLOCK)
 
     @cached_property
+    def doctor(self) -> Said:
+        return self.ask("doctor", "--max-duration", "0", *ONE_JOB, *CLOCK)
+
+    @cached_property
     def ls(self) -> Said:
         return self.ask("ls", "--segments")
 

@@ -281,6 +281,32 @@ def startup_cuts_where_verify_says_so(answers: Answers) -> Iterator[str]:
             yield f"verify: {finding['code']} at {path}: a broker truncates; startup leaves the file"
 
 
+def doctor_names_what_startup_and_verify_name(answers: Answers) -> Iterator[str]:
+    """What a start harms needs somebody; and nobody is needed where neither startup nor verify has a word on it."""
+    rows = answers.doctor.of_type("diagnosis")
+    named = {relative(path) for row in rows for path in row["paths"]}
+    harmed = {
+        path
+        for path, row in answers.outcomes.items()
+        if row["losesData"] or not row["ok"] or row["stray"] or row["expiring"]
+    }
+    if missing := harmed - named:
+        yield f"startup: {missing} come to harm; doctor does not name them"
+    known = {path for path in answers.outcomes if answers.codes_of(path)} | harmed
+    for row in rows:
+        for path in map(relative, row["paths"]):
+            if row["failure"] is None and path in answers.outcomes and path not in known:
+                yield f"{path}: {row['title']} by doctor; neither startup nor verify names it"
+    if answers.startup.code == 1 and answers.doctor.code == 0:
+        yield "startup exits with 1, doctor with 0"
+    if answers.doctor.code != 3:
+        yield from _expected(answers.doctor, int(bool(rows)), f"{len(rows)} things that need somebody")
+    (summary,) = answers.doctor.of_type("summary")
+    starts = [row["starts"] for row in answers.startup.of_type("broker")]
+    if starts and starts != [summary["starts"]]:
+        yield f"startup: the broker starts: {starts}; doctor: {summary['starts']}"
+
+
 def directories_out_of_place_are_the_same(answers: Answers) -> Iterator[str]:
     """ls, verify and startup agree on directories that are no partition's and on partitions that are there twice."""
     names = {f"{row['path']}/{name}" for row in answers.ls.of_type("logDirectory") for name in row["notPartitions"]}
@@ -559,6 +585,7 @@ RULES: tuple[Rule, ...] = (
     startup_foretells_what_verify_says_a_broker_refuses,
     what_a_start_loses_is_an_error_of_verify,
     startup_cuts_where_verify_says_so,
+    doctor_names_what_startup_and_verify_name,
     directories_out_of_place_are_the_same,
     checkpoint_lines_without_a_partition_are_the_same,
     stray_partitions_are_the_same,

@@ -117,7 +117,7 @@ def test_damage_is_not_written_anew(tmp_path: Path) -> None:
     data[-1] ^= 1
     (partition / name(10, "log")).write_bytes(data)
     before = (partition / name(0, "log")).read_bytes()
-    with pytest.raises(CleaningError, match=r"00010\.log at byte 0: the CRC of the batch"):
+    with pytest.raises(CleaningError, match=r"00010\.log at byte 0: batch .* fails its CRC"):
         clean_once(partition)
     assert (partition / name(0, "log")).read_bytes() == before
 

@@ -166,7 +166,7 @@ def test_messages_with_a_bad_crc_inside_a_wrapper(tmp_path: Path) -> None:
     table, damage = tables_of(segment_file(tmp_path, data), RecordTables(("offset",)))
     assert table.column("offset").to_pylist() == [0, 1, 2]
     assert [each.text for each in damage] == [
-        "the CRC of the message at offset 2 inside a compressed batch does not hold"
+        "the message at offset 2 inside a compressed batch fails its CRC"
     ]
 
 

@@ -149,7 +149,7 @@ def test_damage_is_an_error_beside_what_else_is_known(run: Run, partition: Path)
     (row,) = run.rows
     assert (row["due"], row["done"], row["cleaning"], row["dirtyRatio"]) == (True, False, None, 1.0)
     assert row["error"] in run.err
-    assert "the CRC of the batch" in row["error"]
+    assert "fails its CRC" in row["error"]
 
 
 @pytest.mark.parametrize("how", ["--apply", "--output"])

@@ -475,7 +475,7 @@ def test_damage_is_passed_over_and_reported(partition: Path) -> None:
     found = rows_in(done.stdout)
     assert [item["offset"] for item in found if item["type"] == "record"] == [*range(25), *range(30, 60)]
     crc, tail = done.stderr.decode().splitlines()
-    assert crc.startswith(f"kdump: {path}: byte {first}: the CRC of the batch of {second} bytes at offset 29 does not")
+    assert crc.startswith(f"kdump: {path}: byte {first}: batch 25\N{EN DASH}29 (5 records, {second} bytes) fails")
     assert crc.endswith(f"; the dump goes on at byte {first + second}")
     assert tail.startswith(f"kdump: {path}: byte {len(data)}: ")
     assert tail.endswith("; nothing that can be trusted follows")
@@ -484,11 +484,11 @@ def test_damage_is_passed_over_and_reported(partition: Path) -> None:
 @pytest.mark.parametrize(
     ("case", "text"),
     [
-        ("i-crc-payload-active", "the CRC of the batch of"),
+        ("i-crc-payload-active", "fails its CRC: stored 0x"),
         ("i-size-0-first", "Found record size 0"),
         ("i-zero-batch-mid-active", "Found record size 0"),
-        ("i-trunc-mid-batch-active", "the last batch is cut off"),
-        ("i-garbage-append5-active", "5 bytes are left of it"),
+        ("i-trunc-mid-batch-active", "the log ends inside batch "),
+        ("i-garbage-append5-active", "the log ends inside the header of a batch: 5 bytes"),
         ("i-v1-none-keylen", "cannot all be read"),
     ],
 )
@@ -706,7 +706,7 @@ def test_a_file_that_cannot_be_read_does_not_end_the_dump(partition: Path) -> No
         (("x", "--key", "base64:!"), "'!' is not base64"),
         (("x", "--key", "re:("), "'(' is no regular expression"),
         (("x", "--header", "=x"), "'=x' names no header"),
-        (("x", "--limit", "0"), "'--limit'"),
+        (("x", "--limit", "0"), "--limit: 0 is not"),
         (("x", "--include", "logs"), "'logs' is not one of log, index"),
         (("x", "--max-decompressed-size", "big"), "'big' is no size"),
         (("x", "--ofsets", "1:2"), "--offsets"),

@@ -116,7 +116,7 @@ def test_csv(log: Log) -> None:
 
 def test_the_documented_example(tmp_path: Path) -> None:
     log = Log(tmp_path / "__consumer_offsets-7").add(commit_pair("billing", "orders", 3, 42, leaderEpoch=5)).write()
-    line = run(log.folder, "--format", "jsonl").stdout.splitlines()[1]
+    line = run(log.folder, "--format", "jsonl", "--no-header").stdout.splitlines()[1]
     text = (ROOT / "docs" / "dump-format.md").read_text(encoding="utf-8")
     assert f"```json\n{line}\n```" in text
 

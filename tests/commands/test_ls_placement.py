@@ -48,16 +48,22 @@ def test_json_lines(data: Path) -> None:
     assert found["orders-0"] == {
         "topic": "orders", "topicId": "AAECAwQFBgcICQoLDA0ODw", "replicas": [1, 2], "isr": [2], "leader": 1,
         "stray": None,
+        "minInsyncReplicas": 1,
+        "isUnderReplicated": True,
+        "isUnderMinIsr": False,
     }  # fmt: skip
     assert found["clicks-0"] == {
         "topic": None, "topicId": None, "replicas": None, "isr": None, "leader": None,
         "stray": "the cluster has no topic with the id EBESExQVFhcYGRobHB0eHw",
+        "minInsyncReplicas": None,
+        "isUnderReplicated": None,
+        "isUnderMinIsr": None,
     }  # fmt: skip
     assert found["__cluster_metadata-0"] is None
 
 
 def test_a_partition_that_is_named_itself(data: Path) -> None:
-    assert "in the cluster: replicas 1, 2; in sync 2; leader 1" in run(data / "orders-0")
+    assert "in the cluster: replicas 1, 2; in sync 2; leader 1; under-replicated" in run(data / "orders-0")
     shown = run(data / "orders-1")
     assert "stray, a broker will set it aside" in shown
     assert "in the cluster: replicas 2, 3" in shown

@@ -31,6 +31,7 @@ KEYS = {
     "partition": [
         "topic", "partition", "leader", "leaderEpoch", "partitionEpoch", "replicas", "isr", "eligibleLeaderReplicas",
         "lastKnownElr", "addingReplicas", "removingReplicas", "leaderRecoveryState", "directories",
+        "minInsyncReplicas", "isUnderReplicated", "isUnderMinIsr", "nextLeader",
     ],
     "config": ["resourceType", "resource", "name", "value", "hiddenLength"],
     "quota": ["entity", "key", "value"],

@@ -112,7 +112,7 @@ class TestPlan:
         text = run.out
         assert f"{data}/orders-0\n  drops: " in text
         assert "log start offset 0, log end offset 20" in text
-        assert f"cut     {name(20, 'log')} at byte 0 (of 1213): the CRC of the batch" in text
+        assert f"cut     {name(20, 'log')} at byte 0 (of 1213): batch 20" in text
         assert f"remove  {name(40, 'log')}: {name(20, 'log')} before it is cut, so later ones are removed" in text
         assert f"{data}/orders-2\n  no valid batch is dropped\n" in text
         assert f"write   {name(0, 'index')}" in text
@@ -124,7 +124,7 @@ class TestPlan:
     def test_of_salvage_in_words(self, run: Run, data: Path, config: list[str]) -> None:
         run("repair", data / "orders-0", "--strategy", "salvage", *config)
         text = run.out
-        assert f"given up: 203 bytes of {name(20, 'log')} from byte 0: the CRC" in text
+        assert f"given up: 203 bytes of {name(20, 'log')} from byte 0: batch 20" in text
         assert "kept: 55 records in 29 batches, offsets 0\N{EN DASH}58\n" in text
         assert "Kafka's own recovery would keep: 19 records in 10 batches, offsets 0\N{EN DASH}18\n" in text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,37 @@ def test_a_topic_that_is_not_there(behind: Path) -> None:
     out = said(behind, "--topic", "clicks")
     assert out.code == 3
     assert "there is no partition of a topic clicks" in out.err
+
+
+def test_what_a_leader_loses_is_written_down(tmp_path: Path) -> None:
+    """Each record once, whichever copies have it; none that the leader has."""
+    shared = chain(0, (0, 10))
+    old = chain(50, (0, 9), mark="old")
+    write_copy(tmp_path, 1, OnDisk([*shared, *chain(50, (1, 4))]))
+    write_copy(tmp_path, 2, OnDisk([*shared, *old]))
+    write_copy(tmp_path, 3, OnDisk([*shared, *old[:5]], roll=[60]))
+    done = kdump(tmp_path, "export", "--lost", "--leader", 1, "b1", "b2", "b3", "--to", "out")
+    assert done.code == 0, done.err
+    assert "45 records of 1 partition would be lost if broker 1 leads" in done.out
+    lines = (tmp_path / "out" / "orders-0.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    assert [record["offset"] for record in records] == list(range(50, 95))
+    assert {record["value"] for record in records} == {f"old0:{offset}" for offset in range(50, 95)}
+    other = kdump(tmp_path, "export", "--lost", "--leader", 2, "b1", "b2", "b3", "--to", "out2")
+    assert "20 records" in other.out
+    (tmp_path / "again").mkdir()
+    appended = kdump(tmp_path, "append", "again/orders-0", "--create", stdin="\n".join(lines))
+    assert "45 records" in appended.out, appended.err
+
+
+def test_export_of_what_is_lost_is_careful(behind: Path) -> None:
+    nothing = kdump(behind, "export", "--lost", "--leader", 1, "b1", "b2", "b3", "--to", "out")
+    assert nothing.out == "Nothing to do. If broker 1 leads, nothing is lost.\n"
+    assert list((behind / "out").iterdir()) == []
+    assert kdump(behind, "export", "--lost", "b1", "--to", "out").code == 2
+    (behind / "out" / "x").touch()
+    assert kdump(behind, "export", "--lost", "--leader", 3, "b1", "b3", "--to", "out").code == 4
+    assert kdump(behind, "export", "--lost", "--leader", 9, "b1", "b3", "--to", "out3").code == 3
 
 
 def test_nothing_is_written(behind: Path) -> None:

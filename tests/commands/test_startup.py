@@ -33,7 +33,7 @@ OUTCOME = {
 FAILURE = {"exception", "message", "file", "position", "brokerStarts"}
 LOST = {"bytes", "zeros", "batches", "records", "firstOffset", "lastOffset"}
 DIRECTORY = {"type", "path", "ok", "clean", "failures", "warnings"}
-BROKER = {"type", "starts", "offline", "failures"}
+BROKER = {"type", "kafka", "starts", "offline", "failures"}
 
 
 class Run:
@@ -118,7 +118,7 @@ def test_a_partition_that_loses_data(run: Run, damaged: Path) -> None:
         ["write", names.LEADER_EPOCH_CHECKPOINT],
     ]
     assert run.line("then") == "then    log start offset 0, log end offset 6 (high watermark was 12)"
-    assert f"at byte {SIZE}: the CRC of the batch of {SIZE} bytes" in run.line("cut")
+    assert f"at byte {SIZE}: batch 6\N{EN DASH}7 (2 records, {SIZE} bytes) fails its CRC" in run.line("cut")
     assert f"(lost: {SIZE} bytes without a complete batch)" in run.line("cut")
     assert f"{file(4, 'log')} before it is cut, so later ones are removed" in run.line("remove")
     assert f"({2 * SIZE} B)" in run.line("check")
@@ -530,3 +530,31 @@ def test_a_time_index_that_ends_in_zeros_costs_the_segment(run: Run, data: Path)
     config = data.parent / "server.properties"
     config.write_text("log.retention.ms=-1\n")
     assert run(data, "--clean", "--config", config, *now) == 0
+
+
+@pytest.mark.parametrize(
+    ("release", "level", "starts"),
+    [
+        ("4.0.2", 25, True),
+        ("3.9", 25, False),
+        ("4.3", 25, True),
+        ("4.1", 28, False),
+        ("4.0", 6, False),
+        ("3.9", 6, True),
+    ],
+)
+def test_a_release_starts_with_the_levels_of_metadata_that_it_knows(
+    run: Run, tmp_path: Path, release: str, level: int, starts: bool
+) -> None:
+    data = cluster_directory(tmp_path / "data")
+    for name in ("nameless-0", "renamed-0"):
+        shutil.rmtree(data / name)
+    feature = {"name": "metadata.version", "featureLevel": level}
+    Log(data / "__cluster_metadata-0", 9).add(*metadata_pairs(("FeatureLevel", feature))).write()
+    run(data, "--kafka", release, "--format", "jsonl")
+    (broker,) = run.of_type("broker")
+    assert (broker["kafka"], broker["starts"]) == (release[:3], starts)
+    run(data, "--kafka", release)
+    assert ("will NOT start" in run.out) != starts
+    if not starts:
+        assert f"metadata.version is {level} (" in run.out

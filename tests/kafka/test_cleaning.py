@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from tests.kafka.broker import Broker
-from tests.kafka.clients import Librdkafka, Record
+from tests.kafka.clients import CLIENTS, Librdkafka, Record
 from tests.kafka.command import jsonl
 from tests.kafka.directories import MADE, copy_tree
 from tests.kafka.kit import Kit
@@ -69,6 +71,7 @@ def _wait_until_cleaned(broker: Broker) -> None:
     raise AssertionError(f"not all are cleaned: {sorted(set(ALL_CLEANED.findall(broker.log)))}, see {broker.log_file}")
 
 
+@pytest.mark.skipif(not CLIENTS["librdkafka"].is_installed, reason="confluent-kafka is not installed")
 def test_compact_writes_what_the_cleaner_writes(release: str, tally: Tally, tmp_path: Path) -> None:
     """A broker whose cleaner works when it is told to: that leaves what it had to do, and what it did."""
     log_dir, before = tmp_path / "data", tmp_path / "before"

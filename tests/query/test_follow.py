@@ -112,7 +112,7 @@ def test_the_half_of_a_batch_that_a_roll_left_behind_is_damage(log: Path) -> Non
     write_segment(log.parent, 4, [batch(4, 1)], indexes=False)
     damage, offset = poll(follower)
     assert isinstance(damage, Damage)
-    assert "30 bytes are left of it" in damage.text
+    assert "the log ends inside batch 4: 30 of " in damage.text
     assert offset == 4
 
 

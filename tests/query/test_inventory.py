@@ -211,7 +211,7 @@ def test_a_bad_crc_in_the_tail_is_said_and_does_not_move_the_end(tmp_path: Path)
     info = segment_info(build(tmp_path, parts))
     assert info.end_offset == 20
     (damage,) = info.damage
-    assert "does not hold" in damage.text
+    assert "fails its CRC" in damage.text
 
 
 def test_preallocated_indexes_count_what_is_used(tmp_path: Path) -> None:

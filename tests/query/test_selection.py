@@ -347,7 +347,7 @@ def test_a_message_with_a_bad_crc_inside_a_good_wrapper_is_reported(tmp_path: Pa
     write_segment(tmp_path / "t-0", 0, [wrapper], indexes=False)
     events = [event for _, event in selected(tmp_path / "t-0", Selection())]
     assert [type(event) for event in events] == [Selected, Damage]
-    assert "the CRC of the message at offset 7 inside a compressed batch does not hold" in str(events[1])
+    assert "the message at offset 7 inside a compressed batch fails its CRC" in str(events[1])
 
 
 def test_the_limit_on_decompressed_bytes_holds(tmp_path: Path) -> None:

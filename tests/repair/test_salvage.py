@@ -54,7 +54,7 @@ def test_a_bad_batch_in_the_middle_is_a_gap(tmp_path: Path) -> None:
     parts = sorted_out(tmp_path, batch(100) + broken(batch(101)) + batch(102))
     assert [(part.start, part.stop) for part in parts] == [(0, SIZE), (SIZE, 2 * SIZE), (2 * SIZE, 3 * SIZE)]
     assert kept(parts) == [(100, 100), (102, 102)]
-    assert left_out(parts)[0].startswith(f"the CRC of the batch of {SIZE} bytes at offset 101 does not hold")
+    assert left_out(parts)[0].startswith(f"batch 101 (1 record, {SIZE} bytes) fails its CRC: ")
 
 
 def test_every_byte_is_either_kept_or_left_out_once(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ def log(end: int, *epochs: tuple[int, int], start: int = 0, mark: int | None = N
         # entries at the log end, where a leader has appended nothing
         (log(100, (0, 0), (1, 100)), log(100, (0, 0)), None, None),
         (log(100, (0, 0)), log(100, (0, 0), (1, 100)), None, None),
+        # the follower led a term in which it appended nothing, and the leader has a term that the follower has not
+        (log(34, (0, 0), (2, 12), (4, 27)), log(33, (0, 0), (2, 12), (3, 27), (6, 33)), 27, None),
         # no epochs: the follower cuts to its high watermark, 0 without one
         (log(100, (0, 0)), log(100, mark=60), 60, None),
         (log(100, (0, 0)), log(100), 0, None),

@@ -58,7 +58,7 @@ def test_a_bad_crc_in_the_middle_costs_one_batch(tmp_path: Path) -> None:
     assert (one, two, four, five) == (1, 3, 7, 9)
     assert isinstance(damage, Damage)
     assert (damage.position, damage.resumed) == (2 * len(bad), 3 * len(bad))
-    assert f"the CRC of the batch of {len(bad)} bytes at offset 5 does not hold" in damage.text
+    assert f"batch 4\N{EN DASH}5 (2 records, {len(bad)} bytes) fails its CRC: stored 0x" in damage.text
 
 
 def test_bad_crcs_one_after_the_other_are_each_said(tmp_path: Path) -> None:
@@ -127,8 +127,13 @@ def test_every_cut_leaves_the_batches_before_it(tmp_path: Path) -> None:
         whole, rest = divmod(cut, size)
         assert [item for item in found if isinstance(item, int)] == [1, 3, 5][:whole]
         damage = [item for item in found if isinstance(item, Damage)]
-        text = f"the last batch is cut off: {rest} bytes are left of it"
-        assert [item[:3] for item in damage] == ([(whole * size, cut, text)] if rest else [])
+        assert [item[:2] for item in damage] == ([(whole * size, cut)] if rest else [])
+        if rest >= 27:
+            first = 2 * whole
+            text = f"the log ends inside batch {first}\N{EN DASH}{first + 1}: {rest} of {size} bytes are there"
+            assert [item.text for item in damage] == [text]
+        elif rest:
+            assert damage[0].text.startswith("the log ends inside the header of a batch: ")
 
 
 def test_every_bit_flip_is_seen_or_lies_outside_the_crc(tmp_path: Path) -> None:
@@ -165,7 +170,7 @@ def test_a_size_field_that_leads_over_the_end(tmp_path: Path) -> None:
     parts[1] = with_size(parts[1], 1 << 30)
     first, damage, third = scanned(segment_file(tmp_path, b"".join(parts)))
     assert (first, third) == (1, 5)
-    assert damage[:3] == (length, 2 * length, "a batch's size field leads over the end of the log")
+    assert damage[:3] == (length, 2 * length, "the size field of a batch points past the end of the log")
 
 
 @pytest.mark.parametrize("off", [-40, -1, 1, 17])
@@ -331,7 +336,7 @@ def test_only_the_bytes_asked_for(tmp_path: Path) -> None:
     *good, damage = scanned(path, start=2 * size, stop=4 * size + 30)
     assert good == [5, 7]
     assert isinstance(damage, Damage)
-    assert damage.text == "the last batch is cut off: 30 bytes are left of it"
+    assert damage.text == f"the log ends inside batch 8\N{EN DASH}9: 30 of {size} bytes are there"
 
 
 def test_a_log_that_is_cut_while_it_is_read(tmp_path: Path) -> None:

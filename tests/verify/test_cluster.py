@@ -95,10 +95,10 @@ def test_another_log_directory_of_the_same_broker(data: Path, tmp_path: Path) ->
 
 
 def test_metadata_that_cannot_be_taken_in_accuses_nobody(data: Path) -> None:
-    log = Log(data / "__cluster_metadata-0", base_offset=8).add((None, b"\2\2\0"), (None, b"\2\2\0")).write()
+    log = Log(data / "__cluster_metadata-0", base_offset=8).add((None, b"\0\2\0"), (None, b"\0\2\0")).write()
     message = (
-        "offset 8: Could not deserialize metadata record due to unknown frame version 2"
-        "(only frame version 1 is supported) (byte 0) (and 1 more)"
+        "offset 8: Could not deserialize metadata record with frame version 0. Note that upgrades from the preview"
+        " release of KRaft in 2.8 to newer versions are not supported. (byte 0) (and 1 more)"
     )
     assert said(data) == {f"{log.base_offset:020}.log": ("KD-META-CLUSTER", message)}
 

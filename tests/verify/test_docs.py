@@ -29,11 +29,12 @@ def generator() -> Any:
 def test_the_table_is_current(generator: Any) -> None:
     assert generator.with_table(PAGE) == PAGE, "run python docs/findings.py"
     assert generator.main(["--check"]) == 0
-    assert re.findall(r"^\| `(KD-[A-Z-]+)` \|", PAGE, re.MULTILINE) == list(CATALOGUE)
+    assert re.findall(r"^\| \[`(KD-[A-Z-]+)`\]", PAGE, re.MULTILINE) == list(CATALOGUE)
 
 
 def test_a_table_that_is_not_is_told(generator: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     generator.PAGE = tmp_path / "verify.md"
+    generator.FOLDER = tmp_path / "findings"
     generator.PAGE.write_text(PAGE.replace("KD-LOG-CRC", "KD-LOG-OLD"), encoding="utf-8")
     assert generator.main(["--check"]) == 1
     assert "is not current" in capsys.readouterr().err
@@ -44,4 +45,4 @@ def test_a_table_that_is_not_is_told(generator: Any, tmp_path: Path, capsys: pyt
 def test_every_option_is_told() -> None:
     names = {name for option in command.params for name in option.opts if name.startswith("--")}
     missing = {name for name in names if f"{name} " not in PAGE and f"{name}`" not in PAGE}
-    assert missing == {"--verbose", "--color"}
+    assert missing == {"--verbose", "--color", "--no-header"}

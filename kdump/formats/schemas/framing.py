@@ -229,11 +229,12 @@ def read_frame(data: bytes) -> tuple[int, int, int]:
             0,
         )
     if frame_version != FRAME_VERSION:
-        _parse_error(
+        text = (
             f"Could not deserialize metadata record due to unknown frame version {frame_version}"
-            f"(only frame version {FRAME_VERSION} is supported)",
-            0,
+            f"(only frame version {FRAME_VERSION} is supported)"
         )
+        kind = NewerRecordError if frame_version > FRAME_VERSION else SchemaError
+        raise kind(text, 0, kafka_message=text)
     api_key, position = _frame_number(data, position, "type")
     version, position = _frame_number(data, position, "version")
     return api_key, version, position

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from kdump.errors import ConfigError
+from kdump.settings.sources import Settings
 from kdump.settings.views import ReplicationSettings
+from kdump.topics.cluster_image import ClusterImage, Topic
 
 NO_LEADER = -1
 
@@ -67,6 +70,11 @@ class PartitionState:
         """Whether a replica can become leader without an administrator, some brokers being down or not."""
         return self.is_unclean_allowed or self.standing(broker) is not Standing.UNCLEAN
 
+    @property
+    def leader_after(self) -> int:
+        """The leader that the controller elects when the present one goes and all others are alive; -1 for none."""
+        return self.next_leader([broker for broker in self.replicas if broker != self.leader])
+
     def next_leader(self, alive: Collection[int]) -> int:
         """The leader that the controller elects when just these brokers are alive; -1 for none."""
         candidates = self.isr or self.elr
@@ -99,3 +107,12 @@ def partition_state(
         is_unclean_allowed=settings.allows_unclean_election,
         min_insync=max(1, min(settings.min_insync_replicas, len(replicas))),
     )
+
+
+def state_of_partition(image: ClusterImage, topic: Topic, number: int) -> PartitionState:
+    """Return the state of a topic's partition; settings that cannot be read count as Kafka's defaults."""
+    try:
+        settings = ReplicationSettings.of(Settings(image.configs).of(topic.name))
+    except ConfigError:
+        settings = ReplicationSettings()
+    return partition_state(topic.partitions[number], settings, image.features)

@@ -1,0 +1,86 @@
+"""`kdump doctor` in JSON: log directories, then what needs somebody, what is at stake most first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from kdump.formats.names import is_partition_dir, parse_partition_dir
+from kdump.operations.diagnosis import Action, Diagnosis
+from kdump.operations.doctor import Health
+
+from ..shell.rows import json_line
+
+
+def rows(health: Health) -> Iterator[str]:
+    """The rows, and the summary."""
+    for each in health.directories:
+        fields = {
+            "path": each.path,
+            "nodeId": each.state.broker.node_id if each.state.broker else None,
+            "clusterId": each.state.broker.cluster_id if each.state.broker else None,
+            "isClean": each.state.clean,
+            "isOffline": each.path in health.offline,
+            "hasBroker": each.has_broker,
+            "partitions": each.partitions,
+            "bytes": each.size,
+            "warnings": list(each.state.warnings),
+        }
+        yield json_line("logDirectory", fields)
+    for number, diagnosis in enumerate(health.diagnoses, 1):
+        yield json_line("diagnosis", {"number": number} | _fields(diagnosis))
+    yield json_line("summary", _summary(health))
+
+
+def _fields(diagnosis: Diagnosis) -> dict[str, Any]:
+    path = diagnosis.paths[0]
+    name = os.path.basename(os.path.abspath(path))
+    parsed = parse_partition_dir(name) if is_partition_dir(name) else None
+    first = diagnosis.findings[0] if diagnosis.findings else None
+    return {
+        "stake": diagnosis.stake.name.lower(),
+        "title": diagnosis.title,
+        "codes": list(diagnosis.codes),
+        "topic": parsed.topic if parsed else None,
+        "partition": parsed.partition if parsed else None,
+        "path": path,
+        "paths": list(diagnosis.paths),
+        "file": first.path if first else None,
+        "position": first.position if first else None,
+        "firstOffset": diagnosis.offsets[0] if diagnosis.offsets else None,
+        "lastOffset": diagnosis.offsets[1] if diagnosis.offsets else None,
+        "found": list(diagnosis.found),
+        "broker": diagnosis.broker or None,
+        "consumers": diagnosis.consumers or None,
+        "failure": diagnosis.failure.exception if diagnosis.failure else None,
+        "replicas": list(diagnosis.replicas.brokers) if diagnosis.replicas else None,
+        "inSync": list(diagnosis.replicas.in_sync) if diagnosis.replicas else None,
+        "actions": [_action(action) for action in diagnosis.actions],
+    }
+
+
+def _action(action: Action) -> dict[str, Any]:
+    return {
+        "text": action.text or None,
+        "command": list(action.command) or None,
+        "condition": action.condition or None,
+        "loses": action.loses,
+    }
+
+
+def _summary(health: Health) -> dict[str, Any]:
+    return {
+        "starts": health.starts,
+        "offline": sorted(health.offline),
+        "failures": [f"{failure.exception}: {failure.text}" for failure in health.stops],
+        "partitions": health.partitions,
+        "partitionsThatNeedYou": health.needing,
+        "diagnoses": len(health.diagnoses),
+        "segments": health.segments,
+        "bytes": health.size,
+        "bytesChecked": health.checked,
+        "complete": health.is_complete,
+        "unread": health.unread,
+        "seconds": round(health.seconds, 3),
+    }

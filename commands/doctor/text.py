@@ -1,0 +1,315 @@
+"""`kdump doctor` in one screen: will it start, what needs somebody, and the next command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from kdump.formats.names import is_partition_dir
+from kdump.operations.diagnosis import Action, Diagnosis, Stake
+from kdump.operations.doctor import DirectoryHealth, Health
+from kdump.repair.replicas import Replicas
+
+from ..shell.output import Style, duration, number_words, safe, safe_path, size_text
+from ..shell.prose import folded, folded_command
+from ..shell.tables import aligned
+from ..shell.words import offset_range
+
+MAX_ENTRIES = 10
+_COLUMN = 12
+_MAX_NAMES = 2
+_AFTER_START = frozenset({"KD-TXN-HANGING"})
+
+
+class Screen:
+    """The lines of one checkup."""
+
+    def __init__(
+        self,
+        health: Health,
+        paths: Sequence[str],
+        width: int,
+        *,
+        color: bool,
+        is_live: bool,
+        is_complete: bool = True,
+    ) -> None:
+        self._health = health
+        self._paths = paths
+        self._width = width
+        self._is_live = is_live
+        self._is_complete = is_complete
+        self._bold = Style(color, bold=True)
+        self._bad = Style(color, "red", bold=True)
+        self._careful = Style(color, "yellow", bold=True)
+        self._good = Style(color, "green", bold=True)
+
+    def all(self) -> Iterator[str]:
+        """The whole screen; where nothing needs anybody, three lines."""
+        health = self._health
+        if self._is_live:
+            yield "A broker is running. This is what a crash now would leave."
+        if not health.diagnoses and not health.unread:
+            yield from self._all_well()
+            return
+        longest = max((len(safe_path(each.path)) for each in health.directories), default=0)
+        for each in health.directories:
+            yield from self._directory(each, min(longest, 30))
+        yield from self._start()
+        yield ""
+        for number, diagnosis in enumerate(health.diagnoses[:MAX_ENTRIES], 1):
+            yield from self._entry(number, diagnosis)
+        yield from self._rest()
+        yield ""
+        if health.partitions > self._partitions_needing:
+            yield from self._field("Routine", self._routine(), 0)
+        yield from self._field("Checked", self._checked(), 0)
+        yield ""
+        yield from self._verdict()
+        yield from self._next()
+
+    def brief(self) -> Iterator[str]:
+        """One line for each entry, and the verdict."""
+        if not self._health.diagnoses and not self._health.unread:
+            yield from self._all_well()
+            return
+        table = [
+            (
+                str(number),
+                self._names(diagnosis),
+                diagnosis.title,
+                _stake_words(diagnosis),
+                _replica_words(diagnosis.replicas) if diagnosis.needs_replicas else "",
+                _command_words(diagnosis.actions[:1]),
+            )
+            for number, diagnosis in enumerate(self._health.diagnoses[:MAX_ENTRIES], 1)
+        ]
+        header = ("", "WHERE", "FOUND", "AT STAKE", "REPLICAS", "DO")
+        yield from (line.rstrip("\n") for line in aligned(header, table))
+        yield from self._rest()
+        yield ""
+        yield from self._verdict()
+
+    def _directory(self, each: DirectoryHealth, column: int) -> Iterator[str]:
+        broker = each.state.broker
+        whose = f"node {broker.node_id}, " if broker and broker.node_id is not None else ""
+        running = "A broker is running on it." if each.has_broker else "No broker is running on it."
+        shutdown = "Clean shutdown." if each.state.clean else "Unclean shutdown (.kafka_cleanshutdown is missing)."
+        text = f"{whose}{number_words(each.partitions, 'partition')}, {size_text(each.size)}. {running}"
+        first = f"{safe_path(each.path):<{column}}   "
+        yield from folded(text, self._width, first=first, indent=" " * (column + 3))
+        yield from folded(shutdown, self._width, first=" " * (column + 3))
+        for warning in each.state.warnings:
+            yield from folded(f"Warning: {safe(warning)}", self._width, first=" " * (column + 3))
+
+    def _start(self) -> Iterator[str]:
+        health = self._health
+        need = self._needing()
+        if health.stops:
+            yield self._bad(f"The broker will NOT start. {need}")
+        elif health.offline:
+            offline = ", ".join(safe_path(path) for path in health.offline)
+            known = {each.path for each in health.directories}
+            if known and known <= set(health.offline):
+                yield self._bad(f"The broker will NOT start if {offline} is all it has. {need}")
+            else:
+                yield self._bad(f"The broker starts without {offline}. {need}")
+        else:
+            yield self._bold(f"The broker will start. {need}")
+
+    def _needing(self) -> str:
+        count = self._health.needing
+        if not count:
+            return "Not everything could be read."
+        return f"{number_words(count, self._unit)} {'needs' if count == 1 else 'need'} you."
+
+    @property
+    def _unit(self) -> str:
+        """What needs somebody: partitions alone, or also directories and files around them."""
+        paths = (path for each in self._health.diagnoses for path in each.paths)
+        return "partition" if all(is_partition_dir(os.path.basename(path)) for path in paths) else "place"
+
+    def _entry(self, number: int, diagnosis: Diagnosis) -> Iterator[str]:
+        style = self._bad if diagnosis.stake <= Stake.COMMITTED else self._careful
+        head = f"{number} {self._names(diagnosis)}   "
+        stake = _stake_words(diagnosis)
+        title = diagnosis.title.upper() + (f": {stake}" if stake else "")
+        lines = folded(title, self._width, first=head, indent=" " * 4)
+        yield style(lines[0])
+        yield from lines[1:]
+        example = f"{os.path.basename(diagnosis.paths[0])}: " if len(diagnosis.paths) > 1 else ""
+        for text in diagnosis.found:
+            yield from self._field("found", f"{example}{_place(diagnosis, text)}{safe(text)}")
+            example = ""
+        if diagnosis.broker:
+            yield from self._field("broker", safe(_without_subject(diagnosis.broker)))
+        if diagnosis.consumers and diagnosis.stake in (Stake.ANSWERS, Stake.CONSUMERS):
+            yield from self._field("consumers", diagnosis.consumers)
+        if diagnosis.needs_replicas:
+            yield from self._field("replicas", _replica_words(diagnosis.replicas))
+        yield from self._actions(diagnosis)
+
+    def _actions(self, diagnosis: Diagnosis) -> Iterator[str]:
+        label = "do"
+        for action in diagnosis.actions[:3]:
+            yield from self._action(label, action)
+            label = "else"
+        if len(diagnosis.paths) > 1:
+            yield from self._field("", f"The same for the {'other' if len(diagnosis.paths) == 2 else 'others'}.")
+
+    def _action(self, label: str, action: Action) -> Iterator[str]:
+        condition = f"{action.condition}: " if action.condition else ""
+        loses = "" if action.loses in action.text else f" Loses {action.loses}."
+        if not action.command:
+            yield from self._field(label, f"{condition}{safe(action.text)}{loses}")
+            return
+        if action.command[0] != "kdump":
+            yield from self._field(label, f"{condition}{safe(action.text)}{loses} Check first:")
+            yield from folded_command([safe(word) for word in action.command], self._width, first=" " * _COLUMN)
+            return
+        first = f"  {label:<{_COLUMN - 2}}{condition}"
+        words = [_quoted(word) for word in action.command]
+        if condition and len(first) + len(" ".join(words)) > self._width:
+            yield first.rstrip()
+            first = " " * _COLUMN
+        yield from folded_command(words, self._width, first=first)
+        yield from self._field("", f"{_sentence(action.text)}{loses}".strip())
+
+    def _field(self, label: str, text: str, margin: int = 2) -> Iterator[str]:
+        yield from folded(
+            text, self._width, first=f"{' ' * margin}{label:<{_COLUMN - margin - (2 - margin)}}"[:_COLUMN]
+        )
+
+    def _names(self, diagnosis: Diagnosis) -> str:
+        """The partitions; with several log directories the paths."""
+        is_single = len(self._health.directories) == 1
+        named = [os.path.basename(path) if is_single else path for path in diagnosis.paths]
+        named = [safe_path(name) for name in named if name] or [safe_path(diagnosis.paths[0])]
+        shown = ", ".join(named[:_MAX_NAMES])
+        more = len(named) - _MAX_NAMES
+        return f"{shown} and {more} more" if more > 0 else shown
+
+    def _rest(self) -> Iterator[str]:
+        more = len(self._health.diagnoses) - MAX_ENTRIES
+        if more > 0:
+            yield f"{more} more like these are not shown: kdump doctor {self._arguments()} --format jsonl"
+
+    @property
+    def _partitions_needing(self) -> int:
+        paths = {path for each in self._health.diagnoses for path in each.paths}
+        return sum(is_partition_dir(os.path.basename(path)) for path in paths)
+
+    def _routine(self) -> str:
+        health = self._health
+        count = health.partitions - self._partitions_needing
+        text = number_words(max(count, 0), "partition") + "."
+        if health.rechecked:
+            text += " The broker re-checks their last segments and trims preallocated index files."
+        return f"{text} Do nothing."
+
+    def _checked(self) -> str:
+        health = self._health
+        took = duration(round(health.seconds * 1000)) if health.seconds >= 120 else f"{health.seconds:.1f} s"
+        if health.is_complete:
+            return f"everything, {number_words(health.segments, 'segment')}, {size_text(health.checked)} in {took}."
+        read = f"{size_text(health.checked)} of {size_text(health.size)} in {took}"
+        return f"what the broker reads at its start, and {read}. --max-duration 0 reads everything."
+
+    def _verdict(self) -> Iterator[str]:
+        health = self._health
+        if health.unread:
+            unread = number_words(health.unread, "file or directory", "files or directories")
+            yield self._careful(f"INCOMPLETE. {unread} could not be read.")
+        committed = len({path for each in health.diagnoses if each.stake == Stake.COMMITTED for path in each.paths})
+        if health.diagnoses:
+            verb = "needs" if health.needing == 1 else "need"
+            stake = f", {committed} with committed data at stake" if committed else ""
+            of = f"{health.needing} of {number_words(health.partitions, 'partition')}"
+            if self._unit == "place":
+                of = number_words(health.needing, "place")
+            yield self._bad(f"FOUND: {of} {verb} you{stake}.")
+
+    def _next(self) -> Iterator[str]:
+        shown = self._health.diagnoses[:MAX_ENTRIES]
+        before = [number for number, each in enumerate(shown, 1) if not _AFTER_START & set(each.codes)]
+        if len(before) > 1:
+            joint = "and" if len(before) == 2 else "to"
+            yield f"Next: {before[0]} {joint} {before[-1]} in this order, then start the broker."
+        elif before:
+            yield f"Next: {before[0]}, then start the broker."
+        elif shown:
+            yield "Next: start the broker, then 1."
+
+    def _all_well(self) -> Iterator[str]:
+        health = self._health
+        disks = f"{number_words(len(health.directories), 'disk')}, " if len(health.directories) > 1 else ""
+        state = f"{disks}{number_words(health.partitions, 'partition')}, all routine."
+        if self._is_complete:
+            yield self._good("OK.") + f" The broker will start; {state}"
+        else:
+            yield self._careful("INCOMPLETE.") + f" Not everything could be read. The rest: {state}"
+        for path, warning in health.warnings:
+            yield from folded(f"Warning: {safe_path(path)}: {safe(warning)}", self._width, first="")
+        yield from folded(self._checked(), self._width, first="Checked: ", indent="")
+        yield f"Next: kdump verify {self._arguments()}, at any time, also while it runs."
+
+    def _arguments(self) -> str:
+        return " ".join(_quoted(path) for path in self._paths)
+
+
+def _stake_words(diagnosis: Diagnosis) -> str:
+    if diagnosis.stake in (Stake.START, Stake.DISK):
+        return ""
+    offsets = ""
+    if diagnosis.offsets is not None and len(diagnosis.paths) == 1:
+        offsets = f" {offset_range(*diagnosis.offsets)}"
+    if diagnosis.stake == Stake.COMMITTED:
+        return f"committed offsets{offsets} are at stake"
+    if diagnosis.stake == Stake.RECORDS:
+        return f"offsets{offsets} are at stake" if offsets else "records are at stake"
+    if diagnosis.stake == Stake.SERVICE:
+        return "the partition goes out of service here"
+    return ""
+
+
+def _replica_words(replicas: Replicas | None) -> str:
+    if replicas is None:
+        return "unknown (no cluster metadata on these disks)"
+    in_sync = ", ".join(map(str, replicas.in_sync)) or "none"
+    return f"{', '.join(map(str, replicas.brokers))}; in sync: {in_sync}"
+
+
+def _command_words(actions: Sequence[Action]) -> str:
+    for action in actions:
+        if action.command and action.command[0] == "kdump":
+            return " ".join(map(_quoted, action.command))
+        return safe(action.text.partition(". ")[0].rstrip("."))
+    return ""
+
+
+def _place(diagnosis: Diagnosis, text: str) -> str:
+    """The file and the byte, unless the text has them."""
+    for finding in diagnosis.findings:
+        if finding.message == text:
+            name = os.path.basename(finding.path)
+            if name == os.path.basename(diagnosis.paths[0]) or name in text:
+                return ""
+            return f"{safe(name)}{f', byte {finding.position}' if finding.position is not None else ''}: "
+    return ""
+
+
+def _sentence(text: str) -> str:
+    said = safe(text[:1].upper() + text[1:])
+    return said if not said or said.endswith(".") else f"{said}."
+
+
+def _without_subject(text: str) -> str:
+    """What the broker does, after the label that names it."""
+    rest = text.removeprefix("The broker ")
+    return rest
+
+
+def _quoted(word: str) -> str:
+    from shlex import quote
+
+    return safe(quote(word))

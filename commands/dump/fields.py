@@ -1,0 +1,132 @@
+"""`kdump dump FILE --at BYTE --fields`: one batch, field by field, damaged or not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import click
+
+from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.formats.words import offset_range
+from kdump.query.batch_fields import BatchFields, Field, RecordField, fields_at
+from kdump.repair.flipped_bit import CRCS, FlippedBit, find_flipped_bit
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import VirtualDirectory
+from kdump.storage.segment import Segment
+
+from ..shell import exit_codes
+from ..shell.output import iso_time, safe, safe_path
+from ..shell.paths import KafkaFile, Place
+from ..shell.rows import JSONL, json_line, output_for
+from ..shell.tables import aligned
+
+MAX_RECORDS = 100
+_TIMES = frozenset({"baseTimestamp", "maxTimestamp", "timestamp"})
+_KEY_WIDTH = 24
+
+
+def show_fields(places: list[Place], at: int, format_: str) -> int:
+    """Print the batch at byte `at` of the only file; the exit code. Raises click.UsageError, KdumpError, OSError."""
+    if len(places) != 1 or not isinstance(places[0], KafkaFile) or places[0].name.kind != names.LOG:
+        raise click.UsageError("--at and --fields show one batch: give one .log file.")
+    file = places[0]
+    segment = Segment(file.path)
+    with segment.open_log() as log:
+        batch = fields_at(log, at)
+    flipped = None if batch.is_valid else _flipped(file, batch)
+    with output_for(format_) as out:
+        if format_ == JSONL:
+            out.write(json_line("batchFields", _row(file.path, batch, flipped)))
+        else:
+            out.write("".join(f"{line}\n" for line in _lines(file.path, batch, flipped)))
+    return exit_codes.OK if batch.is_valid and batch.fault is None else exit_codes.FINDINGS
+
+
+def _flipped(file: KafkaFile, batch: BatchFields) -> FlippedBit | None:
+    """The one flipped bit that explains a damaged batch, if there is one."""
+    if file.name.offset is None:
+        return None
+    log = PartitionLog(os.path.dirname(os.path.abspath(file.path)))
+    bases = [segment.base_offset for segment in log.segments]
+    later = [base for base in bases if base > file.name.offset]
+    try:
+        return find_flipped_bit(
+            VirtualDirectory(log),
+            os.path.basename(file.path),
+            file.name.offset,
+            later[0] if later else None,
+            batch.position,
+            batch.position + batch.size,
+        )
+    except KdumpError:
+        return None
+
+
+def _lines(path: str, batch: BatchFields, flipped: FlippedBit | None) -> Iterator[str]:
+    state = "" if batch.is_valid else ": BAD CRC"
+    yield f"batch {offset_range(batch.first_offset, batch.last_offset)}, {batch.size} bytes{state}"
+    rows = [(str(field.position), field.name, field.data.hex(" "), _value(field)) for field in batch.fields]
+    rows += (_record(record) for record in batch.records[:MAX_RECORDS])
+    yield from (line.rstrip("\n") for line in aligned(("BYTE", "FIELD", "BYTES", "VALUE"), rows, right=("BYTE",)))
+    if len(batch.records) > MAX_RECORDS:
+        yield f"{len(batch.records) - MAX_RECORDS:,} more records: --format jsonl has all"
+    if batch.fault is not None:
+        yield f"Not all of it can be read: {safe(batch.fault)}."
+    if flipped is not None:
+        before = flipped.byte ^ 1 << flipped.bit
+        change = f"{_byte(before)} was {_byte(flipped.byte)}"
+        yield f"One flipped bit explains it: byte {flipped.position}, {change}."
+        yield f"Other damage looks the same in {flipped.bits:,} of {CRCS:,} cases."
+        yield f"Restore it: kdump repair {safe_path(os.path.dirname(path) or '.')} --fix-bit (loses nothing)"
+    elif not batch.is_valid and batch.is_complete:
+        yield "No single flipped bit explains it. More: kdump explain KD-LOG-CRC"
+
+
+def _byte(value: int) -> str:
+    letter = f" '{chr(value)}'" if 0x20 < value < 0x7F else ""
+    return f"{value:02x}{letter}"
+
+
+def _value(field: Field) -> str:
+    if field.name in _TIMES:
+        return iso_time(field.value) if field.value >= 0 else f"{field.value} (none)"
+    if field.name == "attributes":
+        return field.meaning
+    if field.name == "crc":
+        return field.meaning
+    return f"{field.value} ({field.meaning})" if field.meaning else str(field.value)
+
+
+def _record(record: RecordField) -> tuple[str, str, str, str]:
+    key = "null" if record.key is None else safe(record.key.decode("utf-8", "backslashreplace"))
+    shown = key if len(key) <= _KEY_WIDTH else f"{key[: _KEY_WIDTH - 1]}…"
+    value = "null" if record.value_size < 0 else f"{record.value_size} bytes"
+    size = "" if record.size is None else f"{record.size} bytes"
+    place = "" if record.position is None else str(record.position)
+    return place, f"record {record.offset}", size, f"key {shown}, value {value}"
+
+
+def _row(path: str, batch: BatchFields, flipped: FlippedBit | None) -> dict[str, object]:
+    return {
+        "path": path,
+        "position": batch.position,
+        "length": batch.size,
+        "firstOffset": batch.first_offset,
+        "lastOffset": batch.last_offset,
+        "magic": batch.magic,
+        "isValid": batch.is_valid,
+        "storedCrc": batch.stored_crc,
+        "computedCrc": batch.computed_crc,
+        "fields": [
+            {"position": each.position, "name": each.name, "bytes": each.data.hex(), "value": each.value}
+            for each in batch.fields
+        ],
+        "records": [
+            {"offset": each.offset, "position": each.position, "length": each.size, "valueLength": each.value_size}
+            for each in batch.records
+        ],
+        "fault": batch.fault,
+        "flippedBit": {"position": flipped.position, "bit": flipped.bit, "byte": flipped.byte} if flipped else None,
+    }

@@ -1,0 +1,164 @@
+"""`kdump explain`: what a finding's code, or a line that Kafka prints, means and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import TextIO
+
+import click
+
+from kdump.errors import KdumpError
+from kdump.findings.catalogue import CATALOGUE
+from kdump.findings.explanations import EXPLANATIONS
+from kdump.findings.finding import FindingKind
+from kdump.findings.kafka_messages import MAX_LINE, messages_in, partition_in, said_of
+
+from ..shell import exit_codes
+from ..shell.completing import finding_codes
+from ..shell.output import Output, safe, safe_path, wants_color
+from ..shell.prose import prose_width
+from ..shell.rows import JSONL, format_option, json_line, output_for
+from .server_log import ServerLog
+from .text import explained, listed, recognized, severity_word, summarized
+
+_MAX_LINES = 50_000_000
+
+
+@click.command("explain")
+@click.argument("words", nargs=-1, metavar="[CODE | 'LINE OF server.log']...", shell_complete=finding_codes)
+@click.option(
+    "--log",
+    "log",
+    type=click.File("r", encoding="utf-8", errors="replace"),
+    metavar="FILE",
+    help="Read a server.log (- is standard input) and list what it says about log directories.",
+)
+@format_option
+@click.option(
+    "--color",
+    type=click.Choice(("auto", "always", "never")),
+    default="auto",
+    show_default=True,
+    help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
+)
+def command(words: tuple[str, ...], log: TextIO | None, format_: str, color: str) -> int:
+    """Explain a finding's code, or a line that a broker or consumer printed: meaning, effect, causes, what to do.
+
+    Without arguments it lists all codes. A pattern such as KD-IDX-* lists the codes that it matches.
+
+    Exit codes: 0 explained, 1 the line is not one that kdump knows, or --log found lines that need you.
+
+    \b
+    Examples:
+      kdump explain KD-LOG-CRC
+      kdump explain 'Found invalid messages in log segment /data/orders-17/00000000000000000235.log at byte offset 839.'
+      kdump explain --log /var/log/kafka/server.log
+    """
+    if log is not None and words:
+        raise click.UsageError("--log reads lines from its file: give no CODE or line with it.")
+    with output_for(format_) as out:
+        if log is not None:
+            return _explain_log(log, out, format_)
+        kinds = _kinds(words)
+        if kinds:
+            _explain_codes(kinds, out, format_, color=wants_color(color), is_list=_is_list(words))
+            return exit_codes.OK
+        return _explain_line(" ".join(words), out, format_)
+
+
+def _is_list(words: Sequence[str]) -> bool:
+    return not words or any("*" in word for word in words)
+
+
+def _kinds(words: Sequence[str]) -> list[FindingKind]:
+    """The kinds that are named by code or pattern; none where the words are a line. Raises click.UsageError."""
+    if not words:
+        return list(CATALOGUE.values())
+    if not all(word.upper().startswith("KD-") for word in words):
+        return []
+    kinds = []
+    for word in words:
+        found = [kind for code, kind in CATALOGUE.items() if fnmatchcase(code, word.upper())]
+        if not found:
+            close = get_close_matches(word.upper(), CATALOGUE, 1, 0.5)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise click.UsageError(f"no finding has the code {safe(word)}.{hint} 'kdump explain' lists all codes.")
+        kinds += found
+    return kinds
+
+
+def _explain_codes(kinds: list[FindingKind], out: Output, format_: str, *, color: bool, is_list: bool) -> None:
+    if format_ == JSONL:
+        for kind in kinds:
+            out.write(json_line("explanation", _fields(kind)))
+        return
+    width = prose_width()
+    texts = [list(listed(kinds))] if is_list else [list(explained(kind, width, color=color)) for kind in kinds]
+    out.write("\n".join("".join(f"{line}\n" for line in lines) for lines in texts))
+
+
+def _fields(kind: FindingKind) -> dict[str, object]:
+    known = EXPLANATIONS[kind.code]
+    return {
+        "code": kind.code,
+        "severity": severity_word(kind.severity),
+        "title": known.title,
+        "meaning": kind.meaning,
+        "broker": known.broker,
+        "consumers": known.consumers,
+        "causes": known.causes,
+        "kafkaSays": said_of(kind.code),
+        "actions": [
+            {"command": list(remedy.words("PATH")) or None, "text": remedy.note, "loses": remedy.loses}
+            for remedy in kind.remedies
+        ],
+    }
+
+
+def _explain_line(line: str, out: Output, format_: str) -> int:
+    """Explain a line; the first message that it has is the one that matters."""
+    said = next(messages_in(line), None)
+    if said is None:
+        if format_ != JSONL:
+            out.write("kdump does not know this line. It knows what Kafka prints about log directories.\n")
+            out.write("Look at them: kdump doctor LOG_DIRECTORY\n")
+        return exit_codes.FINDINGS
+    place = partition_in(said, line)
+    if format_ == JSONL:
+        message = said.message
+        fields = {"text": message.text, "codes": message.codes, "path": place, "means": message.means}
+        out.write(json_line("message", {**fields, "isRoutine": not message.do, "do": message.do}))
+    else:
+        out.write("".join(f"{each}\n" for each in recognized(said.message, place, prose_width())))
+    return exit_codes.OK
+
+
+def _explain_log(log: TextIO, out: Output, format_: str) -> int:
+    """List what a server.log says. Raises KdumpError where it cannot be read."""
+    found = ServerLog()
+    try:
+        found.read(_lines(log))
+    except OSError as error:
+        raise KdumpError(f"{safe_path(log.name)}: {error.strerror}") from None
+    if format_ == JSONL:
+        for entry in found.entries():
+            message = entry.message
+            fields = {"text": message.text, "codes": message.codes, "path": entry.place, "means": message.means}
+            where = {"line": entry.line, "time": entry.time, "lines": entry.count}
+            out.write(json_line("message", {**fields, "isRoutine": not message.do, "do": message.do, **where}))
+    else:
+        out.write("".join(f"{each}\n" for each in summarized(found, log.name, prose_width())))
+    needs_somebody = any(entry.message.do for entry in found.entries())
+    return exit_codes.FINDINGS if needs_somebody else exit_codes.OK
+
+
+def _lines(log: TextIO) -> Iterator[str]:
+    """The lines of a text, each no longer than what is looked at of it."""
+    is_rest = False
+    for piece in islice(iter(lambda: log.readline(MAX_LINE), ""), _MAX_LINES):
+        if not is_rest:
+            yield piece
+        is_rest = not piece.endswith("\n")

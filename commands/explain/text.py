@@ -1,0 +1,112 @@
+"""`kdump explain` in plain words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from kdump.findings.explanations import EXPLANATIONS
+from kdump.findings.finding import FindingKind, Severity
+from kdump.findings.kafka_messages import KafkaMessage, said_of
+from kdump.formats.names import is_partition_dir
+
+from ..shell.output import Style, number_words, safe
+from ..shell.prose import folded, labelled
+from ..shell.words import way_out
+from .server_log import Entry, ServerLog
+
+_COLUMN = 11
+_MAX_ENTRIES = 20
+_BATCH_CODES = ("KD-LOG-", "KD-BATCH-")
+
+
+def severity_word(severity: Severity) -> str:
+    """The severity as people say it: nothing is wrong with a note."""
+    return "note" if severity == Severity.INFO else severity.value
+
+
+def explained(kind: FindingKind, width: int, *, color: bool = False) -> Iterator[str]:
+    """The lines about a finding's code."""
+    known = EXPLANATIONS[kind.code]
+    yield Style(color, bold=True)(f"{kind.code} ({severity_word(kind.severity)}): {known.title}")
+    yield ""
+    fields = {"Meaning": kind.meaning, "Broker": known.broker, "Consumers": known.consumers, "Causes": known.causes}
+    for label, text in fields.items():
+        yield from labelled(label, text, width, column=_COLUMN)
+    label = "Kafka says"
+    for text in said_of(kind.code):
+        yield from labelled(label, text, width, column=_COLUMN)
+        label = ""
+    yield from _ways_out(kind, width)
+    if kind.code.startswith(_BATCH_CODES):
+        yield from labelled("Look", "kdump dump FILE --at BYTE --fields", width, column=_COLUMN)
+
+
+def _ways_out(kind: FindingKind, width: int) -> Iterator[str]:
+    if not kind.remedies:
+        yield from labelled("Do", "Nothing.", width, column=_COLUMN)
+    for number, remedy in enumerate(kind.remedies, 1):
+        first = f"{'Do' if number == 1 else '':<{_COLUMN}}{number}. "
+        yield from folded(way_out(remedy, "PATH"), width, first=first)
+
+
+def listed(kinds: Sequence[FindingKind]) -> Iterator[str]:
+    """One line for each of several codes."""
+    longest = max(len(kind.code) for kind in kinds)
+    for kind in kinds:
+        yield f"{kind.code:<{longest}}  {severity_word(kind.severity):<7}  {EXPLANATIONS[kind.code].title}"
+
+
+def recognized(message: KafkaMessage, place: str | None, width: int, *, shows_place: bool = True) -> Iterator[str]:
+    """The lines about one message of Kafka's."""
+    if message.codes:
+        yield f"This is {_either(message.codes)}."
+    yield from folded(message.means, width)
+    if place and shows_place:
+        yield from labelled("Where", safe(place), width, column=7)
+    label = "Do"
+    for text in message.do or ("Nothing: this is routine.",):
+        yield from labelled(label, safe(_placed(text, place)), width, column=7)
+        label = ""
+    if message.codes:
+        yield f"{'More':<7}kdump explain {message.codes[0]}"
+
+
+def _placed(text: str, place: str | None) -> str:
+    """The advice with the path of what the line is about, where it has one."""
+    if place is None or "/" not in place:
+        return text
+    is_partition = is_partition_dir(os.path.basename(place))
+    directory = os.path.dirname(place) if is_partition else place
+    words = {"PARTITION_DIRECTORY": place if is_partition else "PARTITION_DIRECTORY", "LOG_DIRECTORY": directory}
+    return " ".join(words.get(word, word) for word in text.split(" "))
+
+
+def _either(codes: Sequence[str]) -> str:
+    return codes[0] if len(codes) == 1 else f"{', '.join(codes[:-1])} or {codes[-1]}"
+
+
+def summarized(log: ServerLog, path: str, width: int) -> Iterator[str]:
+    """What a server.log has, what needs somebody first."""
+    entries = log.entries()
+    wanted = [entry for entry in entries if entry.message.do]
+    for entry in wanted[:_MAX_ENTRIES]:
+        yield from _entry(entry, width)
+        yield ""
+    if len(wanted) > _MAX_ENTRIES:
+        yield f"{len(wanted) - _MAX_ENTRIES} more are not shown: --format jsonl has them."
+    routine = sum(entry.count for entry in entries if not entry.message.do)
+    if routine:
+        yield f"Routine: {number_words(routine, 'line')} about a start after a shutdown. Do nothing."
+    if wanted:
+        places = number_words(len(wanted), "place")
+        yield f"FOUND: {number_words(sum(entry.count for entry in wanted), 'line')} about {places}."
+    else:
+        yield "OK. No line needs you."
+    yield f"Checked: {number_words(log.lines, 'line')} of {safe(path)}."
+
+
+def _entry(entry: Entry, width: int) -> Iterator[str]:
+    times = f", {number_words(entry.count, 'line')}" if entry.count > 1 else ""
+    yield f"{safe(entry.time or 'line ' + str(entry.line))}{times}  {safe(entry.place or '')}".rstrip()
+    yield from recognized(entry.message, entry.place, width, shows_place=False)

@@ -1,0 +1,69 @@
+"""What a shell offers while a command line is typed: codes, topics of the PATHs that are there, faults, change ids."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+import click
+
+from kdump.errors import KdumpError
+
+MAX_OFFERED = 200
+
+
+def _beginning(words: Iterable[str], incomplete: str) -> list[str]:
+    return sorted({word for word in words if word.startswith(incomplete)})[:MAX_OFFERED]
+
+
+def command_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The commands."""
+    root = ctx.find_root()
+    names = root.command.list_commands(root) if isinstance(root.command, click.Group) else []
+    return _beginning(names, incomplete)
+
+
+def finding_codes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The codes of findings."""
+    from kdump.findings.catalogue import CATALOGUE
+
+    return _beginning(CATALOGUE, incomplete.upper())
+
+
+def fault_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The faults that a fixture can have."""
+    from kdump.fixture.faults import FAULTS
+
+    return _beginning(FAULTS, incomplete)
+
+
+def topics_of_paths(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The topics in the log directories that are typed already."""
+    return _beginning(_topics(_paths(ctx)), incomplete)
+
+
+def change_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The changes of the PATHs that are typed already."""
+    from kdump.operations.undo import list_changes
+
+    found: set[str] = set()
+    for path in _paths(ctx):
+        with suppress(OSError, KdumpError):
+            found.update(each.change.id for each in list_changes(path, None).changes)
+    return _beginning(found, incomplete)
+
+
+def _paths(ctx: click.Context) -> list[str]:
+    given = ctx.params.get("paths") or ctx.params.get("path") or ctx.args
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _topics(paths: Iterable[str]) -> Iterator[str]:
+    from kdump.formats.names import is_partition_dir, parse_partition_dir
+
+    for path in paths:
+        with suppress(OSError):
+            for name in os.listdir(path):
+                if is_partition_dir(name):
+                    yield parse_partition_dir(name).topic

@@ -1,0 +1,43 @@
+"""Numbers, sizes, time spans and ranges of offsets in words: one way to say each, for every message."""
+
+from __future__ import annotations
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun: 1 byte, 3 batches."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
+def number_words(number: int, one: str, many: str | None = None) -> str:
+    """A number in groups of three digits, with its noun: 1 byte, 1,234 batches."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def offset_range(first: int | None, last: int | None) -> str:
+    """Offsets from `first` to `last`, both of them included."""
+    return str(first) if first == last else f"{first}\N{EN DASH}{last}"
+
+
+def size_text(size: int) -> str:
+    """Bytes for people: 312 B, 12.3 KiB."""
+    if size < 1024:
+        return f"{size} B"
+    value = float(size)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= 1024
+        if value < 1023.95 or unit == "TiB":
+            break
+    return f"{value:.1f} {unit}"
+
+
+def duration(ms: int) -> str:
+    """A time span for people, in its two largest units: 3 d 4 h, 5 min 12 s, 830 ms."""
+    sign, left = ("-" if ms < 0 else ""), abs(ms)
+    parts: list[str] = []
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)):
+        count, left = divmod(left, size)
+        if count or parts:
+            parts.append(f"{count} {unit}")
+        if len(parts) == 2:
+            break
+    return sign + (" ".join(part for part in parts if not part.startswith("0 ")) or "0 ms")

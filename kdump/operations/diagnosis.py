@@ -1,0 +1,379 @@
+"""What needs somebody: what a start and a verification show, joined, with what is at stake and what to do.
+
+Findings of one partition that have one cause are one diagnosis; equal ones of several partitions are merged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import NamedTuple
+
+from kdump.findings import remedies as ways
+from kdump.findings.catalogue import CATALOGUE, Finding
+from kdump.findings.explanations import EXPLANATIONS
+from kdump.findings.finding import NOTHING, BrokerEffect, FindingKind, Remedy, Severity
+from kdump.formats import names
+from kdump.formats.names import is_partition_dir, parse_file_name, parse_partition_dir
+from kdump.formats.words import number_words, offset_range
+from kdump.operations.startup import Loaded
+from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, TRIM, TRUNCATE, WRITE, Failure
+from kdump.repair.decision import Decision, Way
+from kdump.repair.replicas import Replicas
+
+
+class Stake(IntEnum):
+    """What is at stake, the most urgent first."""
+
+    START = 0
+    """The broker does not start."""
+    DISK = 1
+    """The log directory goes offline."""
+    COMMITTED = 2
+    """Records that were committed."""
+    SERVICE = 3
+    """The partition goes out of service on this broker."""
+    RECORDS = 4
+    """Records of which nothing says that they were committed."""
+    ANSWERS = 5
+    """Consumers get wrong answers."""
+    CONSUMERS = 6
+    """Consumers, retention or compaction are blocked."""
+    OTHER = 7
+
+
+class Action(NamedTuple):
+    """One way out: what to do in words, the command for it (none: a person does it), what it loses.
+
+    `condition` says when it is the way to take.
+    """
+
+    text: str
+    command: tuple[str, ...] = ()
+    loses: str = NOTHING
+    condition: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One thing that needs somebody.
+
+    `offsets` are those at stake (absolute, inclusive), None where nothing tells them. `found` and `broker` are
+    sentences. `needs_replicas`: where else the partition is matters for what to do; `replicas` is None where no
+    cluster metadata tells it. `paths` are the partitions that have the same; the others' own offsets are not kept.
+    """
+
+    stake: Stake
+    title: str
+    paths: tuple[str, ...]
+    found: tuple[str, ...] = ()
+    broker: str = ""
+    consumers: str = ""
+    offsets: tuple[int, int] | None = None
+    needs_replicas: bool = False
+    replicas: Replicas | None = None
+    actions: tuple[Action, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    failure: Failure | None = None
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of its findings, the weightiest first."""
+        return tuple(dict.fromkeys(finding.code for finding in self.findings))
+
+    @property
+    def extent(self) -> int:
+        """How many offsets are at stake, as far as anything tells them."""
+        return 0 if self.offsets is None else self.offsets[1] - self.offsets[0] + 1
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What equal diagnoses of several partitions have in common."""
+        loses = tuple((action.condition, action.loses) for action in self.actions)
+        return self.stake, self.title, self.codes, self.replicas, loses, self.failure is not None
+
+
+Decide = Callable[[str], Decision | None]
+"""Finds out what has to be decided about a damaged partition."""
+Locate = Callable[[str], Replicas | None]
+"""Finds out where else a partition is."""
+
+_COMMITTED_CODES = frozenset({"KD-CKPT-HIGH-WATERMARK", "KD-CKPT-RECOVERY"})
+_ASIDE_CODES = frozenset({"KD-DIR-UNASSIGNED", "KD-META-TOPIC-CLUSTER", "KD-META-PARTITION-MISSING"})
+_LOG, _INDEX, _ASIDE = "log", "index", "aside"
+_STAKES = {
+    BrokerEffect.REFUSES: Stake.START,
+    BrokerEffect.GOES_OFFLINE: Stake.DISK,
+    BrokerEffect.SETS_ASIDE: Stake.SERVICE,
+    BrokerEffect.TRUNCATES: Stake.RECORDS,
+    BrokerEffect.SERVES_WRONG_DATA: Stake.ANSWERS,
+    BrokerEffect.STALLS: Stake.CONSUMERS,
+    BrokerEffect.BLOCKS_RETENTION: Stake.CONSUMERS,
+    BrokerEffect.BLOCKS_COMPACTION: Stake.CONSUMERS,
+}
+_MENDS = {WRITE, TRIM, CREATE, DELETE}
+
+
+def diagnoses_of(
+    path: str, loaded: Loaded | None, findings: Sequence[Finding], locate: Locate, decide: Decide
+) -> Iterator[Diagnosis]:
+    """What needs somebody in a partition, or in a log directory as such (`loaded` is None then)."""
+    mended = _mended_by_start(loaded)
+    weighty = [each for each in findings if each.severity != Severity.INFO and each.path not in mended]
+    families: dict[str, list[Finding]] = {}
+    for finding in weighty:
+        families.setdefault(_family(finding.code), []).append(finding)
+    if loaded is not None:
+        if loaded.outcome.failure is not None:
+            yield _of_failure(path, loaded.outcome.failure, weighty)
+            return
+        if loaded.has_findings or loaded.committed_missing:
+            families.setdefault(_INDEX if loaded.expiring else _ASIDE if loaded.stray else _LOG, [])
+    for family, found in families.items():
+        found.sort(key=_weight)
+        if family == _LOG:
+            diagnosis = _of_log(path, loaded, found, locate, decide)
+        else:
+            diagnosis = _of_family(path, loaded, found, family)
+        if diagnosis is not None:
+            yield diagnosis
+
+
+def of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diagnosis:
+    """A failure of a log directory as such, with the findings about the same file."""
+    return _of_failure(path, failure, findings)
+
+
+def merged(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
+    """Diagnoses by what is at stake; equal ones of several partitions as one, which keeps the first one's details."""
+    by_key: dict[tuple[object, ...], Diagnosis] = {}
+    for each in sorted(diagnoses, key=lambda each: (each.stake, _order(each.paths[0]))):
+        first = by_key.get(each.key)
+        by_key[each.key] = each if first is None else replace(first, paths=first.paths + each.paths)
+    return sorted(by_key.values(), key=lambda each: (each.stake, -each.extent))
+
+
+def _order(path: str) -> tuple[str, str, int, str]:
+    folder, name = os.path.split(path)
+    if not is_partition_dir(name):
+        return path, "", -1, ""
+    parsed = parse_partition_dir(name)
+    return folder, parsed.topic, parsed.partition, name
+
+
+def _family(code: str) -> str:
+    kind = CATALOGUE[code]
+    if code.startswith(("KD-LOG-", "KD-BATCH-")) or code in _COMMITTED_CODES:
+        return _LOG
+    if code in _ASIDE_CODES:
+        return _ASIDE
+    return _INDEX if kind.remedies is ways.INDEX else code
+
+
+def _weight(finding: Finding) -> tuple[bool, bool, Stake, int]:
+    is_error = finding.severity == Severity.ERROR
+    return not is_error, finding.code in _COMMITTED_CODES, _stake(finding.kind, finding.effect), finding.position or 0
+
+
+def _stake(kind: FindingKind, effect: BrokerEffect | None = None) -> Stake:
+    return _STAKES.get(effect or kind.effect, Stake.OTHER)
+
+
+def _mended_by_start(loaded: Loaded | None) -> set[str]:
+    """Files beside the log that the broker writes again when it starts."""
+    if loaded is None or not loaded.outcome.ok:
+        return set()
+    steps = loaded.outcome.steps
+    return {
+        os.path.join(loaded.path, step.file)
+        for step in steps
+        if step.action in _MENDS and parse_file_name(step.file).kind != names.LOG
+    }
+
+
+def _of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diagnosis:
+    stake = Stake.DISK if failure.offline else Stake.START
+    title = "log directory goes offline" if failure.offline else "broker does not start"
+    text = f"{failure.exception}: {failure.text}"
+    remedies = [_action(remedy, path) for remedy in (findings[0].remedies if findings else ())]
+    actions = tuple(remedies) or (Action("shows the file and the place", ("kdump", "startup", path)),)
+    sentences = [EXPLANATIONS[finding.code].broker for finding in findings[:1]]
+    broker = sentences[0] if sentences else ""
+    found = (text, *(finding.message for finding in findings[:2] if finding.message not in text))
+    return Diagnosis(stake, title, (path,), found, broker, actions=actions, findings=tuple(findings), failure=failure)
+
+
+def _of_family(path: str, loaded: Loaded | None, findings: list[Finding], family: str) -> Diagnosis | None:
+    """What has nothing to do with batches of the log: indexes, transactions, directories, timestamps."""
+    expiring = loaded.expiring if loaded else ()
+    if not findings and expiring:
+        code = "KD-TIDX-ZEROS"
+    elif not findings:
+        code = "KD-DIR-UNASSIGNED"
+    else:
+        code = findings[0].code
+    kind, known = CATALOGUE[code], EXPLANATIONS[code]
+    stake = Stake.COMMITTED if expiring and family == _INDEX else _stake(kind)
+    if family == _ASIDE and loaded is not None and loaded.stray:
+        stake = Stake.SERVICE
+    found = [finding.message for finding in findings[:2]]
+    if len(findings) > 2:
+        found.append(f"and {len(findings) - 2} more in this partition")
+    if not found and loaded is not None and loaded.stray:
+        found = [loaded.stray]
+    remedies = findings[0].remedies if findings else kind.remedies
+    actions = tuple(_action(remedy, path) for remedy in remedies)
+    return Diagnosis(
+        stake, known.title, (path,), tuple(found), known.broker, known.consumers, actions=actions,
+        findings=tuple(findings),
+    )  # fmt: skip
+
+
+def _of_log(
+    path: str, loaded: Loaded | None, findings: list[Finding], locate: Locate, decide: Decide
+) -> Diagnosis | None:
+    """What is wrong with the batches of a log, or with how many of them there are."""
+    code = findings[0].code if findings else "KD-LOG-TORN"
+    known = EXPLANATIONS[code]
+    offsets = _offsets_at_stake(loaded)
+    is_damage = any(finding.severity == Severity.ERROR for finding in findings) or bool(loaded and loaded.has_findings)
+    decision = decide(path) if is_damage else None
+    if offsets is None and decision is not None:
+        offsets = _damaged_offsets(decision)
+    replicas = locate(path)
+    mark = loaded.high_watermark if loaded else None
+    if offsets is not None and mark is not None and offsets[0] < mark:
+        stake = Stake.COMMITTED
+        offsets = offsets[0], max(offsets[0], min(offsets[1], mark - 1))
+    elif is_damage:
+        stake = Stake.RECORDS
+    else:
+        stake = max(Stake.ANSWERS, _stake(CATALOGUE[code]))
+    title = known.title if findings else "log is cut"
+    found = [finding.message for finding in findings if finding.severity == Severity.ERROR][:2]
+    if loaded is not None and not found:
+        found = [f"{step.file}: {step.why}" for step in loaded.outcome.steps if step.action in _CUTS][:1]
+    is_cut = loaded is not None and (loaded.outcome.loss.has_data or loaded.committed_missing is not None)
+    actions = tuple(_log_actions(path, code, offsets, stake, replicas, decision, is_cut=is_cut))
+    return Diagnosis(
+        stake, title, (path,), tuple(found) or tuple(finding.message for finding in findings[:1]),
+        _cut_words(loaded) or known.broker, known.consumers, offsets, True, replicas, actions, tuple(findings),
+    )  # fmt: skip
+
+
+_CUTS = {TRUNCATE, EMPTY, DROP}
+
+
+def _offsets_at_stake(loaded: Loaded | None) -> tuple[int, int] | None:
+    """The offsets that the start would take away, or that are gone already; None without any."""
+    if loaded is None or not loaded.outcome.ok:
+        return None
+    loss, end = loaded.outcome.loss, loaded.outcome.log_end_offset
+    last = -1 if loss.last_offset is None else loss.last_offset
+    if loaded.committed_missing:
+        last = max(last, loaded.committed_missing[1])
+    return (end, last) if last >= end else None
+
+
+def _damaged_offsets(decision: Decision) -> tuple[int, int] | None:
+    known = [each.offsets for each in decision.damaged]
+    firsts = [first for first, _ in known if first is not None]
+    lasts = [last for _, last in known if last is not None]
+    return (min(firsts), max(lasts)) if firsts and lasts and min(firsts) <= max(lasts) else None
+
+
+def _cut_words(loaded: Loaded | None) -> str:
+    """What the start does to the log; nothing where it leaves it alone."""
+    if loaded is None or not loaded.outcome.ok:
+        return ""
+    outcome = loaded.outcome
+    said = ""
+    if outcome.loss.has_data:
+        said = f"cuts the log at offset {outcome.log_end_offset}"
+        if outcome.loss.batches:
+            batches = number_words(outcome.loss.batches, "valid batch", "valid batches")
+            first, last = outcome.loss.first_offset, outcome.loss.last_offset
+            said += f" and drops {batches} ({offset_range(first, last)})"
+        said += "."
+    if loaded.committed_missing:
+        said += f" High watermark {loaded.high_watermark} becomes {outcome.log_end_offset}."
+    return said.strip()
+
+
+def _log_actions(
+    path: str,
+    code: str,
+    offsets: tuple[int, int] | None,
+    stake: Stake,
+    replicas: Replicas | None,
+    decision: Decision | None,
+    *,
+    is_cut: bool,
+) -> Iterator[Action]:
+    """The ways out of damage: another in-sync replica first, then what repair offers, what loses less first."""
+    others = replicas.others_in_sync if replicas else ()
+    lost = offset_range(*offsets) if offsets else "the records"
+    if others or replicas is None:
+        yield _fetch_again(path, others, lost, is_cut=is_cut)
+    condition = "no other copy" if replicas is None or others else ""
+    if decision is None:
+        if stake == Stake.COMMITTED and code in ("KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-ZEROS", *_COMMITTED_CODES):
+            yield Action(f"{lost} are lost, no tool can restore them.", (), lost, condition)
+        elif not others and replicas is not None and stake != Stake.COMMITTED:
+            yield Action("Start the broker: it cuts what is not complete.")
+        elif code not in ("KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-ZEROS", *_COMMITTED_CODES):
+            for remedy in CATALOGUE[code].remedies[1:]:
+                yield _action(remedy, path)._replace(condition=condition)
+        return
+    for offer in decision.offers():
+        if offer.way == Way.FIX_BIT:
+            yield Action(
+                "One flipped bit explains the damage.", ("kdump", "repair", path, "--fix-bit"), NOTHING, condition
+            )
+        elif offer.way == Way.SALVAGE:
+            loses = _records(offer.loses)
+            yield Action(
+                "Keeps every valid batch.", ("kdump", "repair", path, "--strategy", "salvage"), loses, condition
+            )
+            return
+
+
+def _fetch_again(path: str, others: Sequence[int], lost: str, *, is_cut: bool) -> Action:
+    """Let the leader send the records again: a broker that does not cut its log itself needs the directory gone."""
+    check = _describe_command(path)
+    who = f"broker {_either(others)}" if others else "another in-sync replica"
+    if is_cut and others:
+        return Action(f"Start this broker only while {who} runs. It then fetches {lost} from the leader.", check)
+    if is_cut:
+        return Action(f"If {who} runs, start this broker: it then fetches {lost} from the leader.", check)
+    text = f"If {who} runs, move the directory out of the log directory and keep it. The broker then fetches all again."
+    return Action(text, check)
+
+
+def _records(number: int | None) -> str:
+    if number is None:
+        return "the damaged records"
+    if not number:
+        return NOTHING
+    return number_words(number, "record")
+
+
+def _describe_command(path: str) -> tuple[str, ...]:
+    """Kafka's command that shows which replicas are in sync now."""
+    topic = parse_partition_dir(os.path.basename(os.path.abspath(path))).topic
+    return "kafka-topics.sh", "--bootstrap-server", "HOST:PORT", "--describe", "--topic", topic
+
+
+def _action(remedy: Remedy, path: str) -> Action:
+    words = remedy.words(path)
+    if remedy.command in ("rebuild-index", "trim"):
+        words = (*words, "--apply")
+    text = remedy.note[:1].upper() + remedy.note[1:] + "." if remedy.note else ""
+    return Action(text, words, remedy.loses)
+
+
+def _either(numbers: Sequence[int]) -> str:
+    *others, last = map(str, numbers)
+    return f"{', '.join(others)} or {last}" if others else last

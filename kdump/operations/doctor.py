@@ -1,0 +1,232 @@
+"""Is it safe to start, and what first: a broker's start, its checkpoints, the cluster's metadata and a verification.
+
+    for event in Doctor(paths, Checkup(...), circumstances, report).run(): ...
+
+Nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+from kdump.disk.reading import status_of
+from kdump.errors import KdumpError, Problem, Report
+from kdump.findings.catalogue import Finding
+from kdump.operations.diagnosis import Diagnosis, diagnoses_of, merged, of_failure
+from kdump.operations.startup import BrokerStart, Loaded, StartupOptions
+from kdump.recovery.broker_start import DirectoryState
+from kdump.recovery.outcome import Failure
+from kdump.repair.decision import Decision
+from kdump.repair.proposal import Request, examine
+from kdump.repair.replicas import Replicas, replicas_of
+from kdump.storage.directory import LogDirectory
+from kdump.storage.live import broker_on, held
+from kdump.storage.partition import PartitionLog
+from kdump.topics.clusters import Clusters
+from kdump.verify.options import Options
+from kdump.verify.run import Verification
+
+UNREAD = "KD-READ"
+MAX_DECISIONS = 100
+"""So many damaged partitions are examined for what repair offers; the others have the ways of the catalogue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """How much to look at: `max_duration` in seconds (None: everything), `jobs` threads (0: one a core).
+
+    `now` (ms) is the time at which ages are computed; None: when the logs were written to last. The hours for which a
+    broker is down do not make a transaction a hanging one.
+    """
+
+    now: int | None = None
+    max_duration: float | None = 60.0
+    jobs: int = 0
+    progress: Callable[[str, int], object] | None = None
+
+
+@dataclass(slots=True)
+class DirectoryHealth:
+    """A log directory: how the broker left it, how much is in it. `size` is in bytes."""
+
+    path: str
+    state: DirectoryState
+    partitions: int = 0
+    size: int = 0
+    has_broker: bool = False
+
+
+@dataclass(slots=True)
+class Health:
+    """What a checkup came to.
+
+    `stops` are why the broker does not start, `offline` the log directories that go offline, each with why.
+    `diagnoses` are by what is at stake. `checked` counts bytes of logs that were verified, `size` all of them.
+    """
+
+    directories: list[DirectoryHealth] = field(default_factory=list)
+    partitions: int = 0
+    size: int = 0
+    stops: list[Failure] = field(default_factory=list)
+    offline: dict[str, Failure] = field(default_factory=dict)
+    diagnoses: list[Diagnosis] = field(default_factory=list)
+    needing: int = 0
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+    rechecked: int = 0
+    unread: int = 0
+    segments: int = 0
+    checked: int = 0
+    is_complete: bool = True
+    seconds: float = 0.0
+
+    @property
+    def starts(self) -> bool:
+        """Whether the broker starts, perhaps without a disk."""
+        return not self.stops
+
+
+class Doctor:
+    """One checkup over log directories and partition directories."""
+
+    def __init__(self, paths: Iterable[str], checkup: Checkup, circumstances: StartupOptions, report: Report) -> None:
+        self._paths = list(paths)
+        self._checkup = checkup
+        self._clusters = Clusters(self._paths)
+        self._report = report
+        self._start = BrokerStart(circumstances, self._clusters, self._problem)
+        self._loaded: dict[str, Loaded] = {}
+        self._decisions = 0
+        self._last_written = 0
+        self.health = Health()
+
+    def run(self) -> Health:
+        """Look at everything. Raises KdumpError and OSError for a path that is not there or is nothing of Kafka's."""
+        began = time.monotonic()
+        places = [(path, LogDirectory(path) if _is_log_directory(path) else None) for path in self._paths]
+        for path, directory in places:
+            self._look_at_start(path, directory)
+        health = self.health
+        self._start.end()
+        health.stops, health.offline = self._start.stops, self._start.offline
+        findings = self._verified(began)
+        health.diagnoses = merged(self._diagnoses(findings))
+        health.needing = len({path for each in health.diagnoses for path in each.paths})
+        health.seconds = time.monotonic() - began
+        return health
+
+    def _look_at_start(self, path: str, directory: LogDirectory | None) -> None:
+        if directory is None:
+            events: Iterator[DirectoryState | Loaded] = self._start.partition(path)
+        else:
+            events = self._start.directory(directory)
+        here: DirectoryHealth | None = None
+        for event in events:
+            if isinstance(event, DirectoryState):
+                here = DirectoryHealth(event.path, event, has_broker=broker_on(event.path) is not None)
+                self.health.directories.append(here)
+                self.health.warnings += ((event.path, warning) for warning in event.warnings)
+                continue
+            size, written = self._size_and_time(event.path)
+            self._loaded[event.path] = event
+            self.health.partitions += 1
+            self.health.size += size
+            self._last_written = max(self._last_written, written)
+            self.health.rechecked += not event.startup.clean
+            if here is not None:
+                here.partitions += 1
+                here.size += size
+
+    def _verified(self, began: float) -> list[Finding]:
+        """What a verification finds in the time there is; what was written last comes first."""
+        checkup, health = self._checkup, self.health
+        deadline = None if checkup.max_duration is None else began + checkup.max_duration
+        options = Options(
+            jobs=checkup.jobs,
+            now=self._now(),
+            deadline=deadline,
+            newest_first=True,
+            most_alike=MAX_PER_CODE,
+            progress=checkup.progress,
+        )
+        verification = Verification(options)
+        findings = list(verification.run(self._paths))
+        health.segments, health.checked = verification.segments, verification.bytes
+        health.is_complete = verification.mark is None
+        for finding in findings:
+            if finding.code == UNREAD:
+                self._problem(Problem(finding.path, finding.position, finding.message, is_unreadable=True))
+        return findings
+
+    def _diagnoses(self, findings: list[Finding]) -> Iterator[Diagnosis]:
+        groups: dict[str, list[Finding]] = {}
+        known = {os.path.abspath(path): path for path in self._loaded}
+        for finding in findings:
+            groups.setdefault(known.get(os.path.abspath(finding.group), finding.group), []).append(finding)
+        blamed = {loaded.outcome.failure for loaded in self._loaded.values() if loaded.outcome.failure}
+        for path, failure in chain(((each.file, each) for each in self._start.stops), self._start.offline.items()):
+            if failure not in blamed:
+                alike = [each for each in findings if _is_about(failure, path, each)]
+                for group in groups.values():
+                    group[:] = [each for each in group if not any(each is finding for finding in alike)]
+                yield of_failure(alike[0].path if alike else path, failure, alike)
+        for path in dict.fromkeys((*self._loaded, *groups)):
+            found = groups.get(path, [])
+            yield from diagnoses_of(path, self._loaded.get(path), found, self._locate, self._decide)
+
+    def _locate(self, path: str) -> Replicas | None:
+        try:
+            return replicas_of(PartitionLog(path), self._clusters)
+        except OSError:
+            return None
+
+    def _decide(self, path: str) -> Decision | None:
+        """What repair leaves to a person to decide; None where it has nothing to leave."""
+        loaded = self._loaded.get(path)
+        if loaded is None or self._decisions >= MAX_DECISIONS:
+            return None
+        self._decisions += 1
+        try:
+            with held(path) as log:
+                return examine(log, loaded.startup, Request()).decision if log is not None else None
+        except (KdumpError, OSError):
+            return None
+
+    def _now(self) -> int | None:
+        """The time at which ages are computed (ms); None: that of the clock."""
+        if self._checkup.now is not None:
+            return self._checkup.now
+        has_broker = any(each.has_broker for each in self.health.directories)
+        return None if has_broker or not self._last_written else self._last_written
+
+    def _size_and_time(self, path: str) -> tuple[int, int]:
+        """How large a partition's logs are together (bytes), and when the last one was written to (ms)."""
+        try:
+            with held(path) as log:
+                found = [status_of(segment.log_path) for segment in log.segments] if log is not None else []
+        except OSError:
+            return 0, 0
+        latest = max((status.modified_ns for status in found), default=0)
+        return sum(status.size for status in found), latest // 1_000_000
+
+    def _problem(self, problem: Problem) -> None:
+        self.health.unread += 1
+        self._report(problem)
+
+
+MAX_PER_CODE = 3
+"""Findings of one code in one file that are looked at one by one: the first ones say what is wrong."""
+
+
+def _is_log_directory(path: str) -> bool:
+    from kdump.storage.open import open_directory
+
+    return isinstance(open_directory(path), LogDirectory)
+
+
+def _is_about(failure: Failure, path: str, finding: Finding) -> bool:
+    """Whether a finding is about the file in which a start fails."""
+    return finding.path in (failure.file, os.path.join(path, failure.file)) or f"{finding.path}," in failure.text

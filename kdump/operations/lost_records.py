@@ -1,0 +1,99 @@
+"""Write down the records that a choice of leader loses, before it is made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kdump.disk import durable
+from kdump.errors import KdumpError, Problem, RefusedError, Report
+from kdump.formats.batch import CONTROL
+from kdump.formats.printable import escape_json
+from kdump.interchange.fields import Origin
+from kdump.interchange.jsonl import JsonLines
+from kdump.operations.replicas import PartitionReplicas
+from kdump.query.selection import Selection
+from kdump.query.sweep import Selected, Sweep
+from kdump.replicas.choice import Choice
+from kdump.storage.live import held
+from kdump.storage.partition import PartitionLog
+from kdump.storage.records import batch_at
+from kdump.transactions.states import TransactionStates
+
+
+@dataclass(frozen=True, slots=True)
+class LostRecords:
+    """What was written of a partition: the file's path (None: nothing is lost), and how many records are in it."""
+
+    topic: str
+    partition: int
+    path: str | None
+    records: int
+
+
+def check_folder(folder: str) -> None:
+    """Make the folder that takes the files. Raises RefusedError where something is in it, OSError."""
+    os.makedirs(folder, exist_ok=True)
+    if os.listdir(folder):
+        raise RefusedError(f"{folder} is not empty")
+
+
+def write_lost(found: PartitionReplicas, leader: int, folder: str, report: Report) -> LostRecords:
+    """Write the records that are in no log any more once this broker leads, as JSON lines; damage is reported.
+
+    The file is <topic>-<partition>.jsonl, with the objects that `kdump dump` prints of records. Raises KdumpError where
+    the broker is no choice, OSError.
+    """
+    topic, partition = found.key.topic, found.key.partition
+    choice = next((each for each in found.choices if each.leader.broker == leader), None)
+    if choice is None:
+        brokers = ", ".join(str(each.leader.broker) for each in found.choices if each.leader.broker is not None)
+        raise KdumpError(f"broker {leader} cannot lead {topic}-{partition}: its replicas are on {brokers or 'none'}")
+    if not choice.loss.ranges:
+        return LostRecords(topic, partition, None, 0)
+    path = os.path.join(folder, f"{topic}-{partition}.jsonl")
+    counter = _Counter()
+    durable.write_file(path, _lines(found, choice, counter, report))
+    return LostRecords(topic, partition, path, counter.records)
+
+
+class _Counter:
+    def __init__(self) -> None:
+        self.records = 0
+
+
+def _lines(found: PartitionReplicas, choice: Choice, counter: _Counter, report: Report) -> Iterator[bytes]:
+    written: list[str] = []
+    writer = JsonLines(written.append)
+    for lost in choice.loss.ranges:
+        with held(found.copies[lost.copy].path) as log:
+            if log is None:
+                continue
+            for first, last in lost.spans:
+                for _ in _records(log, first, last, writer, counter, report):
+                    yield "".join(map(escape_json, written)).encode()
+                    written.clear()
+
+
+def _records(
+    log: PartitionLog, first: int, last: int, writer: JsonLines, counter: _Counter, report: Report
+) -> Iterator[None]:
+    """Write the records with these offsets (inclusive), step by step."""
+    selection = Selection(first, last + 1)
+    states = TransactionStates(log)
+    for segment in selection.segments(log):
+        with segment.open_log() as file:
+            name = log.name
+            origin = Origin(
+                segment.log_path, name.topic if name else None, name.partition if name else None, segment.base_offset
+            )
+            writer.begin(origin, file.size)
+            for event in Sweep(segment, file, selection, selection.start(segment, file)):
+                if not isinstance(event, Selected):
+                    report(Problem(event.path or segment.log_path, event.position, event.text))
+                elif event.picks and not event.block.attributes[event.row] & CONTROL:
+                    batch = batch_at(event.block, event.row)
+                    writer.records(batch, states.of(batch), event)
+                    counter.records += len(event.picks)
+                    yield

@@ -1,0 +1,81 @@
+"""`kdump explain`: codes, lines of a broker's log, and whole logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kdump.findings.catalogue import CATALOGUE
+from tests.commands.running import Run
+
+LINE = "Found invalid messages in log segment /data/orders-17/00000000000000000235.log at byte offset 839."
+LOG = f"""[2026-11-22 10:00:00,001] INFO starting (kafka.server.KafkaServer)
+[2026-11-22 10:00:01,001] INFO Recovering 3 logs from /data since no clean shutdown file was found (LogManager)
+[2026-11-22 10:00:02,001] WARN {LINE} (org.apache.kafka.storage.internals.log.LogSegment)
+org.apache.kafka.common.errors.CorruptRecordException: Record is corrupt (stored crc = 1, computed crc = 2)
+[2026-11-22 10:00:03,001] WARN {LINE} (org.apache.kafka.storage.internals.log.LogSegment)
+"""
+
+
+@pytest.mark.parametrize("code", CATALOGUE)
+def test_every_code(run: Run, code: str) -> None:
+    assert run("explain", code) == 0
+    assert run.lines[0].startswith(f"{code} (")
+    labels = [line.split()[0] for line in run.lines[1:] if line and not line.startswith(" ")]
+    assert labels[:4] == ["Meaning", "Broker", "Consumers", "Causes"]
+    assert "Do" in labels
+    assert all(len(line) <= 80 for line in run.lines)
+
+
+def test_a_list_of_codes(run: Run) -> None:
+    assert run("explain") == 0
+    assert [line.split()[0] for line in run.lines] == list(CATALOGUE)
+    assert run("explain", "kd-ckpt-*") == 0
+    assert {line.split("-")[1] for line in run.lines} == {"CKPT"}
+
+
+def test_a_code_that_does_not_exist(run: Run) -> None:
+    assert run("explain", "KD-LOG-CRX") == 2
+    assert "Did you mean KD-LOG-CRC?" in run.err
+
+
+def test_a_line(run: Run) -> None:
+    assert run("explain", LINE) == 0
+    assert run.lines[0] == "This is KD-LOG-CRC or KD-LOG-SIZE."
+    assert "Where  /data/orders-17" in run.lines
+    assert run.lines[-1] == "More   kdump explain KD-LOG-CRC"
+    assert run("explain", *LINE.split()) == 0
+    assert run.lines[0] == "This is KD-LOG-CRC or KD-LOG-SIZE."
+    assert run("explain", "an unknown line") == 1
+    assert "does not know this line" in run.out
+
+
+def test_a_log(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.write_text(LOG)
+    assert run("explain", "--log", path) == 1
+    assert run.lines[0] == "2026-11-22 10:00:02, 2 lines  /data/orders-17"
+    assert "Routine: 1 line about a start after a shutdown. Do nothing." in run.lines
+    assert "FOUND: 3 lines about 2 places." in run.lines
+    assert run("explain", "--log", path, "--format", "jsonl") == 1
+    assert [(row["path"], row["lines"], row["isRoutine"]) for row in run.rows] == [
+        ("/data/orders-17", 2, False), (None, 1, False), (None, 1, True)
+    ]  # fmt: skip
+
+
+def test_a_log_without_anything(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.write_bytes(b"\xff\0 nothing\n" + b"x" * 100_000)
+    assert run("explain", "--log", path) == 0
+    assert run.lines[0] == "OK. No line needs you."
+    assert run("explain", "--log", tmp_path / "none") == 2
+    assert run("explain", "--log", path, "KD-LOG-CRC") == 2
+
+
+def test_rows(run: Run) -> None:
+    assert run("explain", "KD-LOG-CRC", "--format", "jsonl") == 0
+    (row,) = run.rows
+    assert row["type"] == "explanation"
+    assert row["actions"][0]["loses"] == "nothing"
+    assert "Record is corrupt (stored crc = N, computed crc = M)" in row["kafkaSays"]
