@@ -269,7 +269,7 @@ class _Run:
         checkpoints = Checkpoints.read(path).readable()
         for error in checkpoints.errors.values():
             if str(error) not in self._noted:
-                note(f"{safe(str(error))}: taken for empty, as a broker does")
+                note(f"{safe(str(error))}: treated as empty, as a broker does")
                 self._noted.add(str(error))
         return checkpoints
 

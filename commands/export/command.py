@@ -41,13 +41,13 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
     help=f"The levels of directories, separated by commas: {', '.join(LEVELS)} (of the record's timestamp, in UTC), or"
     f" {_NOTHING}.")
 @click.option("--codec", type=click.Choice(_CODEC_NAMES),
-    help="Compression of the files: for parquet zstd unless you say otherwise, for the others none.")
+    help="Compression of the files: for parquet zstd by default, for the others none.")
 @click.option("--columns", metavar="LIST", callback=filters.read_by(_words),
     help=f"The columns, separated by commas. By default {', '.join(DEFAULT_COLUMNS)}.")
 @click.option("--topic", "topics", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
     help="Of log directories, only partitions of topics that match. May be repeated: any of them.")
 @click.option("--offsets", metavar="A:B", callback=filters.read_by(filters.offset_range),
-    help="Records from offset A up to, but without, B. Either may be left out; N alone is that one offset.")
+    help="Records from offset A up to, but without, B. Either may be omitted; N alone is that one offset.")
 @click.option("--since", metavar="TIME", callback=filters.read_by(filters.time_ms),
     help="Records of this time or later: ISO 8601 (UTC unless it names a zone) or milliseconds.")
 @click.option("--until", metavar="TIME", callback=filters.read_by(filters.time_ms), help="Records of before this time.")
@@ -60,11 +60,11 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
 @click.option("--schema-id", type=click.IntRange(min=0), metavar="ID",
     help="With --decode columns: the schema whose columns values get. By default the newest of the topic's subject.")
 @click.option("--skip-damage", is_flag=True,
-    help="Let an export count as whole that lacks what cannot be read.")
+    help="Let an export count as complete that lacks what cannot be read.")
 @click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
 @click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
     callback=filters.read_by(filters.size),
-    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and passed over.")
+    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and skipped.")
 @click.option("--lost", is_flag=True,
     help="Write the records that are lost if a broker leads, of copies on several brokers: see kdump replicas.")
 @click.option("--leader", type=click.IntRange(min=0), metavar="N", help="With --lost: the id of that broker.")
@@ -99,15 +99,15 @@ def command(
 
     The records are those of kdump dump, without the markers of Kafka's own unless --control is given. Each segment
     becomes a file, or one for every date, in directories such as topic=orders/partition=3, which Spark, Arrow, DuckDB
-    and others take for columns; those columns are not in the files then. The columns of each format are in
+    and others treat as columns; those columns are not in the files then. The columns of each format are in
     docs/export.md of the project.
 
     With --decode, key and value are what they decode to, and columns are added: value_raw (the bytes of what has no
-    schema or does not decode), value_schema_id, value_error, and the same for the key. No record is left out.
+    schema or does not decode), value_schema_id, value_error, and the same for the key. Every record is exported.
 
     A run that was interrupted, or that could not read a file, is gone on with by repeating it: what is complete stays,
-    what has changed is done anew. _SUCCESS is in the directory only while all of it is there. What is damaged is
-    reported and left out, and the export does not count as whole then, unless --skip-damage says that it does.
+    what has changed is exported again. _SUCCESS is in the directory only while all of it is there. What is damaged is
+    reported and skipped, and the export does not count as complete then, unless --skip-damage says that it does.
 
     With --lost and --leader N the records are those that are in no copy any more once broker N leads: PATHs are the
     directories of all copies, and DIR gets a file of JSON lines for each partition that loses some.
@@ -129,7 +129,7 @@ def command(
       2    the command line is wrong
       3    something could not be read or written
       4    DIR holds something else
-      130  interrupted; repeat the command to go on
+      130  interrupted; repeat the command to continue
     """
     if lost or leader is not None:
         if not lost or leader is None:

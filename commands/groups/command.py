@@ -28,13 +28,13 @@ def command(paths: tuple[str, ...], patterns: tuple[str, ...], retention_ms: int
 
     PATHs are partition directories of __consumer_offsets, or log directories with such in them. Share groups begin
     where __share_group_state says, if that is among them. Where the directories
-    of the partitions that a group reads are among them, or in those log directories, each commit is held against their
-    offsets: lag, and whether it lies in front of the log or beyond its end.
+    of the partitions that a group reads are among them, or in those log directories, each commit is compared with their
+    offsets: lag, and whether it is below the log start or above the log end offset.
 
     The state is what a group coordinator has after loading: the last value of every key, with commits of transactions
     pending until their marker. A commit is called expired when a broker would remove it at its next look.
 
-    Exits with 1 when data is damaged or a commit lies beyond the end of its log.
+    Exits with 1 when data is damaged or a commit is above the log end offset.
 
     \b
     Examples:

@@ -118,7 +118,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     --batch reads one request a line, {"offset": N}, {"timestamp": T} or {"aborted": [FROM, TO]}, and answers each
     with one line of JSON; T may be -1 (latest), -2 (earliest), -3 (max), -4 and -5 (local and tiered storage).
 
-    Exits with 1 when what was looked for is not there (in a log directory: in one of the partitions), with 3 when
+    Exits with 1 when what was looked for does not exist (in a log directory: in one of the partitions), with 3 when
     something could not be read.
 
     \b

@@ -64,8 +64,8 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> s
 )
 @click.option(
     "--lost-markers", type=click.Choice(CHOICES),
-    help="With salvage: what a transaction becomes whose end may be among what is left out. open (the default): it"
-    " stays open, and read_committed consumers stop before it. abort: it is aborted. Where a .txnindex tells that it"
+    help="With salvage: what a transaction becomes whose end may be among what is given up. open (the default): it"
+    " stays open, and read_committed consumers stop before it. abort: it is aborted. Where a .txnindex shows that it"
     " was, it is.",
 )
 @click.option(
@@ -111,13 +111,13 @@ def command(
     another topic or cluster, and of an older history.
 
     Nothing is changed without --apply; then every file is either old or new at every moment, and after a kill or a
-    power cut the same command goes on where it was stopped. The originals are kept as files .kdump-* in the log
+    power cut the same command continues where it was stopped. The originals are kept as files .kdump-* in the log
     directory, which a broker does not look at, and `kdump undo` puts them back. A plan that drops valid records is
     refused unless --accept-loss has their number. A log directory that a broker has locked, and a
     log that grows, are refused.
 
     Exits with 0 when nothing is left to do, 1 when a plan with work in it was only shown, 3 when something could not
-    be repaired, 4 when a safety rail refused.
+    be repaired, 4 when a safety check refused.
 
     \b
     Examples:

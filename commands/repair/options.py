@@ -28,7 +28,7 @@ def _number_of_records(ctx: click.Context, param: click.Parameter, text: str | N
 
 
 _OPTIONS: tuple[Any, ...] = (
-    click.option("--apply", "applies", is_flag=True, help="Carry the plan out; else it is only shown."),
+    click.option("--apply", "applies", is_flag=True, help="Apply the plan; else it is only shown."),
     click.option(
         "--plan-out", type=click.Path(dir_okay=False), metavar="FILE", help="Save the plan, for --apply-plan.",
     ),

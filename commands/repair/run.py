@@ -94,7 +94,7 @@ class Run:
                 try:
                     self._target(target, bar)
                 except KeyboardInterrupt:
-                    self._complain("interrupted: the same command goes on from here", exit_codes.INTERRUPTED)
+                    self._complain("interrupted: the same command continues from here", exit_codes.INTERRUPTED)
                     raise
                 except (OSError, KdumpError) as error:
                     self._trouble(error, target.log_directory, target)

@@ -262,7 +262,7 @@ class _Place:
         for error in self._checkpoints.errors.values():
             if options.applies:
                 raise RefusedError(f"{error}: mend the file, or remove it, which a broker takes for an empty one")
-            note(f"{safe(str(error))}: taken for empty, as a broker does")
+            note(f"{safe(str(error))}: treated as empty, as a broker does")
         self._clean = directory.clean_shutdown
         self._settings = settings_in(directory, options.files, options.given)
 

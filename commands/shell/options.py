@@ -37,7 +37,7 @@ def _time(ctx: click.Context, param: click.Parameter, text: str | None) -> int:
 
 now_option: Option = click.option(
     "--now", metavar="TIME", callback=_time,
-    help="Reckon ages up to this time (ISO 8601 or ms) in place of the clock's.",
+    help="Compute ages at this time (ISO 8601 or ms). [default: the clock]",
 )  # fmt: skip
 
 

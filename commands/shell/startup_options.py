@@ -20,7 +20,7 @@ _Command = Callable[..., Any]
 
 _OPTIONS = (
     click.option(
-        "--clean/--unclean", default=None, help="How the broker stopped. By default as .kafka_cleanshutdown tells."
+        "--clean/--unclean", default=None, help="How the broker stopped. By default as .kafka_cleanshutdown shows."
     ),
     click.option(
         "--recovery-point", type=click.IntRange(min=0), metavar="N",

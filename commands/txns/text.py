@@ -18,7 +18,7 @@ _TOOL = "kafka-transactions.sh --bootstrap-server HOST:PORT abort"
 _MISMATCHES = {
     "missing": "has no entry of it: consumers get its records as if they were committed",
     "extra": "has an entry of it, but no abort marker is at that offset",
-    "starts late": "lets it begin behind its first record",
+    "starts late": "lets it begin after its first record",
 }
 _REASONS = {
     HangReason.LATE: "its last record is older than the longest timeout and five minutes",

@@ -99,6 +99,7 @@ def carry_out(
     except BaseException:
         discard(files)
         raise
+    durable.sync_directory(files.directory)  # or the journal's name could be on the disk without those it speaks of
     journal.write(change)
     os.remove(files.path(place.STAGING))
     return finish(change)

@@ -86,7 +86,7 @@ def within_log(partition_directory: str, log_end_offset: int) -> list[Operation]
         offset = offset_in(os.path.join(log_directory, name), says.topic, says.partition)
         if says.state == LIVE and offset > log_end_offset:
             stays = name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_CHECKPOINT)
-            why = f"{offset} lies beyond the log's end {log_end_offset} and is {'moved there' if stays else 'dropped'}"
+            why = f"{offset} is above the log end offset {log_end_offset}: {'set to it' if stays else 'removed'}"
             operations.append(Operation(CHECKPOINT, name, log_end_offset if stays else -1, old_size=offset, why=why))
     return operations
 

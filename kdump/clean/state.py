@@ -162,7 +162,7 @@ def _check_leftovers(log: PartitionLog) -> None:
     for state in (names.SWAP, names.CLEANED):
         for name in log.in_state(state):
             raise CleaningError(
-                f"{os.path.join(log.path, name)}: left behind when segments were being replaced; a broker that starts"
+                f"{os.path.join(log.path, name)}: left over from a replacement of segments; a broker that starts"
                 " finishes or undoes that, and so does `kdump repair`: do that first"
             )
 
@@ -180,7 +180,7 @@ def _first_dirty(checkpoint: int | None, start: int, end: int) -> tuple[int, str
     if checkpoint < start:
         return start, f"the checkpoint {checkpoint} lies before the log start offset {start}"
     if checkpoint > end:
-        return start, f"the checkpoint {checkpoint} lies behind the log end offset {end}, so the whole log counts dirty"
+        return start, f"the checkpoint {checkpoint} is above the log end offset {end}: all of the log counts as dirty"
     return checkpoint, ""
 
 

@@ -10,8 +10,10 @@ from kdump.cluster.disks import Disk
 from kdump.disk.reading import read_small
 from kdump.errors import CheckpointError, KdumpError, Problem
 from kdump.formats import names
+from kdump.formats.faults import END, PARTIAL
 from kdump.formats.metadata_files import QuorumState, parse_quorum_state
 from kdump.storage.partition import PartitionLog
+from kdump.storage.scan import Damage, is_zero_tail, scan
 from kdump.topics.metadata_log import MetadataState, state_of_directory
 
 
@@ -55,6 +57,8 @@ def _read(disk: Disk, path: str) -> MetadataCopy:
     log = PartitionLog(path)
     try:
         copy.state = state_of_directory(log, copy.problems.append)
+        tail = _incomplete_tail(log)
+        copy.problems = [each for each in copy.problems if (each.path, each.position) != tail]
     except KdumpError as error:
         copy.problems.append(Problem(path, None, str(error)))
     if names.QUORUM_STATE in log.files:
@@ -64,6 +68,21 @@ def _read(disk: Disk, path: str) -> MetadataCopy:
         except CheckpointError as error:
             copy.problems.append(Problem(file, None, str(error)))
     return copy
+
+
+def _incomplete_tail(log: PartitionLog) -> tuple[str, int] | None:
+    """Where the last segment ends inside a batch, or in zeros, as after a power cut: every start cuts that."""
+    if not log.segments:
+        return None
+    last = log.segments[-1]
+    tail = None
+    with last.open_log() as file:
+        for part in scan(file, last.base_offset, whole=False):
+            tail = part if isinstance(part, Damage) and part.resumed >= file.size else None
+        if tail is None:
+            return None
+        is_cut = file.entry_at(tail.position, file.size).status in (PARTIAL, END) or is_zero_tail(tail, file)
+    return (last.log_path, tail.position) if is_cut else None
 
 
 def newest(copies: Iterable[MetadataCopy]) -> MetadataCopy | None:

@@ -73,6 +73,8 @@ EXPLANATIONS: dict[str, Explanation] = {
     "KD-LOG-EMPTY": _E("empty segment", "The broker keeps it until retention deletes it.", NOTHING_SEEN,
         "Compaction removed every record of the segment."),
     "KD-LOG-LARGE": _E("segment file too large", WILL_NOT_START, "They wait for the broker.", OPERATOR),
+    "KD-LOG-REWRITTEN": _E("segment with other batches than before", NOT_NOTICED,
+        "They read what is in the file now.", "Something other than a broker wrote into the file: a restore, a disk."),
     "KD-LOG-NAME": _E("file name without an offset", WILL_NOT_START, "They wait for the broker.", OPERATOR),
     "KD-BATCH-DELTA": _E("impossible last offset", NOT_NOTICED, READS_SKIP, FOREIGN_WRITER),
     "KD-BATCH-COUNT": _E("impossible record count", NOT_NOTICED, READS_STOP, FOREIGN_WRITER),

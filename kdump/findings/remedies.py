@@ -38,7 +38,7 @@ INCOMPLETE_BATCH = (FETCH, CUT)
 INDEX = (REBUILD_INDEX,)
 TRIMMED = (TRIM,)
 REPAIRED = (REPAIR,)
-AFTER_LOG = (Remedy(None, (), "mend the log first, by the advice of its own finding: this file is built from it"),)
+AFTER_LOG = (Remedy(None, (), "repair the log first, as its own finding says: this file is built from it"),)
 MISSING_RECORDS = (
     FETCH,
     Remedy("repair", ("--only", "checkpoints"), "if there is no other copy: sets the line to the log end offset"),

@@ -43,9 +43,9 @@ class Voter(NamedTuple):
         }
 
 
-def control_pair(control_type: int, fields: dict[str, Any]) -> Pair:
-    """Key and value of one of KRaft's control records, in version 0."""
-    return control.KEY.pack(0, control_type), control.encode_value(control_type, 0, fields)
+def control_pair(control_type: int, fields: dict[str, Any], version: int = 0) -> Pair:
+    """Key and value of one of KRaft's control records."""
+    return control.KEY.pack(0, control_type), control.encode_value(control_type, version, fields)
 
 
 def voters_pair(voters: Iterable[Voter]) -> Pair:

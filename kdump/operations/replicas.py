@@ -113,6 +113,11 @@ class PartitionReplicas:
         return Verdict.BEHIND if relations - {Relation.IDENTICAL} or self.absent else Verdict.SAME
 
     @property
+    def known_choices(self) -> tuple[Choice, ...]:
+        """The choices without those of brokers whose disks were not given."""
+        return tuple(choice for choice in self.choices if choice.leader.broker not in self.not_given)
+
+    @property
     def compared(self) -> Compared:
         """The copies compared, by their numbers."""
         return Compared(tuple(copy.contents for copy in self.copies), self.pairs)
@@ -145,7 +150,7 @@ class Replicas:
                 for name in place.partition_names:
                     self._add(os.path.join(place.path, name))
             else:
-                folder = os.path.dirname(os.path.abspath(place.path))
+                folder = os.path.dirname(place.path.rstrip(os.sep)) or os.curdir
                 self._tried(folder, partial(self._around, folder))
                 self._add(place.path)
 

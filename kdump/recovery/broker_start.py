@@ -38,7 +38,7 @@ _FATES = {
     names.DELETE: "it waits for its deletion: it is loaded without recovery, and a minute later"
     " (file.delete.delay.ms) deleted with all its files",
     names.STRAY: "it was set aside: it is loaded, serves nobody, and stays until an operator removes it",
-    names.FUTURE: "it is the target of a move between log directories, which goes on once it is loaded",
+    names.FUTURE: "it is the target of a move between log directories, which continues once it is loaded",
 }
 _CONSEQUENCES = {
     names.RECOVERY_POINT_CHECKPOINT: "the broker treats it as empty, so after an unclean shutdown every segment is"

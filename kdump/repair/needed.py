@@ -11,13 +11,16 @@ The loading that plans are made from leaves every file as a broker would leave i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 
-from kdump.change.plan import REPLACE, Operation, Plan
+from kdump.change.plan import REPLACE, TRUNCATE, Operation, Plan
+from kdump.disk.reading import ReadOnlyFile
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.repair.survey import Survey
 from kdump.storage.partition import PartitionLog
+from kdump.storage.scan import only_zeros
 
 _FOLLOWS_FROM_LOGS = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)
 
@@ -27,10 +30,9 @@ def needed(plan: Plan, log: PartitionLog, found: Survey, *, clean: bool) -> Plan
     changed = {base for operation in plan.operations for base in _changed_segments(operation)}
     if not log.segments:
         changed.clear()  # an empty log has nothing to mend; a broker gives it its first segment
-    last = log.segments[-1].base_offset if log.segments else None
     wanted = []
     for operation in plan.operations:
-        if _mends(operation, found, changed) or (not clean and _is_routine(operation, last, found)):
+        if _mends(operation, found, changed) or (not clean and _is_routine(operation, log, found)):
             wanted.append(operation)
     return plan._replace(operations=tuple(wanted))
 
@@ -59,13 +61,21 @@ def _has_unsound(found: Survey, kind: str) -> bool:
     return any(parse_file_name(name).kind == kind for name in found.unsound)
 
 
-def _is_routine(operation: Operation, last: int | None, found: Survey) -> bool:
+def _is_routine(operation: Operation, log: PartitionLog, found: Survey) -> bool:
     """Whether a broker does this at a start after an unclean shutdown, and nothing sound is written over."""
     says = parse_file_name(operation.name)
-    is_rewritten = operation.action == REPLACE and operation.old_size >= 0
     if says.kind == names.LEADER_EPOCH_CHECKPOINT:
         return False
     if says.kind == names.PRODUCER_SNAPSHOT and not says.state:
         return operation.old_size < 0
-    is_sound_index = says.kind in names.INDEX_KINDS and operation.name not in found.unsound and says.offset != last
-    return not (is_rewritten and is_sound_index)
+    is_last = bool(log.segments) and says.offset == log.segments[-1].base_offset
+    is_sound_index = says.kind in names.INDEX_KINDS and operation.name not in found.unsound and not is_last
+    return not (is_sound_index and _drops_entries(operation, log))
+
+
+def _drops_entries(operation: Operation, log: PartitionLog) -> bool:
+    """Whether a file loses more than the zeros that a broker preallocated."""
+    if operation.action == TRUNCATE:
+        with ReadOnlyFile(os.path.join(log.path, operation.name)) as file:
+            return not only_zeros(file, operation.size, operation.old_size)
+    return operation.action == REPLACE and operation.old_size >= 0

@@ -123,5 +123,5 @@ def _findings(log: PartitionLog, startup: Startup, *, deep: bool, limit: int) ->
     if log.name is not None:
         lines[names.LOG_START_CHECKPOINT] = {(log.name.topic, log.name.partition): startup.log_start_offset}
     around = Around(Checkpoints(os.path.dirname(os.path.abspath(log.path)), lines), startup.clean, None)
-    options = Options(deep=deep, now=startup.now, limit=limit, most_alike=0)
+    options = Options(deep=deep, now=startup.now, limit=limit, most_alike=0, ignore=("KD-TIME-*",))
     return Verification(options, around=around).run([log.path])

@@ -122,7 +122,7 @@ def _overlap(one: OffsetRange, other: OffsetRange) -> bool:
 class Outlook:
     """What a partition's leaders may lose. `best` loses least.
 
-    `risky` are the choices that may come about without an administrator and lose records or block the partition;
+    `risky` are the choices that may come about without an administrator and lose more, or block the partition.
     `to_heal` are the copies (numbers) to which all can be given back that the best one has and they have not.
     """
 
@@ -138,13 +138,9 @@ class Outlook:
 
 def outlook(choices: Sequence[Choice], compared: Compared, state: PartitionState | None) -> Outlook:
     """Weigh the choices of a partition."""
-    risky = tuple(
-        each
-        for each in choices
-        if not _is_harmless(each)
-        and (state is None or each.leader.broker is None or state.may_lead(each.leader.broker))
-    )
     best = best_choice(choices, state)
+    least = _harm(best) if best else (0, False, 0)
+    risky = tuple(each for each in choices if _harm(each) > least and _may_lead(each, state))
     return Outlook(best, risky, _to_heal(best, choices, compared, state))
 
 
@@ -172,5 +168,6 @@ def _may_lead(choice: Choice, state: PartitionState | None) -> bool:
     return state is None or broker is None or state.may_lead(broker)
 
 
-def _is_harmless(choice: Choice) -> bool:
-    return choice.loss.records == 0 and choice.blocked_at is None
+def _harm(choice: Choice) -> tuple[int, bool, int]:
+    """How bad a choice is: records that may have been acknowledged by all, whether it blocks, and records at all."""
+    return choice.loss.committed + choice.loss.possible, choice.blocked_at is not None, choice.loss.records

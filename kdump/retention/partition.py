@@ -200,8 +200,8 @@ def examine(
     previous = max(checkpoints.log_start or 0, states[0].base_offset if states else 0)
     if states and previous > end:
         raise KdumpError(
-            f"{log.path}: the log start offset {previous} lies behind the log's end {end}: a broker that starts removes"
-            " all segments and begins anew (kdump startup shows how)"
+            f"{log.path}: the log start offset {previous} is above the log end offset {end}: a broker that starts"
+            " removes all segments and begins with an empty log (kdump startup shows how)"
         )
     known = checkpoints.high_watermark if watermark is None else watermark
     high_watermark = end if known is None else min(max(known, previous), end)

@@ -18,9 +18,7 @@ from kdump.serve.protocol.apis import ApiKey
 from kdump.serve.protocol.frames import Request
 
 FROM_MEMORY: dict[ApiKey, Callable[[Context, Request], Fields]] = {
-    ApiKey.METADATA: metadata.metadata,
     ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
     ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
     ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
     ApiKey.PRODUCE: refusals.produce,
@@ -32,6 +30,8 @@ FROM_MEMORY: dict[ApiKey, Callable[[Context, Request], Fields]] = {
 """Answered at once."""
 
 FROM_DISK: dict[ApiKey, Callable[[Context, Request], Fields]] = {
+    ApiKey.METADATA: metadata.metadata,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
     ApiKey.LIST_OFFSETS: offsets.list_offsets,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
     ApiKey.FIND_COORDINATOR: group_requests.find_coordinator,

@@ -6,11 +6,11 @@ import asyncio
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from kdump.errors import Problem
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.partition import Log, OnDamage
+from kdump.serve.sasl import Users
 from kdump.serve.server import ServeOptions, Server
 from kdump.storage.open import open_directory
 
@@ -21,18 +21,19 @@ def served(
     *,
     on_damage: OnDamage = OnDamage.STOP,
     options: ServeOptions | None = None,
+    users: Users | None = None,
     say: Log = lambda line: None,
 ) -> Iterator[str]:
     """Serve log or partition directories while the `with` lasts; gives the bootstrap address, as HOST:PORT,...
 
-    Ports are free ones unless `options` names one. `say` is given a line about each damage that is met. Raises
-    KdumpError, OSError.
+    Ports are free ones unless `options` names one; with `users` nobody else is let in. `say` is given a line about
+    each damage that is met, and about connections. Raises KdumpError, OSError.
     """
     problems: list[Problem] = []
     cluster = ServedCluster(map(open_directory, paths), on_damage, problems.append, say)
     for problem in problems:
         say(f"{problem.path}: {problem.text}")
-    server = Server(cluster, options or replace(ServeOptions(), port=0), say)
+    server = Server(cluster, options or ServeOptions(port=0), say, users=users)
     ready: threading.Event = threading.Event()
     found: list[str | BaseException] = []
     loop = asyncio.new_event_loop()

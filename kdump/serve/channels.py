@@ -49,6 +49,9 @@ class Channel(ABC):
                 held += part
             elif part.size <= SMALL:
                 held += _read(part, part.start, part.size)
+                if len(held) >= _CHUNK:
+                    await self.send(bytes(held))
+                    held.clear()
             else:
                 if held:
                     await self.send(bytes(held))
@@ -96,36 +99,59 @@ class PlainChannel(Channel):
         if not _CAN_SEND_FILES:
             await _send_by_chunks(self, part)
             return
-        position, left = part.start, part.size
-        out, file = self._socket.fileno(), part.file.fileno()
-        while left:
-            try:
-                sent = os.sendfile(out, file, position, left)
-            except BlockingIOError:
-                await self._writable()
-                continue
-            if sent == 0:
-                raise FileShrunkError(f"{part.file.path} became shorter while it was sent")
-            position += sent
-            left -= sent
-
-    async def _writable(self) -> None:
-        future = self._loop.create_future()
-        descriptor = self._socket.fileno()
-        self._loop.add_writer(descriptor, _done, future)
+        sending = _Sending(self._socket.fileno(), part)
+        if sending.go_on():
+            return
+        done = self._loop.create_future()
+        self._loop.add_writer(self._socket.fileno(), sending.go_on, done)
         try:
-            await future
+            await done
         finally:
-            self._loop.remove_writer(descriptor)
+            self._loop.remove_writer(self._socket.fileno())
 
     def close(self) -> None:
         """See Channel."""
         self._socket.close()
 
 
-def _done(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+class _Sending:
+    """A range of a file on its way into a socket that takes as much as it has room for."""
+
+    def __init__(self, out: int, part: FileRange) -> None:
+        self._out = out
+        self._part = part
+        self._position = part.start
+        self._left = part.size
+
+    def go_on(self, done: asyncio.Future[None] | None = None) -> bool:
+        """Send what there is room for; whether that was all. `done` is told of the end, and of what goes wrong.
+
+        Without it raises OSError, FileShrunkError.
+        """
+        try:
+            is_over = self._go_on()
+        except OSError as error:
+            if done is None:
+                raise
+            if not done.done():
+                done.set_exception(error)
+            return True
+        if is_over and done is not None and not done.done():
+            done.set_result(None)
+        return is_over
+
+    def _go_on(self) -> bool:
+        file = self._part.file
+        while self._left:
+            try:
+                sent = os.sendfile(self._out, file.fileno(), self._position, self._left)
+            except BlockingIOError:
+                return False
+            if sent == 0:
+                raise FileShrunkError(f"{file.path} became shorter while it was sent")
+            self._position += sent
+            self._left -= sent
+        return True
 
 
 class TlsChannel(Channel):

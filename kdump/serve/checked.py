@@ -10,18 +10,32 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from operator import gt
+from operator import ge
 
+from kdump.errors import KdumpError
 from kdump.formats.faults import BLOCK_FULL
 from kdump.storage.log_reader import LogFile
-from kdump.storage.scan import Damage, Run, is_zero_tail, scan
+from kdump.storage.scan import MAX_OFFSET, MAX_RELATIVE_OFFSET, Damage, Run, is_zero_tail, scan
 from kdump.storage.segment import Segment
 
 PIECE_BYTES = 4 << 20
 """What is checked at once, more than most fetches ask for."""
 MARK_BYTES = 8 << 10
-_MAX_OFFSET = (1 << 63) - 1
 _UNKNOWN = -1
+_LAST_MAGIC = 2
+
+
+class NotCheckedError(KdumpError):
+    """Bytes have not been checked yet, and there is no time for it."""
+
+
+class Gate:
+    """Whether bytes may be checked now; where not, NotCheckedError is raised in place of a check."""
+
+    __slots__ = ("is_open",)
+
+    def __init__(self) -> None:
+        self.is_open = True
 
 
 @dataclass(slots=True)
@@ -44,13 +58,14 @@ class Piece:
 class CheckedSegment:
     """A segment, and what is known of its bytes. `stop_offset` is the next segment's base offset, or above all."""
 
-    def __init__(self, segment: Segment, stop_offset: int = _MAX_OFFSET) -> None:
+    def __init__(self, segment: Segment, stop_offset: int, gate: Gate) -> None:
         self.segment = segment
         self.base_offset = segment.base_offset
-        self.stop_offset = stop_offset
+        self.stop_offset = min(stop_offset, segment.base_offset + MAX_RELATIVE_OFFSET + 1)
         self._pieces: list[Piece] = []
         self._starts: list[int] = []
         self._state: tuple[int, ...] = ()
+        self._gate = gate
 
     def is_new_to(self, state: tuple[int, ...]) -> bool:
         """Forget what was checked if the file's `state` is another one than before; whether it had been."""
@@ -90,6 +105,14 @@ class CheckedSegment:
                 return self._in_piece(log, piece, offset)
         return log.size
 
+    def end_offset(self, log: LogFile) -> int:
+        """The (absolute) offset behind the last good batch; the base offset without one."""
+        last = self.base_offset
+        for piece in self.pieces(log, self.segment.position_of(log, MAX_OFFSET)):
+            if piece.damage is None:
+                last = max(last, piece.next_offset)
+        return last
+
     def offset_before(self, log: LogFile, position: int) -> int:
         """The (absolute) offset behind the last good batch before byte `position`; the base offset without one."""
         best = self.base_offset
@@ -121,6 +144,8 @@ class CheckedSegment:
 
     def _check(self, log: LogFile, position: int) -> None:
         """Add the pieces from byte `position` on, up to one that is known or as many as are checked at once."""
+        if not self._gate.is_open:
+            raise NotCheckedError("not checked yet")
         at = bisect_right(self._starts, position)
         known = self._starts[at] if at < len(self._starts) else log.size
         found: list[Piece] = []
@@ -144,12 +169,15 @@ class CheckedSegment:
 
 
 def _add(found: list[Piece], run: Run, lowest: int, stop_offset: int, path: str) -> int:
-    """Take in good batches; those whose offsets, which no CRC covers, cannot be are damage. Gives the next offset."""
+    """Take in good batches. Those whose offsets cannot be, which no CRC covers, and those of a magic that no client
+    knows, are damage. Gives the next offset.
+    """
     block, first, stop = run
     last = block.last_offset[first:stop]
     if lowest == _UNKNOWN:
         lowest = last[0] if block.base_offset[first] < 0 else block.base_offset[first]
-    if last[0] < lowest or last[-1] >= stop_offset or any(map(gt, last, last[1:])):
+    is_unknown = max(block.magic[first:stop]) > _LAST_MAGIC
+    if is_unknown or last[0] < lowest or last[-1] >= stop_offset or any(map(ge, last, last[1:])):
         for row in range(first, stop):
             lowest = _add_one(found, run, row, lowest, stop_offset, path)
         return lowest
@@ -168,11 +196,13 @@ def _add(found: list[Piece], run: Run, lowest: int, stop_offset: int, path: str)
 
 
 def _add_one(found: list[Piece], run: Run, row: int, lowest: int, stop_offset: int, path: str) -> int:
-    last_offset = run.block.last_offset[row]
-    if lowest <= last_offset < stop_offset:
+    last_offset, magic = run.block.last_offset[row], run.block.magic[row]
+    if lowest <= last_offset < stop_offset and magic <= _LAST_MAGIC:
         return _add(found, Run(run.block, row, row + 1), lowest, stop_offset, path)
     start = run.block.position[row]
     text = f"the batch's last offset {last_offset} is not from {lowest} to {stop_offset - 1}"
+    if magic > _LAST_MAGIC:
+        text = f"no client knows the batch's magic {magic}"
     end = start + run.block.size[row]
     found.append(Piece(start, end, lowest, lowest, Damage(start, end, text, path)))
     return lowest

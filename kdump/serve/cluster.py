@@ -75,15 +75,28 @@ class Node:
 class Place:
     """A partition and the paths of its replicas by node; `leader` is the node that serves it, -1 if none can.
 
-    `replicas` and `isr` are those of the cluster's metadata, else the nodes at hand.
+    `replicas` and `isr` are those of the cluster's metadata, else the nodes at hand; `known_epoch` is the leader epoch
+    that it has, -1 where it does not say.
     """
 
     number: int
     paths: dict[int, str] = field(default_factory=dict)
     leader: int = -1
-    leader_epoch: int = -1
+    known_epoch: int = -1
     replicas: tuple[int, ...] = ()
     isr: tuple[int, ...] = ()
+    _epoch: int | None = None
+
+    @property
+    def leader_epoch(self) -> int:
+        """The present leader epoch: the metadata's, or the last one of the log if that is higher; -1 without a leader.
+
+        It is read when it is first asked for.
+        """
+        if self._epoch is None:
+            written = max(_last_epoch(self.paths[self.leader]), 0) if self.leader >= 0 else -1
+            self._epoch = max(self.known_epoch, written)
+        return self._epoch
 
 
 @dataclass(slots=True)
@@ -152,9 +165,8 @@ class ServedCluster:
 
     def partition(self, node_id: int, topic: str, number: int) -> ServedPartition | None:
         """The replica of a node, opened if need be; None where it has none. Raises OSError."""
-        key = (node_id, topic, number)
-        known = self._open.get(key)
-        if known is not None and not known.has_changed():
+        known = self.opened(node_id, topic, number)
+        if known is not None:
             return known
         found = self.topics.get(topic)
         place = found.place(number) if found else None
@@ -165,8 +177,13 @@ class ServedCluster:
         start = self.nodes[node_id].starts[os.path.dirname(path)].of(topic, number)
         start = max(start, log.segments[0].base_offset if log.segments else 0)
         opened = ServedPartition(Replica(log, start, None), found.topic_id, self._files, self._on_damage, self._say)
-        self._open[key] = opened
+        self._open[node_id, topic, number] = opened
         return opened
+
+    def opened(self, node_id: int, topic: str, number: int) -> ServedPartition | None:
+        """The replica of a node, if it has been opened and nothing has changed since."""
+        known = self._open.get((node_id, topic, number))
+        return None if known is None or known.has_changed() else known
 
     def replicas(self, topic: str) -> Iterator[Replica]:
         """The replicas of a topic's partitions that lead. Raises OSError."""
@@ -270,7 +287,7 @@ def _describe(place: Place, fields: Fields | None) -> None:
     if fields is not None:
         place.replicas = tuple(fields["replicas"]) or at_hand
         place.isr = tuple(node for node in fields["isr"] if node in place.paths)
-        place.leader_epoch = fields["leaderEpoch"]
+        place.known_epoch = fields["leaderEpoch"]
     if not at_hand:
         return
     candidates = [fields["leader"], *fields["isr"]] if fields is not None else []
@@ -280,7 +297,6 @@ def _describe(place: Place, fields: Fields | None) -> None:
     place.leader = chosen
     if chosen not in place.isr:
         place.isr = (chosen, *place.isr)
-    place.leader_epoch = max(place.leader_epoch, _last_epoch(place.paths[chosen]), 0)
 
 
 def _last_epoch(path: str) -> int:

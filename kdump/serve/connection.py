@@ -12,8 +12,9 @@ from kdump.errors import KdumpError
 from kdump.serve import answers
 from kdump.serve.channels import Channel
 from kdump.serve.context import Context, Fields
-from kdump.serve.fetch import FetchAnswer, fetch
+from kdump.serve.fetch import fetch, fetch_known
 from kdump.serve.metadata import api_versions
+from kdump.serve.partition import FileRange
 from kdump.serve.protocol.apis import ApiKey
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import SIZE, Request, RequestError, read_request, response
@@ -27,14 +28,15 @@ IDLE_SECONDS = 600
 BODY_SECONDS = 60
 """Within which a request that has begun must be there."""
 MAX_WAIT_SECONDS = 300
-SMALL_REQUEST = 64 << 10
+SMALL_REQUEST = 4 << 10
+"""Bytes up to which nobody waits for memory."""
 UNAUTHENTICATED_BYTES = 16 << 10
 _BEFORE_LOGIN = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A request that was answered; `milliseconds` are those that the answer took, waiting included."""
+    """A request that was answered; `milliseconds` is how long it took to find the answer."""
 
     client: str
     node: int
@@ -47,6 +49,18 @@ class Access:
     response_bytes: int
     milliseconds: float
     errors: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Answered:
+    """An answer to send after so many seconds, and the reason to close the connection then, if there is one."""
+
+    parts: list[bytes | FileRange]
+    size: int
+    errors: tuple[ErrorCode, ...]
+    seconds: float = 0.0
+    reason: str = ""
+    access: Access | None = None
 
 
 class Connection:
@@ -68,7 +82,8 @@ class Connection:
         try:
             while True:
                 self.is_answering = False
-                size = SIZE.unpack(await asyncio.wait_for(self._channel.read(SIZE.size), IDLE_SECONDS))[0]
+                async with asyncio.timeout(IDLE_SECONDS):
+                    size = SIZE.unpack(await self._channel.read(SIZE.size))[0]
                 most = self._server.options.max_request_bytes if self._is_known else UNAUTHENTICATED_BYTES
                 if not 0 < size <= most:
                     raise RequestError(f"a request of {size} bytes: at most {most} are taken")
@@ -92,57 +107,76 @@ class Connection:
 
     async def _one(self, size: int) -> None:
         if size <= SMALL_REQUEST:
-            data = await asyncio.wait_for(self._channel.read(size), BODY_SECONDS)
-            await self._answer(data)
-            return
-        async with self._server.room_for(size):
-            data = await asyncio.wait_for(self._channel.read(size), BODY_SECONDS)
-            await self._answer(data)
-
-    async def _answer(self, data: bytes) -> None:
-        started = time.perf_counter()
-        self.is_answering = True
-        request = read_request(data)
-        key = request.api.key
-        if not self._is_known and key not in _BEFORE_LOGIN:
-            raise AuthenticationError(f"{request.api.name} before the client has said who it is")
-        if key == ApiKey.FETCH:
-            fetched = await self._fetch(request)
-            await self._channel.send_all(fetched.parts)
-            sent, errors = fetched.size, fetched.errors
+            held = await self._answer(size)
         else:
-            body = await self._body(request)
-            if key == ApiKey.PRODUCE and request.body["acks"] == 0:
-                raise RequestError("records without acknowledgement: this server is read-only")
-            answer = response(request, body)
-            await self._channel.send(answer)
-            sent = len(answer)
-            errors = tuple(_errors(body)) if self._server.is_logging else ()
-        if self._server.is_logging:
-            elapsed = (time.perf_counter() - started) * 1000
-            self._server.log(
-                Access(
-                    self._client,
-                    self._context.node_id,
-                    self._user,
-                    request.client_id,
-                    request.api.name,
-                    request.version,
-                    request.correlation_id,
-                    len(data) + SIZE.size,
-                    sent,
-                    elapsed,
-                    tuple(sorted({code.name for code in errors})),
-                )
-            )
-        if self._exchange is not None and key == ApiKey.SASL_AUTHENTICATE and ErrorCode(body["errorCode"]):
-            raise AuthenticationError(body["errorMessage"])
+            async with self._server.room_for(size):
+                held = await self._answer(size)
+        if held is not None:
+            await self._server.pause(held.seconds)
+            await self._send(held)
 
-    async def _fetch(self, request: Request) -> FetchAnswer:
-        answer = await self._server.in_thread(fetch, self._context, request)
-        if answer.is_empty:
-            await self._server.pause(min(request.body["maxWaitMs"] / 1000, MAX_WAIT_SECONDS))
-        return answer
+    async def _answer(self, size: int) -> _Answered | None:
+        """Read a request and answer it; what is to be held for a while is returned."""
+        async with asyncio.timeout(BODY_SECONDS):
+            data = await self._channel.read(size)
+        self.is_answering = True
+        started = time.perf_counter()
+        request = read_request(data)
+        if not self._is_known and request.api.key not in _BEFORE_LOGIN:
+            raise AuthenticationError(f"{request.api.name} before the client has said who it is")
+        answered = await self._answered(request)
+        answered.access = self._access(request, answered, size, started) if self._server.is_logging else None
+        if answered.seconds > 0:
+            return answered
+        await self._send(answered)
+        return None
+
+    async def _answered(self, request: Request) -> _Answered:
+        key = request.api.key
+        if key == ApiKey.FETCH:
+            fetched = fetch_known(self._context, request)
+            if fetched is None:
+                fetched = await self._server.in_thread(fetch, self._context, request)
+            seconds = min(request.body["maxWaitMs"] / 1000, MAX_WAIT_SECONDS) if fetched.is_empty else 0.0
+            return _Answered(fetched.parts, fetched.size, fetched.errors, seconds)
+        if key in answers.FROM_DISK:
+            return await self._server.in_thread(self._from_disk, self._context, request)
+        if key == ApiKey.PRODUCE and request.body["acks"] == 0:
+            raise RequestError("records without acknowledgement: this server is read-only")
+        return self._encoded(request, await self._body(request))
+
+    def _from_disk(self, ctx: Context, request: Request) -> _Answered:
+        return self._encoded(request, answers.FROM_DISK[request.api.key](ctx, request))
+
+    def _encoded(self, request: Request, body: Fields) -> _Answered:
+        data = response(request, body)
+        errors = tuple(_errors(body)) if self._server.is_logging else ()
+        answered = _Answered([data], len(data), errors)
+        if request.api.key == ApiKey.SASL_AUTHENTICATE and body["errorCode"]:
+            answered.reason = body["errorMessage"]
+        return answered
+
+    async def _send(self, answered: _Answered) -> None:
+        await self._channel.send_all(answered.parts)
+        if answered.access is not None:
+            self._server.log(answered.access)
+        if answered.reason:
+            raise AuthenticationError(answered.reason)
+
+    def _access(self, request: Request, answered: _Answered, size: int, started: float) -> Access:
+        return Access(
+            self._client,
+            self._context.node_id,
+            self._user,
+            request.client_id,
+            request.api.name,
+            request.version,
+            request.correlation_id,
+            size + SIZE.size,
+            answered.size,
+            (time.perf_counter() - started) * 1000,
+            tuple(sorted({code.name for code in answered.errors})),
+        )
 
     async def _body(self, request: Request) -> Fields:
         key = request.api.key
@@ -152,15 +186,15 @@ class Connection:
             return self._login(request)
         if key in answers.FROM_MEMORY:
             return answers.FROM_MEMORY[key](self._context, request)
-        if key in answers.FROM_DISK:
-            return await self._server.in_thread(answers.FROM_DISK[key], self._context, request)
         await self._server.groups_known()
         return await answers.FROM_GROUPS[key](self._context, request)
 
     def _login(self, request: Request) -> Fields:
         users = self._users
         if users is None or self._user is not None:
-            return {"errorCode": ErrorCode.ILLEGAL_SASL_STATE}
+            text = "this server asks nobody who they are, or knows already"
+            is_handshake = request.api.key == ApiKey.SASL_HANDSHAKE
+            return {"errorCode": ErrorCode.ILLEGAL_SASL_STATE} | ({} if is_handshake else {"errorMessage": text})
         if request.api.key == ApiKey.SASL_HANDSHAKE:
             mechanisms: list[str] = list(users.mechanisms)
             if request.body["mechanism"] not in mechanisms:

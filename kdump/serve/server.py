@@ -23,8 +23,10 @@ from kdump.serve.protocol.frames import Request
 from kdump.serve.sasl import Users
 
 THREADS = 4
-ROOM = 32 << 20
-"""Bytes of large requests that are kept at one time; others wait."""
+ROOM = 16 << 20
+"""Bytes that large requests and what is made of them may take at one time; others wait."""
+GROWTH = 32
+"""What a request grows to, at most, while it is answered: a partition of 16 bytes becomes several objects."""
 GRACE_SECONDS = 2.0
 """How long answers under way may take when the server ends."""
 _BACKLOG = 512
@@ -179,14 +181,15 @@ class Server:
     @asynccontextmanager
     async def room_for(self, size: int) -> AsyncIterator[None]:
         """Wait until there is memory for a large request."""
+        wanted = size * GROWTH
         async with self._room:
-            await self._room.wait_for(lambda: self._taken == 0 or self._taken + size <= ROOM)
-            self._taken += size
+            await self._room.wait_for(lambda: self._taken == 0 or self._taken + wanted <= ROOM)
+            self._taken += wanted
         try:
             yield
         finally:
             async with self._room:
-                self._taken -= size
+                self._taken -= wanted
                 self._room.notify_all()
 
     async def groups_known(self) -> None:

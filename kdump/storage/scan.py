@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
+from kdump.disk.reading import ReadOnlyFile
 from kdump.formats.batch import CRC_START, FRAME_SIZE, HEADER_SIZE, LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER
@@ -177,9 +178,9 @@ def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int) 
     return Damage(at, resumed, text, log.path)
 
 
-def only_zeros(log: LogFile, position: int, end: int) -> bool:
+def only_zeros(file: ReadOnlyFile, position: int, end: int) -> bool:
     """Whether all bytes from `position` up to `end` are zero."""
-    pieces = (log.read(at, min(BUFFER_SIZE, end - at)) for at in range(position, end, BUFFER_SIZE))
+    pieces = (file.read(at, min(BUFFER_SIZE, end - at)) for at in range(position, end, BUFFER_SIZE))
     return all(piece.count(0) == len(piece) for piece in pieces)
 
 

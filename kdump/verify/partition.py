@@ -26,7 +26,7 @@ from kdump.verify.producers import ProducerCheck
 from kdump.verify.sheets import BadBytes, Part
 from kdump.verify.snapshots import check_snapshot, stray_offsets
 from kdump.verify.time_index import TimeIndexCheck
-from kdump.verify.timestamps import TimestampCheck
+from kdump.verify.timestamps import TIME_CODES, TimestampCheck
 from kdump.verify.txn import check_txn_index
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ class PartitionCheck:
         self._options = options
         self._was_closed = was_closed
         self._placing = placing
+        self._tells_times = any(map(options.filter.wants, TIME_CODES))
         before = before or Before()
         is_metadata = log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC
         self._logs = LogCheck(before.last_offset, holds_metadata=is_metadata)
@@ -248,6 +249,8 @@ class PartitionCheck:
         yield from self._guarded(index, checks)
 
     def _held(self, segment: Segment, modified: int) -> Iterator[Finding]:
+        if not self._tells_times:
+            return
         holder = self._times.holder
         limit = self._options.limit if self._options.deep else None
         record = holder.record(segment, limit) if holder else None

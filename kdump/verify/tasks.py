@@ -119,8 +119,8 @@ class Tasks:
     ) -> None:
         """`resume` is where an earlier run over the same paths was ended; what it has checked is left out.
 
-        So are the segments that `state` knows, up to the first one that has changed. `around` is what is around
-        partition directories that are named, where that is known.
+        So are the segments that `state` knows, up to the first one that has changed. With `around`, what is
+        around them, paths are those of partition directories, and changes that were interrupted are not looked for.
 
         `clusters` is what the metadata in the log directories at hand tells of partitions.
         """
@@ -165,6 +165,10 @@ class Tasks:
             resume = None  # it is gone: start over
         share, number = self._share, 0
         self.clusters = Clusters(paths)
+        if self._around is not None:
+            for folder in paths:
+                yield from self._partition_tasks(folder, self._around, None)
+            return
         for path in paths:
             if not os.path.isdir(path):
                 yield from self._file_tasks(path)
@@ -178,7 +182,7 @@ class Tasks:
                 continue
             if isinstance(place, PartitionLog):
                 logs = [path]
-                around = self._around or _around(path)
+                around = _around(path)
                 if share.has(number):
                     yield Said(_changes(os.path.dirname(os.path.abspath(path)), logs))
             else:

@@ -83,7 +83,7 @@ def metadata_log(image: ClusterImage, *, epoch: int = 3, more: int = 0, voters: 
     """The bytes of a metadata log: what the leader of an epoch wrote at once, and more records one by one."""
     leader = [{"voterId": voter.id, "voterDirectoryId": voter.directory_id} for voter in voters] or [{"voterId": 1}]
     change = {"leaderId": leader[0]["voterId"], "voters": leader, "grantingVoters": leader[:1]}
-    pairs = [control_pair(LEADER_CHANGE, change)]
+    pairs = [control_pair(LEADER_CHANGE, change, 1 if voters else 0)]
     if voters:
         pairs += [control_pair(KRAFT_VERSION, {"kRaftVersion": 1}), voters_pair(voters)]
     values = [(None, record.encode()) for record in records_of(image)]

@@ -219,6 +219,12 @@ class Broker:
     def exit_code(self) -> int | None:
         return None if self._process is None else self._process.poll()
 
+    @property
+    def process_id(self) -> int:
+        """The running process."""
+        assert self._process is not None
+        return self._process.pid
+
     def stop(self) -> None:
         """An orderly end; nothing if it does not run."""
         self._end(signal.SIGTERM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import ALL_KINDS, INDEX_KINDS, SALVAGE, TRUNCATE_LOG, Request, Task, examine, examine_indexes
-from tests.repair.damaged import BASES, DAMAGES, STARTUP, edit, flip, name, removed
+from kdump.settings.views import LoadingSettings
+from tests.repair.damaged import BASES, DAMAGES, STARTUP, build, edit, flip, name, removed
 from tests.repair.salvaging import content
 
 
@@ -67,7 +69,7 @@ class TestOnly:
         task = examined(partition, "indexes", "epochs", strategy=strategy)
         assert task.plan is None
         (problem,) = task.problems
-        assert problem.endswith(": the log itself needs repair, and other files follow from it")
+        assert problem.endswith(": not rebuilt: the log is damaged. First: kdump repair")
 
     @pytest.mark.parametrize("strategy", [TRUNCATE_LOG, SALVAGE])
     def test_a_log_without_its_indexes(self, partition: Path, strategy: str) -> None:
@@ -165,3 +167,25 @@ class TestIndexes:
         assert task.plan is None
         assert "the log itself needs repair" in task.problems[0]
         assert content(partition) == before
+
+
+def test_a_sound_index_of_a_segment_that_stays_keeps_its_entries(tmp_path: Path) -> None:
+    """It was written batch by batch, or with a smaller index.interval.bytes: a rebuild would have fewer entries."""
+    partition = build(tmp_path)
+    DAMAGES["middle segment, payload"](partition)
+    dense = (partition / name(0, "index")).read_bytes()
+    assert dense
+    sparse = replace(STARTUP, config=LoadingSettings())
+    task = examine(kdump.open_log(str(partition)), sparse, Request(SALVAGE))
+    assert task.plan is not None
+    assert name(20, "index") in {operation.name for operation in task.plan.operations}
+    assert not {name(0, "index"), name(0, "timeindex")} & {operation.name for operation in task.plan.operations}
+
+
+def test_a_preallocated_index_of_a_segment_that_stays_is_trimmed(tmp_path: Path) -> None:
+    partition = build(tmp_path)
+    path = partition / name(0, "index")
+    path.write_bytes(path.read_bytes() + bytes(800))
+    task = examine(kdump.open_log(str(partition)), STARTUP, Request(SALVAGE))
+    assert task.plan is not None
+    assert name(0, "index") in {operation.name for operation in task.plan.operations}

@@ -36,7 +36,7 @@ _VARYING = (
     (re.compile(r'("(?:host|startedAt)": ?)"[^"]*"'), r"\1N"),
     (re.compile(r'("allocatedSize": ?)\d+'), r"\1N"),
     (re.compile(r'("begunTimestamp": ?)\d+'), r"\1N"),
-    (re.compile(r"\b\d{8}T\d{6}(?:-\d{9})?\b"), "CHANGE"),
+    (re.compile(r"\b\d{8}T\d{6}(?:-\d+)?\b"), "CHANGE"),
     (re.compile(r"\S+Z(?=  file time)"), "TIME"),
     (re.compile(r"(there is something in it) \(.*?\)"), r"\1 (NAME)"),
     (re.compile(r"^kdump \d\S*$", re.MULTILINE), "kdump N"),

@@ -1,0 +1,115 @@
+"""`kdump quorum`: who has what of a KRaft quorum's log, who could win, and other voters for a quorum that cannot."""
+
+from __future__ import annotations
+
+import click
+
+from kdump.cluster.set_voters import VoterAt
+
+from ..shell.options import now_option
+from ..shell.rows import format_option
+from ..shell.values import read_by
+from .run import SetVoters, set_voters, show
+
+_SHOW = "show"
+
+
+class _ShowsByDefault(click.Group):
+    """A group that takes PATHs for those of its command `show`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands:
+            args = [_SHOW, *args]
+        return super().resolve_command(ctx, args)
+
+
+def _voters(text: str) -> list[VoterAt]:
+    return [_voter(each) for each in text.split(",")]
+
+
+def _voter(text: str) -> VoterAt:
+    node, at, address = text.strip().partition("@")
+    host, colon, port = address.rpartition(":")
+    if not at or not colon or not host or not node.isdecimal() or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise ValueError(f"{text!r}: expected NODE@HOST:PORT")
+    return VoterAt(int(node), host.strip("[]"), int(port))
+
+
+@click.group("quorum", cls=_ShowsByDefault)
+def command() -> None:
+    """Look at the copies of a KRaft quorum's log, and give a quorum without a majority other voters.
+
+    PATHs are log directories with a __cluster_metadata-0, of controllers and of brokers. `kdump quorum PATH...` is the
+    same as `kdump quorum show PATH...`.
+
+    \b
+    Examples:
+      kdump quorum /mnt/c1/data /mnt/c2/data /mnt/b4/data
+      kdump quorum set-voters /mnt/c1/data /mnt/b4/data --voters 1@kafka1:9093 --others-are-gone --apply
+    """
+
+
+@command.command(_SHOW)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@format_option
+def show_command(paths: tuple[str, ...], format_: str) -> int:
+    """Show every copy: last epoch, log end, voters, quorum-state; who could win, what each choice would lose.
+
+    Nothing is changed. Exits with 1 where a copy is damaged, else with 0.
+
+    \b
+    Examples:
+      kdump quorum show /mnt/c1/data /mnt/c2/data
+      kdump quorum /mnt/c?/data --format jsonl
+      kdump quorum /mnt/c1/data /mnt/b4/data --format json
+    """
+    return show(paths, format_)
+
+
+@command.command("set-voters")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--voters",
+    required=True,
+    callback=read_by(_voters),
+    metavar="NODE@HOST:PORT[,...]",
+    help="The new voters; mostly one, to which others are added by Kafka's own tool.",
+)
+@click.option("--listener", default="CONTROLLER", show_default=True, metavar="NAME", help="Their controller listener.")
+@click.option(
+    "--others-are-gone",
+    is_flag=True,
+    help="The old voters that are not among the PATHs are destroyed or wiped: none of them can lead any more.",
+)
+@click.option("--accept-loss", is_flag=True, help="Lose what the newest copy has and the chosen one has not.")
+@click.option("--apply", "applies", is_flag=True, help="Do it; else it is only shown.")
+@now_option
+@format_option
+def set_voters_command(
+    paths: tuple[str, ...],
+    voters: list[VoterAt],
+    listener: str,
+    others_are_gone: bool,
+    accept_loss: bool,
+    applies: bool,
+    now: int,
+    format_: str,
+) -> int:
+    """Append a record that makes these nodes the only voters of a dynamic quorum (kraft.version 1).
+
+    For a quorum that lost its majority, or whose controllers have other addresses. Give all copies of the metadata log
+    that are left, those of brokers too: the newest one has to lead. The record gets a leader epoch above all that any
+    copy names. The voters of a static quorum are in server.properties alone: the line is printed.
+
+    Exits with 1 when the plan was only shown, 0 when it is done, 4 when something stands in the way.
+
+    \b
+    Examples:
+      kdump quorum set-voters /mnt/c1/data --voters 1@kafka1:9093 --others-are-gone
+      kdump quorum set-voters /mnt/c1/data --voters 1@kafka1:9093 --others-are-gone --apply
+      kdump quorum set-voters /mnt/c?/data --voters 1@new1:9093,2@new2:9093,3@new3:9093 --apply
+    """
+    asked = SetVoters([each._replace(listener=listener) for each in voters], others_are_gone, accept_loss, applies, now)
+    return set_voters(paths, asked, format_)

@@ -1,0 +1,160 @@
+"""Give a dynamic quorum other voters: one record, appended to the log of the copy that is to lead."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kdump.change.plan import Plan, make_plan
+from kdump.cluster.metadata_copies import MetadataCopy
+from kdump.cluster.quorum import Difference, Quorum, lost
+from kdump.cluster.wanted import Refusal
+from kdump.disk.locks import lock_holder
+from kdump.formats import names
+from kdump.formats.kraft_snapshot import Voter, kraft_batch, voters_pair
+from kdump.formats.names import segment_file_name
+from kdump.formats.uuids import is_reserved_directory_id
+from kdump.storage.facts import segment_info
+from kdump.storage.partition import PartitionLog
+from kdump.storage.recipe import NewContent, Recipe, SourceBytes, joined
+
+
+class VoterAt(NamedTuple):
+    """A voter that is wanted: its node id, and where its controller listens."""
+
+    id: int
+    host: str
+    port: int
+    listener: str = "CONTROLLER"
+
+
+@dataclass(slots=True)
+class NewVoters:
+    """What would be done; nothing of it is to be applied where there are `refusals`.
+
+    `leaders` are the copies that get the record, with `epoch`, at the offset `offset`; `lost` is what the newest copy
+    has and they have not.
+    """
+
+    voters: list[Voter] = field(default_factory=list)
+    leaders: list[MetadataCopy] = field(default_factory=list)
+    epoch: int = 0
+    offset: int = 0
+    lost: list[Difference] = field(default_factory=list)
+    held_back: int = 0
+    refusals: list[Refusal] = field(default_factory=list)
+
+
+def plan_voters(quorum: Quorum, wanted: Sequence[VoterAt], *, others_are_gone: bool, accepts_loss: bool) -> NewVoters:
+    """Plan for these voters and no others; nothing is changed. Raises OSError."""
+    plan = NewVoters(epoch=quorum.highest_epoch + 1)
+    plan.refusals += _check_copies(quorum, wanted)
+    copies = {copy.disk.node_id: copy for copy in reversed(quorum.copies)}
+    for voter in wanted:
+        copy = copies.get(voter.id)
+        if copy is None:
+            known = ", ".join(str(node) for node in sorted(each for each in copies if each is not None))
+            way_out = (
+                f"give the log directory with its {names.CLUSTER_METADATA_DIR}; at hand are nodes {known or 'none'}"
+            )
+            plan.refusals.append(Refusal(f"voter {voter.id}", "there is no copy of its metadata log", way_out))
+            continue
+        directory_id = copy.disk.directory_id
+        if directory_id is None or is_reserved_directory_id(directory_id):
+            way_out = f"add one to {copy.disk.path}/{names.META_PROPERTIES}"
+            plan.refusals.append(Refusal(copy.disk.path, "meta.properties has no directory.id", way_out))
+            continue
+        plan.voters.append(Voter(voter.id, directory_id, voter.listener, voter.host, voter.port))
+        plan.leaders.append(copy)
+    if len(plan.leaders) != len(wanted) or quorum.best is None or not wanted:
+        return plan
+    plan.refusals += _check_choice(quorum, plan, others_are_gone=others_are_gone, accepts_loss=accepts_loss)
+    first = plan.leaders[0].state
+    if first is not None:
+        plan.offset, plan.held_back = first.end_offset, first.held_back
+    return plan
+
+
+def _check_copies(quorum: Quorum, wanted: Sequence[VoterAt]) -> Iterator[Refusal]:
+    """Refuse copies that are in use or damaged, and a static quorum, whose voters are in server.properties."""
+    for copy in quorum.copies:
+        if lock_holder(copy.disk.path) is not None:
+            yield Refusal(copy.disk.path, "a broker or controller is running on it", "stop all nodes of the quorum")
+    for copy in quorum.copies:
+        if not copy.is_sound:
+            problem = copy.problems[0].text if copy.problems else "it cannot be read"
+            yield Refusal(copy.path, f"damaged: {problem}", f"repair it first: kdump verify {copy.path} shows more")
+        elif copy.state and copy.state.newer_records:
+            yield Refusal(copy.path, "has records that are newer than this kdump", "use a newer kdump")
+    if quorum.best is None:
+        yield Refusal(
+            "quorum", "no copy of the metadata log can be read", "give the log directories of the controllers"
+        )
+    elif quorum.kraft_version == 0:
+        voters = ",".join(f"{voter.id}@{voter.host}:{voter.port}" for voter in wanted)
+        reason = "the quorum is static (kraft.version 0): its voters are not in the log"
+        way_out = f"set controller.quorum.voters={voters} in server.properties of every node; nothing on disk changes"
+        yield Refusal("quorum", reason, way_out)
+
+
+def _check_choice(quorum: Quorum, plan: NewVoters, *, others_are_gone: bool, accepts_loss: bool) -> Iterator[Refusal]:
+    """Refuse to leave newer records behind, and to make a second quorum beside one that may live."""
+    best = quorum.best
+    assert best is not None
+    ranks = {copy.rank for copy in plan.leaders}
+    if len(ranks) > 1:
+        reason = "their copies differ, and all must get the same record at the same offset"
+        way_out = f"name one voter, {_strongest(plan)}; add the others later: kafka-metadata-quorum.sh add-controller"
+        yield Refusal("voters", reason, way_out)
+    chosen = max(plan.leaders, key=lambda copy: copy.rank)
+    if best.rank > chosen.rank:
+        plan.lost = list(lost(chosen, best))
+        if not accepts_loss:
+            reason = f"{best.path} has more: {_shown(best)}, this one {_shown(chosen)}"
+            way_out = (
+                f"let node {best.disk.node_id} lead, or copy {best.path} over {chosen.path} first; to lose what is"
+                " listed: --accept-loss"
+            )
+            yield Refusal(chosen.path, reason, way_out)
+    old = set(quorum.voters) - {voter.id for voter in plan.voters}
+    at_hand = {copy.disk.node_id for copy in quorum.copies}
+    unseen = sorted(old - at_hand)
+    if unseen and not others_are_gone:
+        listed = ", ".join(map(str, unseen))
+        reason = (
+            f"voters {listed} are not here: if they still run they may lead the old quorum, with the same cluster id"
+        )
+        yield Refusal("voters", reason, "when their disks are destroyed or wiped: --others-are-gone")
+
+
+def _strongest(plan: NewVoters) -> int:
+    at = max(range(len(plan.leaders)), key=lambda number: plan.leaders[number].rank)
+    return plan.voters[at].id
+
+
+def _shown(copy: MetadataCopy) -> str:
+    return f"epoch {copy.rank[0]}, log end {copy.rank[1]}"
+
+
+def change_plan(plan: NewVoters, copy: MetadataCopy, now: int) -> Plan:
+    """The change to a copy's directory: the record goes after the last batch, as of a time in ms. Raises OSError."""
+    pair = voters_pair(plan.voters)
+    batch = kraft_batch([pair], plan.offset, plan.epoch, now, is_control=True)
+    log = PartitionLog(copy.path)
+    wanted: dict[str, Recipe] = {name: SourceBytes(name, 0, _size(log, name)) for name in log.files}
+    new = NewContent(batch, len(batch))
+    if log.segments:
+        last = log.segments[-1]
+        name = os.path.basename(last.log_path)
+        used = segment_info(last).used_size or 0
+        wanted[name] = joined((SourceBytes(name, 0, used), new)) if used else new
+    else:
+        name = segment_file_name(plan.offset, f".{names.LOG}")
+        wanted[name] = new
+    return make_plan(copy.path, wanted, {name: f"VotersRecord at offset {plan.offset}, epoch {plan.epoch}"})
+
+
+def _size(log: PartitionLog, name: str) -> int:
+    return os.stat(os.path.join(log.path, name)).st_size

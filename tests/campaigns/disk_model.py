@@ -1,0 +1,164 @@
+"""What may be on a disk after a power cut, of the events that a change asked for.
+
+A file's content is sure to be there from its fsync on, a name from the fsync of its directory on. Of everything else
+any part may be there, in any order; a write may be there up to any sector. Names that change together (a rename) do so.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from math import prod
+from pathlib import Path
+
+from tests.campaigns.recording import Event, Names, Resize, Sync, Touch, Write
+
+SECTOR = 512
+ROOT = 0
+MOST_CUTS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    content: bytes
+    modified: int  # ns
+
+
+State = frozenset[tuple[str, File | None]]
+"""The files below the root by their relative path; None: a directory."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Inodes and what names lead to them; a directory is an inode without a file."""
+
+    files: Mapping[int, File]
+    entries: Mapping[tuple[int, str], int]
+
+    @classmethod
+    def of(cls, root: Path) -> Disk:
+        """The directory as it is now, all of it on the disk."""
+        files: dict[int, File] = {}
+        entries: dict[tuple[int, str], int] = {}
+        for folder, folders, names in os.walk(root):
+            parent = os.stat(folder).st_ino
+            for name in (*folders, *names):
+                info = os.stat(os.path.join(folder, name))
+                entries[parent, name] = info.st_ino
+            for name in names:
+                path = Path(folder, name)
+                info = path.stat()
+                files[info.st_ino] = File(path.read_bytes(), info.st_mtime_ns)
+        return cls(files, entries)
+
+    def after(self, events: Sequence[Event]) -> Disk:
+        """The disk once it has these events."""
+        files, entries = dict(self.files), dict(self.entries)
+        for event in events:
+            if isinstance(event, Names):
+                for folder, name, inode in event.entries:
+                    if inode is None:
+                        entries.pop((folder, name), None)
+                    else:
+                        entries[folder, name] = inode
+                        if not event.is_directory:
+                            files.setdefault(inode, File(b"", 0))
+            elif not isinstance(event, Sync):
+                files[event.inode] = changed(files.get(event.inode, File(b"", 0)), event)
+        return Disk(files, entries)
+
+    def state(self, root: int) -> State:
+        """What can be reached from the root."""
+        found: set[tuple[str, File | None]] = set()
+        children: dict[int, list[tuple[str, int]]] = {}
+        for (folder, name), inode in self.entries.items():
+            children.setdefault(folder, []).append((name, inode))
+        pending = [(root, "")]
+        while pending:
+            folder, path = pending.pop()
+            for name, inode in children.get(folder, ()):
+                below = os.path.join(path, name)
+                found.add((below, self.files.get(inode)))
+                if inode not in self.files:
+                    pending.append((inode, below))
+        return frozenset(found)
+
+
+def changed(file: File, event: Write | Resize | Touch) -> File:
+    """A file after an event."""
+    if isinstance(event, Touch):
+        return File(file.content, event.modified)
+    content = file.content
+    if isinstance(event, Resize):
+        content = content[: event.size].ljust(event.size, b"\0")
+    elif event.data:
+        content = content.ljust(event.position, b"\0")
+        content = content[: event.position] + event.data + content[event.position + len(event.data) :]
+    return File(content, event.modified)
+
+
+def is_sure(events: Sequence[Event], number: int) -> bool:
+    """Whether an event is on the disk for certain once all of `events` were asked for."""
+    event = events[number]
+    if isinstance(event, Sync):
+        return True
+    later = {each.inode for each in events[number:] if isinstance(each, Sync)}
+    if isinstance(event, Names):
+        return {folder for folder, _, _ in event.entries} <= later
+    return event.inode in later
+
+
+def parts_of(event: Event) -> list[Event | None]:
+    """What may be there of an event that is not sure: nothing, all, or of a write what lies before some sector."""
+    found: list[Event | None] = [None, event]
+    if isinstance(event, Write):
+        sectors = range(SECTOR - event.position % SECTOR, len(event.data), SECTOR)
+        step = max(1, len(sectors) // MOST_CUTS)
+        found += [replace(event, data=event.data[:at]) for at in sectors[::step]]
+    return found
+
+
+def crash_states(
+    before: Disk, events: Sequence[Event], root: int, most: int, numbers: random.Random
+) -> Iterator[tuple[int, State]]:
+    """Every state that a power cut after any number of the events may leave, with that number.
+
+    Where more than `most` combinations are possible at one point, that many of them are drawn, besides those in which
+    one event alone is missing, or there.
+    """
+    for count in range(len(events) + 1):
+        asked = events[:count]
+        choices = [[each] if is_sure(asked, at) else parts_of(each) for at, each in enumerate(asked)]
+        for chosen in _combinations(choices, most, numbers):
+            yield count, before.after([event for event in chosen if event is not None]).state(root)
+
+
+def _combinations(
+    choices: Sequence[Sequence[Event | None]], most: int, numbers: random.Random
+) -> Iterator[Sequence[Event | None]]:
+    if prod(map(len, choices)) <= most:
+        yield from product(*choices)
+        return
+    nothing = [options[0] for options in choices]
+    everything = [options[1] if len(options) > 1 else options[0] for options in choices]
+    for at, options in enumerate(choices):
+        for option in options:
+            yield [*nothing[:at], option, *nothing[at + 1 :]]
+            yield [*everything[:at], option, *everything[at + 1 :]]
+    for _ in islice(iter(int, 1), most):
+        yield [numbers.choice(options) for options in choices]
+
+
+def put(state: State, root: Path) -> None:
+    """Make the directory what the state says."""
+    for path, file in sorted(state, key=lambda each: each[0]):
+        at = root / path
+        if file is None:
+            at.mkdir(exist_ok=True)
+            continue
+        at.parent.mkdir(parents=True, exist_ok=True)
+        at.write_bytes(file.content)
+        os.utime(at, ns=(file.modified, file.modified))

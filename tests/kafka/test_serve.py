@@ -1,0 +1,89 @@
+"""`kdump serve` beside the broker: Kafka's own clients of three releases get the same answers from both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kdump.serve.background import served
+from tests.kafka.directories import MADE, Rich, State
+from tests.kafka.kit import Kit
+from tests.kafka.tally import Column, Comparison, Tally
+
+CLIENTS = ("3.9.2", "4.0.2", "4.3.1")
+
+
+def _by_place(path: Path) -> dict[tuple[str, int], str]:
+    rows = map(json.loads, path.read_text().splitlines())
+    return {(row["partition"], row["offset"]): json.dumps(row, sort_keys=True) for row in rows}
+
+
+def _grown(truth: dict[str, Any], ours: dict[str, Any]) -> set[str]:
+    """The partitions that the broker changed when it started: coordinators' markers and records, and retention."""
+    return {
+        name
+        for name, offsets in truth["offsets"].items()
+        if any(offsets[key] != ours["offsets"][name][key] for key in ("earliest", "latest", "lastStable"))
+    }
+
+
+def _check(compare: Comparison, truth: dict[str, Any], ours: dict[str, Any]) -> set[str]:
+    compare.same("cluster", ours["cluster"], truth["cluster"])
+    for name, topic in truth["topics"].items():
+        compare.same(f"topic {name}", ours["topics"][name], topic)
+    for name, group in truth["groups"].items():
+        compare.same(f"commits of {name}", ours["groups"][name]["commits"], group["commits"])
+    grown = _grown(truth, ours)
+    for name, offsets in truth["offsets"].items():
+        if name in grown:
+            continue
+        mine = ours["offsets"][name]
+        compare.same(f"{name}: largest timestamp", mine["max"], offsets["max"])
+        times = {time: found for time, *found in mine["times"]}
+        for time, *found in offsets["times"]:
+            if time in times:
+                compare.same(f"{name} at {time}", times[time], found)
+    return grown
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_clients_get_the_same_from_both(client: str, directory: Rich, tally: Tally, tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    said: list[str] = []
+    with (
+        tally.of(directory.release, Column.READ) as compare,
+        served(map(str, directory.log_dirs), say=said.append) as servers,
+        Kit(client, MADE, tmp_path / "kit.log") as kit,
+    ):
+        ours = kit.ask("truth", servers=servers, records=str(path), readable=True)
+        grown = _check(compare, directory.truth, ours)
+        if directory.state is State.STOPPED:
+            compare.same("partitions that differ", sorted(grown), [])
+            compare.same("transactions", ours["transactions"], directory.truth["transactions"])
+        mine, theirs = _by_place(path), _by_place(directory.folder / "records.jsonl")
+        for key in mine.keys() | theirs.keys():
+            if key[0] not in grown and not key[0].startswith("__"):
+                compare.same(f"record {key}", mine.get(key), theirs.get(key))
+        compare.same("damage", said, [])
+
+
+def test_consoles_read(directory: Rich, tmp_path: Path) -> None:
+    """Kafka's own tools of the same release."""
+    if directory.state is State.KILLED:
+        return
+    with served(map(str, directory.log_dirs)) as servers, Kit(directory.release, MADE, tmp_path / "kit.log") as kit:
+        consumer = kit.tool(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", servers, "--topic", "codec-zstd",
+            "--from-beginning", "--timeout-ms", "4000",
+        )  # fmt: skip
+        wanted = sum(row["partition"].startswith("codec-zstd-") for row in directory.records())
+        assert consumer.out.count(b"\n") >= wanted > 0, consumer.err
+        offsets = kit.tool("org.apache.kafka.tools.GetOffsetShell", "--bootstrap-server", servers, "--topic", "plain")
+        assert offsets.out.count(b"plain:") == 3, offsets.err
+        groups = kit.tool(
+            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", servers, "--list"
+        )
+        assert b"g-classic" in groups.out, groups.err
