@@ -185,6 +185,10 @@ class Replicas:
         self._states[path] = state = directory_state(directory)
         for problem in state.problems:
             self._report(problem)
+        for failure in state.failures:
+            self._report(Problem(os.path.join(directory.path, failure.file), None, failure.text))
+        for warning in state.warnings if is_whole else ():
+            self._report(Problem(directory.path, None, warning))
         self._owners[path] = owner = owner_of(directory)
         try:
             self._cleaned[path] = directory.checkpoint(names.CLEANER_CHECKPOINT)

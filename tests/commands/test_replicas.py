@@ -148,6 +148,25 @@ def test_without_metadata(tmp_path: Path) -> None:
     assert {row["standing"] for row in rows(tmp_path, "choice")} == {None}
 
 
+def test_without_metadata_the_newer_history_is_the_better_one(tmp_path: Path) -> None:
+    """The tail of a dead leader may be longer."""
+    shared = chain(0, (0, 10))
+    write_copy(tmp_path, 1, OnDisk([*shared, *chain(50, (0, 9), mark="old")]))
+    write_copy(tmp_path, 2, OnDisk([*shared, *chain(50, (1, 4))]))
+    assert "Let broker 2 lead" in said(tmp_path).out
+
+
+def test_what_cannot_be_parsed_is_said(tmp_path: Path) -> None:
+    for broker in (1, 2):
+        write_copy(tmp_path, broker, OnDisk(SHARED))
+    (tmp_path / "b1" / "replication-offset-checkpoint").write_text("garbage")
+    (tmp_path / "b2" / "meta.properties").write_text("version=garbage")
+    out = said(tmp_path)
+    assert out.code == 1
+    assert "b1/replication-offset-checkpoint" in out.err
+    assert "b2/meta.properties" in out.err
+
+
 def test_partition_directories(behind: Path) -> None:
     out = said(behind, "b1/orders-0", "b2/orders-0")
     assert out.code == 0
