@@ -41,7 +41,7 @@ _OPTIONS = (
     ),
     click.option(
         "--no-backup", is_flag=True,
-        help="After an unclean shutdown, keep nothing of the files beside the log that have to be made anew.",
+        help="After an unclean shutdown, keep nothing of the files beside the log that have to be rebuilt.",
     ),
     click.option(
         "--force", metavar="DIRECTORY",
@@ -137,7 +137,7 @@ def tell_backup(log: LogWriter) -> None:
     """Say where what had to be replaced is kept, if anything was."""
     if log.change:
         complain(
-            f"note: {safe(log.partition)}: files beside the log were made anew, as after an unclean shutdown; the old"
+            f"note: {safe(log.partition)}: files beside the log were rebuilt, as after an unclean shutdown; the old"
             f" ones are kept: kdump undo {safe_path(log.path)} --change {log.change}"
         )
 

@@ -45,7 +45,7 @@ from .run import Options, compact
 )
 @kafka_option
 @click.option(
-    "--exact-keys", is_flag=True, help="Tell keys apart by themselves, not by their MD5 sums; takes more memory a key."
+    "--exact-keys", is_flag=True, help="Compare keys themselves, not their MD5 sums; needs more memory for each key."
 )
 @now_option
 @format_option

@@ -70,7 +70,7 @@ def _left_out(directory: str) -> str:
     gone = sum(path.startswith(f"{root}{os.sep}") for path in tally.deleted)
     said = ""
     if growing:
-        said += f" The growing end of {number_words(growing, 'log')} was left out."
+        said += f" The growing end of {number_words(growing, 'log')} was skipped."
     if gone:
         said += f" It deleted {number_words(gone, 'file or directory', 'files or directories')} meanwhile."
     return said

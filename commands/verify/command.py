@@ -17,7 +17,7 @@ from kdump.findings.catalogue import ERROR, SEVERITIES, WARNING
 from kdump.findings.limit import MOST_ALIKE
 from kdump.storage.live import broker_on, is_live, tally
 from kdump.verify.options import Options
-from kdump.verify.resume import Mark, check_writable, read_mark, remove_mark, write_mark
+from kdump.verify.resume import Mark, PassTotals, Place, check_writable, read_place, remove_mark, write_place
 from kdump.verify.run import Verification
 from kdump.verify.state import State, read_state, write_state
 from kdump.verify.tasks import look
@@ -99,7 +99,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     "severities",
     multiple=True,
     metavar="CODE=LEVEL",
-    help="Take findings of a code for error, warning or info.",
+    help="Treat findings of a code as error, warning or info.",
 )
 @click.option(
     "--most-alike",
@@ -131,14 +131,14 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     "--resume",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Go on where the run before ended; FILE keeps the place when --max-duration, Ctrl-C or SIGTERM end this one.",
+    help="Continue where the run before ended; FILE keeps the place when --max-duration, Ctrl-C or SIGTERM ends it.",
 )
 @click.option(
     "--state",
     "state_file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Leave out closed segments that were verified before and have not changed; FILE keeps which they are.",
+    help="Skip closed segments that were verified before and have not changed; FILE keeps which they are.",
 )
 @click.option(
     "--drop-cache/--keep-cache",
@@ -160,7 +160,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     default=RETENTION_MS,
     show_default=True,
     metavar="MS",
-    help="Reckon with this retention.ms.",
+    help="Use this retention.ms.",
 )
 @format_options("junit", "sarif")
 @click.option(
@@ -207,15 +207,15 @@ def command(
     master: str,
     conf: dict[str, str],
 ) -> int:
-    """Verify log directories: every file over its whole length, not only its end.
+    """Verify log directories: every file from its first byte to its last, not only its end.
 
     PATHs are log directories, partition directories and files of segments, in any mix; a quoted pattern will do.
     Frames, CRCs, offsets, leader epochs, producers, transactions, timestamps, index files, snapshots and checkpoints
-    are held against each other. Without --deep nothing is decompressed.
+    are compared with each other. Without --deep nothing is decompressed.
 
     Every finding has a stable code, a severity, a place, and says what a broker does about it and which repair fits.
 
-    Exit codes: 0 no errors, 1 errors found (with --strict warnings too), 3 something could not be read; the rest is
+    Exit codes: 0 no errors, 1 there are errors (with --strict warnings too), 3 something could not be read; the rest is
     checked nevertheless.
 
     \b
@@ -279,7 +279,9 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
     if asked.max_duration is not None:
         options = replace(options, deadline=time.monotonic() + asked.max_duration)
     absolute = [os.path.abspath(path) for path in chosen]
-    before = read_mark(asked.resume, absolute) if asked.resume else None
+    place = read_place(asked.resume, absolute) if asked.resume else Place()
+    before, summary.before = place.mark, place.totals
+    summary.is_part = bool(asked.resume or asked.state)
     if before is not None and chosen != absolute:
         before = before._replace(partition=_as_given(before.partition, chosen, absolute))
     state = read_state(asked.state) if asked.state else None
@@ -300,13 +302,13 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
         except KeyboardInterrupt as interrupt:
             ended = interrupt
         summary.finish(verification, was_interrupted=ended is not None)
-        if summary.is_complete and not summary.unread and before is None and state is not None:
+        if summary.is_complete and not summary.whole.unread and state is not None:
             state.last_pass = time.time()
         bar.hide()
         summary.exit_code = _exit_code(summary, asked)
         report.finish(summary)
     if asked.resume and (summary.is_complete or verification.mark is not None):
-        _keep(asked.resume, absolute, verification.mark)
+        _keep(asked.resume, absolute, verification.mark, summary.whole)
     if asked.state and state is not None:
         write_state(asked.state, state)
     if ended is not None:
@@ -374,11 +376,11 @@ def _as_given(partition: str, chosen: list[str], absolute: list[str]) -> str:
     return partition
 
 
-def _keep(path: str, absolute: list[str], mark: Mark | None) -> None:
+def _keep(path: str, absolute: list[str], mark: Mark | None, totals: PassTotals) -> None:
     if mark is None:
         remove_mark(path)
     else:
-        write_mark(path, absolute, mark._replace(partition=os.path.abspath(mark.partition)))
+        write_place(path, absolute, mark._replace(partition=os.path.abspath(mark.partition)), totals)
 
 
 def _exit_code(summary: Summary, asked: Asked) -> int:

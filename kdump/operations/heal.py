@@ -149,7 +149,7 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
             directory.delete(names.segment_file_name(segment.base_offset, f".{kind}"), "")
     for name, says in log.files.items():
         if says.kind == names.PRODUCER_SNAPSHOT and says.offset is not None and says.offset > first:
-            directory.delete(name, "made before records were put back")
+            directory.delete(name, "made before records were restored")
     epochs = fitting_epochs(_epochs(log), [_epochs(peer.log) for peer in peers], healing)
     directory.write(names.LEADER_EPOCH_CHECKPOINT, format_leader_epochs(epochs))
     if log.metadata is None:

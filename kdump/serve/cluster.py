@@ -165,9 +165,8 @@ class ServedCluster:
 
     def partition(self, node_id: int, topic: str, number: int) -> ServedPartition | None:
         """The replica of a node, opened if need be; None where it has none. Raises OSError."""
-        key = (node_id, topic, number)
-        known = self._open.get(key)
-        if known is not None and not known.has_changed():
+        known = self.opened(node_id, topic, number)
+        if known is not None:
             return known
         found = self.topics.get(topic)
         place = found.place(number) if found else None
@@ -178,8 +177,13 @@ class ServedCluster:
         start = self.nodes[node_id].starts[os.path.dirname(path)].of(topic, number)
         start = max(start, log.segments[0].base_offset if log.segments else 0)
         opened = ServedPartition(Replica(log, start, None), found.topic_id, self._files, self._on_damage, self._say)
-        self._open[key] = opened
+        self._open[node_id, topic, number] = opened
         return opened
+
+    def opened(self, node_id: int, topic: str, number: int) -> ServedPartition | None:
+        """The replica of a node, if it has been opened and nothing has changed since."""
+        known = self._open.get((node_id, topic, number))
+        return None if known is None or known.has_changed() else known
 
     def replicas(self, topic: str) -> Iterator[Replica]:
         """The replicas of a topic's partitions that lead. Raises OSError."""
