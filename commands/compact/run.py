@@ -26,10 +26,10 @@ from kdump.clean.state import PartitionState, look
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.operations.rails import Guard, Rails, check_unlocked, guarded
-from kdump.query.inventory import DirectoryCheckpoints
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.settings.sources import PropertyFile, Settings, TopicSettings
 from kdump.settings.views import CleaningSettings
+from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
@@ -265,21 +265,19 @@ class _Run:
         if copied:
             copy_directory_files(place.path, output, list(copied.values()))
 
-    def _checkpoints(self, path: str) -> DirectoryCheckpoints:
-        checkpoints = DirectoryCheckpoints(LogDirectory(path))
-        for problem in checkpoints.faults.problems:
-            if problem not in self._noted:
-                note(f"{safe(problem)}: treated as empty, as a broker does")
-                self._noted.add(problem)
-        for error in checkpoints.faults.errors:
-            raise error
+    def _checkpoints(self, path: str) -> Checkpoints:
+        checkpoints = Checkpoints.read(path).readable()
+        for error in checkpoints.errors.values():
+            if str(error) not in self._noted:
+                note(f"{safe(str(error))}: treated as empty, as a broker does")
+                self._noted.add(str(error))
         return checkpoints
 
     def _partition(self, place: Place, log: PartitionLog, number: int, guard: Guard | None = None) -> Found | None:
         """One pass over a partition; None where it is none for the cleaner. Without a guard it is a copy's."""
         check_has_kafka_files(log)
         options = self._options
-        known = self._checkpoints(place.path).of(log)
+        known = self._checkpoints(place.path).of(log.name)
         topic = log.name.topic if log.name else ""
         config = options.config(self._settings.of(topic), self._release)
         why = not_compacted(config, was_cleaned=known.cleaner is not None, is_named=place.is_named)

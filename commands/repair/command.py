@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Any
 
 import click
 
 from kdump.change.old_backups import BACKUP_FOLDER
 from kdump.operations.heal import check_sources, plan_heal
+from kdump.operations.repair import planning
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
 from kdump.repair.lost_markers import CHOICES, OPEN
-from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, STRATEGIES, Request, Task, examine
-from kdump.repair.replicas import check_only_copy, replicas_of
+from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, STRATEGIES, Request, Task
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
@@ -147,14 +146,6 @@ def command(
     applies = options["applies"] or options["apply_plan"] is not None
     checks_copies = applies and strategy == SALVAGE and not only_copy and options["output"] is None
 
-    def planned(log: PartitionLog, start: Startup, _: object) -> Task:
-        task = examine(log, start, request)
-        if checks_copies and task.rescue is not None and task.rescue.given_up:
-            check_only_copy(log, replicas_of(log, clusters))
-        if task.decision is None:
-            return task
-        return task._replace(decision=replace(task.decision, replicas=replicas_of(log, clusters)))
-
     if sources:
         others = check_sources(sources)
 
@@ -164,6 +155,7 @@ def command(
         return run(paths, healed, startup, command="repair from", **options)
 
     command_ = "repair" if strategy == SAFE else f"repair {strategy}"
+    planned = planning(request, clusters, checks_copies=checks_copies)
     return run(paths, planned, startup, command=command_, **options)
 
 

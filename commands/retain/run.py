@@ -15,7 +15,6 @@ from kdump.change.plan import Plan
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.operations.rails import Guard, Rails, guarded
-from kdump.query.inventory import DirectoryCheckpoints
 from kdump.retention.apply import carry_out, check_allowed
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.plan import partition_plan
@@ -23,6 +22,7 @@ from kdump.retention.segments import Shutdown
 from kdump.retention.totals import Totals
 from kdump.settings.sources import PropertyFile
 from kdump.settings.views import RetentionSettings
+from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
@@ -258,13 +258,11 @@ class _Place:
         """Read them. Raises OSError."""
         directory = LogDirectory(path)
         self._options = options
-        self._checkpoints = DirectoryCheckpoints(directory)
-        for problem in self._checkpoints.faults.problems:
+        self._checkpoints = Checkpoints.read(path).readable()
+        for error in self._checkpoints.errors.values():
             if options.applies:
-                raise RefusedError(f"{problem}: mend the file, or remove it, which a broker takes for an empty one")
-            note(f"{safe(problem)}: treated as empty, as a broker does")
-        for error in self._checkpoints.faults.errors:
-            raise error
+                raise RefusedError(f"{error}: mend the file, or remove it, which a broker takes for an empty one")
+            note(f"{safe(str(error))}: treated as empty, as a broker does")
         self._clean = directory.clean_shutdown
         self._settings = settings_in(directory, options.files, options.given)
 
@@ -273,7 +271,7 @@ class _Place:
         options = self._options
         if log.name and log.name.topic == names.CLUSTER_METADATA_TOPIC:
             raise KdumpError(f"{log.path}: KRaft trims this log by its snapshots, not by retention")
-        checkpoints = self._checkpoints.of(log)
+        checkpoints = self._checkpoints.of(log.name)
         topic = log.name.topic if log.name else ""
         settings = RetentionSettings.of(self._settings.of(topic, was_cleaned=checkpoints.cleaner is not None))
         if options.log_start_offset is not None and not settings.is_known:

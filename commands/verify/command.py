@@ -17,7 +17,7 @@ from kdump.findings.catalogue import ERROR, SEVERITIES, WARNING
 from kdump.findings.limit import MOST_ALIKE
 from kdump.storage.live import broker_on, is_live, tally
 from kdump.verify.options import Options
-from kdump.verify.resume import Mark, check_writable, read_mark, remove_mark, write_mark
+from kdump.verify.resume import Mark, PassTotals, Place, check_writable, read_place, remove_mark, write_place
 from kdump.verify.run import Verification
 from kdump.verify.state import State, read_state, write_state
 from kdump.verify.tasks import look
@@ -279,7 +279,9 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
     if asked.max_duration is not None:
         options = replace(options, deadline=time.monotonic() + asked.max_duration)
     absolute = [os.path.abspath(path) for path in chosen]
-    before = read_mark(asked.resume, absolute) if asked.resume else None
+    place = read_place(asked.resume, absolute) if asked.resume else Place()
+    before, summary.before = place.mark, place.totals
+    summary.is_part = bool(asked.resume or asked.state)
     if before is not None and chosen != absolute:
         before = before._replace(partition=_as_given(before.partition, chosen, absolute))
     state = read_state(asked.state) if asked.state else None
@@ -300,13 +302,13 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
         except KeyboardInterrupt as interrupt:
             ended = interrupt
         summary.finish(verification, was_interrupted=ended is not None)
-        if summary.is_complete and not summary.unread and before is None and state is not None:
+        if summary.is_complete and not summary.whole.unread and state is not None:
             state.last_pass = time.time()
         bar.hide()
         summary.exit_code = _exit_code(summary, asked)
         report.finish(summary)
     if asked.resume and (summary.is_complete or verification.mark is not None):
-        _keep(asked.resume, absolute, verification.mark)
+        _keep(asked.resume, absolute, verification.mark, summary.whole)
     if asked.state and state is not None:
         write_state(asked.state, state)
     if ended is not None:
@@ -374,11 +376,11 @@ def _as_given(partition: str, chosen: list[str], absolute: list[str]) -> str:
     return partition
 
 
-def _keep(path: str, absolute: list[str], mark: Mark | None) -> None:
+def _keep(path: str, absolute: list[str], mark: Mark | None, totals: PassTotals) -> None:
     if mark is None:
         remove_mark(path)
     else:
-        write_mark(path, absolute, mark._replace(partition=os.path.abspath(mark.partition)))
+        write_place(path, absolute, mark._replace(partition=os.path.abspath(mark.partition)), totals)
 
 
 def _exit_code(summary: Summary, asked: Asked) -> int:

@@ -131,6 +131,8 @@ _KINDS = (
         "A segment that is not the last one is empty, as cleaning leaves it."),
     FindingKind("KD-LOG-LARGE", ERROR, REFUSES, ways.COPIED, "log",
         "A .log is larger than the 2147483647 bytes that a segment may have."),
+    FindingKind("KD-LOG-REWRITTEN", WARNING, SERVES_WRONG_DATA, ways.COMPARED, "notes",
+        "A closed segment's valid batches are not those that an earlier run verified: something wrote into the file."),
     FindingKind("KD-LOG-NAME", ERROR, REFUSES, ways.SET_FILE_ASIDE, "directory",
         "A file's name ends as a segment's does, but does not begin with an offset."),
     # batches: headers and, with --deep, records
@@ -273,6 +275,8 @@ _KINDS = (
         "The cleaner's offset is above the log end offset."),
     FindingKind("KD-CKPT-STALE", INFO, IGNORES, (), "checkpoints",
         "A checkpoint has a line for a partition that is not here."),
+    FindingKind("KD-CKPT-CLEANER-TWICE", WARNING, BLOCKS_COMPACTION, ways.CLEANER_TWICE, "directory",
+        "The cleaner's checkpoints of two log directories have a line for one partition."),
     # directories and the files of other kinds
     FindingKind("KD-DIR-NAME", ERROR, REFUSES, ways.SET_DIRECTORY_ASIDE, "directory",
         "A directory has a name that is not a partition's."),

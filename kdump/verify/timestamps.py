@@ -23,6 +23,17 @@ from kdump.verify.sheets import Sheet
 RETENTION_MS = 604_800_000
 """retention.ms where nothing else is configured: seven days."""
 
+TIME_CODES = (
+    "KD-TIME-FUTURE",
+    "KD-TIME-NEGATIVE",
+    "KD-TIME-ABSENT",
+    "KD-TIME-ORDER",
+    "KD-TIME-TYPE",
+    "KD-TIME-UNIT",
+    "KD-TIME-HELD",
+)
+"""What is found when a segment is over."""
+
 _DAY = 86_400_000
 _YEAR_10000 = 253_402_300_800_000
 
