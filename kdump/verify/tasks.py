@@ -232,6 +232,8 @@ class Tasks:
             if name.state in (names.LIVE, names.FUTURE)
         }
         found += stale_lines(checkpoints, present)
+        lines = checkpoints.lines.get(names.CLEANER_CHECKPOINT, {})
+        found += self._place.cleaned(checkpoints.path(names.CLEANER_CHECKPOINT), lines, owner)
         found += _changes(directory.path, [os.path.join(directory.path, name) for name in directory.partition_names])
         return Around(checkpoints, directory.clean_shutdown, owner, directory), found
 
