@@ -22,7 +22,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 ROWS = (
-    "ls", "stats", "txns", "verify", "startup", "replicas", "retain", "compact", "repair", "rebuild-index", "trim", "undo",
+    "ls", "stats", "txns", "verify", "startup", "replicas", "retain", "compact", "repair", "rebuild-index", "trim",
+    "undo",
 )  # fmt: skip
 
 
