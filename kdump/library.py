@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from kdump.export.run import Summary
     from kdump.operations.append import Opening
     from kdump.operations.repair import Repaired
+    from kdump.operations.results import Failed
+    from kdump.operations.retain import Deleted
     from kdump.operations.startup import Loaded, StartupOptions
     from kdump.operations.targets import Target
     from kdump.operations.transactions import PartitionTransactions
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from kdump.recovery.broker_start import DirectoryState
     from kdump.recovery.outcome import Failure
     from kdump.repair.proposal import Request
+    from kdump.retention.partition import PartitionRetention
     from kdump.stats.partition import PartitionStats, StatsOptions
     from kdump.topics.groups import Group
     from kdump.topics.metadata_log import MetadataState
@@ -160,6 +163,58 @@ def undo(path: Path, change: str, *, apply: bool = False, backup_dir: Path | Non
         raise KdumpError(f"{os.fspath(path)}: there is no change {change}")
     rails = Rails(apply, "undo", backup_dir=_text(backup_dir))
     return [undo_change(each, rails) for each in found]
+
+
+def retain(
+    *paths: Path,
+    settings: Mapping[str, str] | None = None,
+    config: Path | Mapping[str, str] | None = None,
+    log_start_offset: int | None = None,
+    high_watermark: int | None = None,
+    tombstones: bool = True,
+    apply: bool = False,
+    keep_originals: bool = True,
+    now: int | None = None,
+    errors: str = OnError.RAISE,
+) -> Iterator[PartitionRetention | Deleted | Failed]:
+    """Say which segments retention deletes, when the next go and what keeps the others; with `apply`, delete them.
+
+    A PartitionRetention for each partition and, with `apply`, a Deleted for each log directory. `settings` are topic
+    settings that win over all others, `config` is a properties file, or properties, of the server or of topics. Offsets
+    are absolute, the checkpoints' unless given. With `errors="yield"` what was left alone is a Failed. Raises OSError,
+    NameFormatError, ConfigError.
+    """
+    from kdump.operations import retain as operation
+    from kdump.operations.rails import Rails
+    from kdump.operations.results import Failed
+    from kdump.operations.targets import PartitionGroups
+    from kdump.retention.partition import PartitionRetention
+    from kdump.settings.sources import COMMAND_LINE, PropertyFile
+
+    policy = OnError(errors)
+    groups = PartitionGroups()
+    for place in _places(paths):
+        groups.add(place)
+    general = _properties(config)
+    path = COMMAND_LINE if config is None or isinstance(config, Mapping) else os.fspath(config)
+    files = (PropertyFile(path, None, general),) if general else ()
+    request = operation.RetainRequest(
+        _clock(now), files, _properties(settings), log_start_offset, high_watermark, tombstones
+    )
+    rails = Rails(apply, "retain", keep_originals)
+
+    def found() -> Iterator[PartitionRetention | Deleted | Failed]:
+        for group in groups.all():
+            for event in operation.retain(group, request, rails):
+                if isinstance(event, Failed):
+                    if policy is OnError.RAISE:
+                        raise event.error
+                    if policy is OnError.YIELD:
+                        yield event
+                elif isinstance(event, PartitionRetention | operation.Deleted):
+                    yield event
+
+    return found()
 
 
 def append(

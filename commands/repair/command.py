@@ -64,7 +64,7 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> s
     help="Salvage although the cluster metadata names other in-sync replicas: their copies are gone.",
 )
 @click.option(
-    "--lost-markers", type=click.Choice(CHOICES),
+    "--missing-markers", "lost_markers", type=click.Choice(CHOICES),
     help="With salvage: what a transaction becomes whose end may be among what is given up. open (the default): it"
     " stays open, and read_committed consumers stop before it. abort: it is aborted. Where a .txnindex shows that it"
     " was, it is.",
@@ -139,7 +139,7 @@ def command(
         raise click.UsageError("--from takes what is missing from a copy: leave --strategy, --fix-bit and --only out")
     strategy = FIX_BIT if fix_bit else strategy or SAFE
     if lost_markers and strategy != SALVAGE:
-        raise click.UsageError("--lost-markers goes with --strategy salvage: no other puts a marker back")
+        raise click.UsageError("--missing-markers goes with --strategy salvage: no other puts a marker back")
     request = Request(strategy, only, lost_markers=lost_markers or OPEN)
     startup = chosen_startup(clean, recovery_point, log_start_offset, now, config_file, kafka)
     clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
