@@ -1,4 +1,4 @@
-"""What `kdump compact` does: it has partitions cleaned, in the plan, in place or into a copy, and tells what comes out."""
+"""What `kdump compact` does: it has partitions cleaned, in the plan, in place or into a copy, and tells."""
 
 from __future__ import annotations
 
