@@ -17,6 +17,7 @@ from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, 
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
+from ..shell import exit_codes
 from ..shell.output import complain
 from ..shell.startup_options import chosen_startup, startup_options
 from .options import repair_options, run
@@ -63,7 +64,7 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> s
     help="Salvage although the cluster metadata names other in-sync replicas: their copies are gone.",
 )
 @click.option(
-    "--lost-markers", type=click.Choice(CHOICES),
+    "--missing-markers", "lost_markers", type=click.Choice(CHOICES),
     help="With salvage: what a transaction becomes whose end may be among what is given up. open (the default): it"
     " stays open, and read_committed consumers stop before it. abort: it is aborted. Where a .txnindex shows that it"
     " was, it is.",
@@ -138,7 +139,7 @@ def command(
         raise click.UsageError("--from takes what is missing from a copy: leave --strategy, --fix-bit and --only out")
     strategy = FIX_BIT if fix_bit else strategy or SAFE
     if lost_markers and strategy != SALVAGE:
-        raise click.UsageError("--lost-markers goes with --strategy salvage: no other puts a marker back")
+        raise click.UsageError("--missing-markers goes with --strategy salvage: no other puts a marker back")
     request = Request(strategy, only, lost_markers=lost_markers or OPEN)
     startup = chosen_startup(clean, recovery_point, log_start_offset, now, config_file, kafka)
     clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
@@ -152,7 +153,11 @@ def command(
         def healed(log: PartitionLog, start: Startup, _: object) -> Task:
             return plan_heal(log, start, others, clusters)
 
-        return run(paths, healed, startup, command="repair from", **options)
+        code = run(paths, healed, startup, command="repair from", **options)
+        if code == exit_codes.OK and not others.are_used:
+            complain("the directories of --from have no copy of these partitions")
+            return exit_codes.INCOMPLETE
+        return code
 
     command_ = "repair" if strategy == SAFE else f"repair {strategy}"
     planned = planning(request, clusters, checks_copies=checks_copies)

@@ -47,7 +47,7 @@ _OPTIONS: tuple[Any, ...] = (
     ),
     click.option("--no-backup", is_flag=True, help="Keep no originals once all is done."),
     click.option(
-        "--force", metavar="NAME",
+        "--ignore-lock", "force", metavar="NAME",
         help="Do not look whether a broker uses the directory. NAME must be that of the directory.",
     ),
     click.option(

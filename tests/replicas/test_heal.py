@@ -243,6 +243,54 @@ def test_itself_and_another_partition_are_refused(tmp_path: Path) -> None:
     assert heal(tmp_path, "--from", "b2/orders-1").code == 4
 
 
+def test_a_directory_without_a_copy(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    write_copy(tmp_path, 3, OnDisk(BATCHES), name="clicks-0")
+    said = heal(tmp_path, "--from", "b3")
+    assert said.code == 3
+    assert "have no copy of these partitions" in said.err
+    assert heal(tmp_path, "--from", "nothing").code in (2, 3)
+
+
+def test_a_saved_plan_and_a_repaired_copy(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    _flip(copies[0])
+    assert heal(tmp_path, "--from", "b2", "--plan-out", "plan").code == 1
+    assert heal(tmp_path, "--from", "b2", "--apply", "--output", "out").code == 0
+    assert content(tmp_path / "out" / "orders-0") == WHOLE != content(copies[0])
+    assert heal(tmp_path, "--from", "b2", "--apply-plan", "plan").code == 0
+    assert content(copies[0]) == WHOLE
+
+
 def test_options_that_go_together_with_nothing_else(copies: tuple[Path, Path], tmp_path: Path) -> None:
     for option in (["--fix-bit"], ["--strategy", "salvage"], ["--only", "log"]):
         assert heal(tmp_path, "--from", "b2", *option).code == 2
+
+
+@pytest.fixture
+def cleaned(tmp_path: Path) -> tuple[Path, Path]:
+    """Copies of a compacted partition: two cleaners have left other batches below offset 100."""
+    first = [batch for number, batch in enumerate(BATCHES) if number >= 20 or number % 3]
+    second = [batch for number, batch in enumerate(BATCHES) if number >= 20 or number % 2]
+    folders = write_copy(tmp_path, 1, OnDisk(first, roll=(100,))), write_copy(tmp_path, 2, OnDisk(second, roll=(100,)))
+    for broker in (1, 2):
+        (tmp_path / f"b{broker}" / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 100\n")
+    return folders
+
+
+def test_above_what_a_cleaner_has_been_at_copies_are_healed(cleaned: tuple[Path, Path], tmp_path: Path) -> None:
+    before = content(cleaned[0])
+    flip(cleaned[0] / f"{100:020d}.log", 300)
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    assert content(cleaned[0]) == before
+
+
+def test_what_cleaners_have_left_is_not_mixed(cleaned: tuple[Path, Path], tmp_path: Path) -> None:
+    flip(cleaned[0] / f"{5:020d}.log", 300)
+    refused = heal(tmp_path, "--from", "b2")
+    assert refused.code == 4
+    assert "the topic is compacted" in refused.err
+
+
+def test_a_broker_that_has_nothing_gets_what_one_cleaner_has_left(cleaned: tuple[Path, Path], tmp_path: Path) -> None:
+    _wipe(cleaned[0])
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    assert content(cleaned[0]) == content(cleaned[1])
