@@ -13,9 +13,13 @@ import pytest
 import kdump
 from kdump.errors import CheckpointError, ConfigError, KdumpError, NameFormatError, ProblemError, RefusedError
 from kdump.formats import names
+from kdump.operations.compact import Compacted, PassedOver
+from kdump.operations.results import Failed
+from kdump.operations.retain import Deleted
 from kdump.operations.startup import Loaded
 from kdump.recovery.broker_start import DirectoryState
 from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request
+from kdump.retention.partition import PartitionRetention
 from tests.verify.building import Log, build, file, flip
 
 CORPUS = Path(__file__).resolve().parent.parent / "fixtures" / "corpus"
@@ -138,6 +142,42 @@ def test_problems_are_raised_skipped_or_yielded(tmp_path: Path) -> None:
     assert not isinstance(skipped, kdump.Problem)
     assert not isinstance(found, kdump.Problem)
     assert found.found.last_stable_offset == skipped.found.last_stable_offset
+
+
+def test_retain(tmp_path: Path) -> None:
+    built = build(tmp_path / "data")
+    before = content(built.directory)
+    (found,) = kdump.retain(built.directory, settings={"retention.ms": "0"}, now=NOW)
+    assert isinstance(found, PartitionRetention)
+    assert found.has_work
+    assert content(built.directory) == before
+    with pytest.raises(ConfigError, match=r"retention\.ms is '-2'"):
+        kdump.retain(built.directory, settings={"retention.ms": "-2"})
+    _, deleted = kdump.retain(built.directory, settings={"retention.ms": "0"}, now=NOW, apply=True)
+    assert isinstance(deleted, Deleted)
+    assert deleted.change is not None
+    assert content(built.directory) != before
+    kdump.undo(built.directory, deleted.change, apply=True)
+    assert content(built.directory) == before
+    with pytest.raises(RefusedError, match="nothing says what this topic's retention is"):
+        list(kdump.retain(built.directory, now=NOW, apply=True))
+    (found, failed, _) = kdump.retain(built.directory, now=NOW, apply=True, errors="yield")
+    assert isinstance(failed, Failed)
+
+
+def test_compact(tmp_path: Path) -> None:
+    built = build(tmp_path / "data")
+    before = content(built.directory)
+    (passed_over,) = kdump.compact(built.directory, now=NOW)
+    assert isinstance(passed_over, PassedOver)
+    (planned,) = kdump.compact(built.directory, config={"cleanup.policy": "compact"}, now=NOW)
+    assert isinstance(planned, Compacted)
+    assert not planned.is_done
+    assert content(built.directory) == before
+    with pytest.raises(ConfigError, match=r"cleanup\.policy is 'Compact'"):
+        kdump.compact(built.directory, config={"cleanup.policy": "Compact"})
+    with pytest.raises(RefusedError, match="Kafka's own"):
+        kdump.compact(built.directory, output=built.partition / "copy")
 
 
 def test_groups() -> None:
