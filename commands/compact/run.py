@@ -31,6 +31,7 @@ from kdump.releases import NEWEST, KafkaRelease
 from kdump.settings.sources import PropertyFile, Settings, TopicSettings
 from kdump.settings.views import CleaningSettings
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held, was_deleted
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
@@ -159,7 +160,8 @@ class _Failures:
             tell_refused(error)
             self.worsen(exit_codes.REFUSED)
         except OSError as error:
-            self.unreadable(error, path)
+            if not was_deleted(path, error):
+                self.unreadable(error, path)
         except KdumpError as error:
             self.complain(str(error), exit_codes.INCOMPLETE)
 
@@ -218,7 +220,7 @@ class _Run:
                 check_unlocked(place.path)
                 self._copy(place, self._options.output)
                 return
-            rails = Rails(self._options.applies, "compact", self._options.keep_old)
+            rails = Rails(self._options.applies, "compact", self._options.keep_old, reads_beside=True)
             with guarded(os.path.realpath(place.path), place.partitions, rails) as guard:
                 for path in place.partitions:
                     with self._failures.told(path):
@@ -236,7 +238,8 @@ class _Run:
             what = "is finished now" if guard.rails.applies else "--apply finishes it"
             note(f"{safe_path(path)}: change {change.id} ({safe(change.command)}) was interrupted; {what}")
         for number in range(1, self._options.passes + 1):
-            found = self._partition(place, PartitionLog(path), number, guard)
+            with held(path) as log:
+                found = self._partition(place, log, number, guard) if log is not None else None
             if not _goes_on(found):
                 break
 

@@ -24,6 +24,7 @@ from kdump.retention.totals import Totals
 from kdump.settings.sources import PropertyFile
 from kdump.settings.views import RetentionSettings
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held, was_deleted
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
@@ -150,7 +151,7 @@ class _Run:
     def group(self, group: Group) -> None:
         """One log directory."""
         try:
-            rails = Rails(self._options.applies, "retain", not self._options.no_backup)
+            rails = Rails(self._options.applies, "retain", not self._options.no_backup, reads_beside=True)
             with guarded(os.path.realpath(group.log_directory), group.partitions, rails) as guard:
                 for path, changes in guard.interrupted.items():
                     for change in changes:
@@ -178,13 +179,16 @@ class _Run:
     def _partitions(self, group: Group, place: _Place) -> Iterator[PartitionRetention]:
         for path in self._progress.over(group.partitions):
             try:
-                log = PartitionLog(path)
-                check_has_kafka_files(log)
-                found = place.examine(log)
+                with held(path) as log:
+                    if log is None:
+                        continue
+                    check_has_kafka_files(log)
+                    found = place.examine(log)
             except RefusedError as error:
                 self._refused(error)
             except OSError as error:
-                self.unreadable(error, path)
+                if not was_deleted(path, error):
+                    self.unreadable(error, path)
             except KdumpError as error:
                 self.failed(safe(str(error)))
             else:

@@ -13,6 +13,7 @@ import pytest
 
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
+from kdump.verify import verify
 from tests.recovery.building import METADATA, batch, broken, file, produced
 from tests.rows import rows_in
 from tests.topics.building import ORDERS_ID, Log, cluster_directory, metadata_pairs
@@ -558,3 +559,35 @@ def test_a_release_starts_with_the_levels_of_metadata_that_it_knows(
     assert ("will NOT start" in run.out) != starts
     if not starts:
         assert f"metadata.version is {level} (" in run.out
+
+
+@pytest.mark.parametrize("fault", ["epochs", "checkpoint", "meta"])
+def test_a_fault_of_the_disk_with_the_metadata_log_ends_the_process(
+    run: Run, data: Path, tmp_path: Path, fault: str
+) -> None:
+    """ReplicaManager: "Shutdown broker because the metadata log dir ... has failed" (seen on 4.3.1)."""
+    second = tmp_path / "second"
+    partition(second / "orders-1")
+    (second / names.META_PROPERTIES).write_text(META)
+    (data / names.CLUSTER_METADATA_DIR).mkdir()
+    at = {
+        "epochs": data / "orders-0" / names.LEADER_EPOCH_CHECKPOINT,
+        "checkpoint": data / names.REPLICATION_CHECKPOINT,
+        "meta": data / names.META_PROPERTIES,
+    }[fault]
+    at.unlink(missing_ok=True)
+    if fault == "epochs":
+        at.write_text("nonsense")
+    elif fault == "checkpoint":
+        at.write_text("0\n9\n")
+    else:
+        at.mkdir()
+    assert run(data, second) == 1
+    assert run.lines[0] == "The broker will NOT start:"
+    assert f"Shutdown broker because the metadata log dir {data} has failed: " in run.lines[1]
+    run(data, second, "--format", "jsonl")
+    (broker,) = run.of_type("broker")
+    assert (broker["starts"], broker["offline"]) == (False, [str(data)])
+    findings = [finding for finding in verify(str(data)) if "has no" not in finding.message]
+    effects = {finding.broker for finding in findings if finding.path == str(at) and finding.severity == "error"}
+    assert effects == {"does not start"}
