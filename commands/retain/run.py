@@ -169,7 +169,7 @@ class _Run:
             self.failed(safe(str(error)))
 
     def _examine(self, group: Group) -> list[PartitionRetention]:
-        found = list(self._partitions(group, _Place(group.log_directory, self._options)))
+        found = list(self._partitions(group, _Place(group.log_directory, self._options, self.unreadable)))
         if group.is_whole:
             self._printer.directory(group.log_directory, Totals.of(found))
         if not self._options.applies and any(each.has_work for each in found):
@@ -258,8 +258,8 @@ class _Run:
 class _Place:
     """A log directory's checkpoints and the settings of its topics."""
 
-    def __init__(self, path: str, options: Options) -> None:
-        """Read them. Raises OSError."""
+    def __init__(self, path: str, options: Options, unreadable: Callable[[OSError, str], None]) -> None:
+        """Read them; `unreadable` hears of a checkpoint that counts as empty in a plan. Raises OSError."""
         directory = LogDirectory(path)
         self._options = options
         self._checkpoints = DirectoryCheckpoints(directory)
@@ -268,7 +268,9 @@ class _Place:
                 raise RefusedError(f"{problem}: mend the file, or remove it, which a broker takes for an empty one")
             note(f"{safe(problem)}: treated as empty, as a broker does")
         for error in self._checkpoints.faults.errors:
-            raise error
+            if options.applies:
+                raise error
+            unreadable(error, path)
         self._clean = directory.clean_shutdown
         self._settings = settings_in(directory, options.files, options.given)
 

@@ -14,6 +14,7 @@ import pytest
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
 from kdump.verify import verify
+from tests.agreement.running import kdump
 from tests.recovery.building import METADATA, batch, broken, file, produced
 from tests.rows import rows_in
 from tests.topics.building import ORDERS_ID, Log, cluster_directory, metadata_pairs
@@ -512,6 +513,25 @@ def test_settings_come_from_the_metadata_beside_the_logs(run: Run, tmp_path: Pat
     assert run.of_type("outcome")[-1]["files"][file(0, "index")] == 8
     assert run(second, "--format", "jsonl") == 0
     assert run.of_type("outcome")[-1]["files"][file(0, "index")] == 0
+
+
+def test_a_repair_goes_by_them_too(run: Run, tmp_path: Path) -> None:
+    """The indexes that a broker of the topic's settings rebuilds are those that are planned."""
+    pairs = [
+        ("RegisterBroker", {"brokerId": 3, "brokerEpoch": 10, "rack": None}),
+        ("Topic", {"name": "orders", "topicId": ORDERS_ID}),
+        ("Partition", {"topicId": ORDERS_ID, "partitionId": 0, "replicas": [3], "isr": [3], "leader": 3}),
+        ("Config", {"resourceType": 2, "resourceName": "orders", "name": "index.interval.bytes", "value": "1"}),
+    ]
+    data = tmp_path / "data"
+    Log(data / names.CLUSTER_METADATA_DIR).add(*metadata_pairs(*pairs)).write()
+    metadata = f"version: 0\ntopic_id: {format_uuid(ORDERS_ID)}".encode()
+    (data / names.META_PROPERTIES).write_text(META)
+    (partition(data / "orders-0", {names.PARTITION_METADATA: metadata}) / file(0, "index")).unlink()
+    said = kdump(tmp_path, "repair", "--strategy", "truncate", "--format", "jsonl", "data/orders-0")
+    sizes = {row["file"]: row["size"] for row in said.of_type("operation")}
+    assert run(data, "--format", "jsonl") == 0
+    assert sizes[file(0, "index")] == run.of_type("outcome")[-1]["files"][file(0, "index")] == 8
 
 
 def test_a_time_index_that_ends_in_zeros_costs_the_segment(run: Run, data: Path) -> None:
