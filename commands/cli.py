@@ -55,6 +55,10 @@ class LazyGroup(click.Group):
             if os.sep in args[0] or os.path.isdir(args[0]):
                 return "doctor", self.get_command(ctx, "doctor"), args
             ctx.fail(_unknown_command(args[0]))
+        if len(args) > 1:
+            from .shell.old_options import with_new_names
+
+            args = [args[0], *with_new_names(args[0], args[1:])]
         return super().resolve_command(ctx, args)
 
 

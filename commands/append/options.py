@@ -44,7 +44,7 @@ _OPTIONS = (
         help="After an unclean shutdown, keep nothing of the files beside the log that have to be rebuilt.",
     ),
     click.option(
-        "--force", metavar="DIRECTORY",
+        "--ignore-lock", "force", metavar="DIRECTORY",
         help="Write even though a broker seems to run. Takes the partition directory's name, so that it is meant.",
     ),
 )  # fmt: skip
@@ -110,7 +110,7 @@ def chosen_opening(
     name = os.path.basename(os.path.abspath(path))
     if force is not None and force.rstrip("/") != name:
         text = f"{safe(force)!r} is not the name of the directory, {safe(name)!r}"
-        raise click.BadParameter(text, param_hint="--force")
+        raise click.BadParameter(text, param_hint="--ignore-lock")
     return Opening(
         clean,
         recovery_point,

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from kdump.export.object_store import is_object_store
 from kdump.export.options import CODECS, DEFAULT_COLUMNS, FORMATS, LEVELS, ExportOptionError, ExportOptions
 from kdump.query.selection import Selection
 from kdump.transactions.isolation import Isolation
@@ -18,6 +19,7 @@ from ..shell.options import chooses
 from ..shell.output import safe
 from ..shell.schemas import schemas_option
 from .run import Decoding, run_export
+from .upload import run_upload
 
 _NOTHING = "none"
 
@@ -35,7 +37,9 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
 @click.command("export")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--to", "folder", required=True, metavar="DIR", help="The directory to write to: empty, new, or one that"
-    " an export with the same options was begun in.")
+    " an export with the same options was begun in; or a place in an object store: s3://, gs:// or az://.")
+@click.option("--staging", metavar="DIR", help="With --to in an object store: the directory in which the files are"
+    " written before they are sent; a run that resumes needs it. By default a temporary one.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
 @click.option("--by", metavar="LIST", default="topic,partition", show_default=True, callback=filters.read_by(_words),
     help=f"The levels of directories, separated by commas: {', '.join(LEVELS)} (of the record's timestamp, in UTC), or"
@@ -72,6 +76,7 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
 def command(
     paths: tuple[str, ...],
     folder: str,
+    staging: str | None,
     format_: str,
     by: tuple[str, ...],
     codec: str | None,
@@ -112,6 +117,10 @@ def command(
     With --lost and --leader N the records are those that are in no copy any more once broker N leads: PATHs are the
     directories of all copies, and DIR gets a file of JSON lines for each partition that loses some.
 
+    To an object store (s3://BUCKET/PREFIX, gs://, az://) the files are sent when all of them are written, large ones in
+    parts, _SUCCESS last; credentials and endpoint come from the environment (AWS_ACCESS_KEY_ID, AWS_REGION and so on).
+    Needs obstore: pip install 'kafka-kdump[object-stores]'.
+
     Needs pyarrow, but for --lost: pip install 'kafka-kdump[columns]'.
 
     \b
@@ -119,6 +128,7 @@ def command(
       kdump export /var/lib/kafka/data --topic 'orders*' --to /backup/orders
       kdump export orders-0 --to out --by date --columns offset,timestamp,key,value
       kdump export orders-0 --to out --schemas /data/_schemas-0
+      kdump export orders-0 --to s3://backup/orders --staging /scratch/orders
       kdump export orders-0 --to out --format jsonl --codec gzip --since 2026-01-31
       kdump export --lost --leader 1 /b1/kafka /b2/kafka /b3/kafka --to /backup/lost
 
@@ -159,4 +169,8 @@ def command(
         if cluster is not None:
             raise click.UsageError("--decode is for --engine local.")
         decoding = Decoding("json" if format_ != "parquet" else decode or "columns", schemas, schema_id)
+    if is_object_store(folder):
+        return run_upload(paths, folder, staging, topics, options, cluster, decoding)
+    if staging is not None:
+        raise click.UsageError("--staging is for --to in an object store.")
     return run_export(paths, folder, topics, options, cluster, decoding)

@@ -15,6 +15,7 @@ from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
 from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
 from kdump.releases import KafkaRelease
+from kdump.storage.checkpoints import read_offsets
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened, tally, was_deleted
 from kdump.storage.open import open_directory
@@ -265,7 +266,7 @@ class _Run:
         parent = os.path.dirname(os.path.abspath(log.path))
         if (parent, name) not in self._checkpoints:
             try:
-                self._checkpoints[parent, name] = LogDirectory(parent).checkpoint(name)
+                self._checkpoints[parent, name] = read_offsets(os.path.join(parent, name))
             except CheckpointError as error:
                 complain(f"{safe(str(error))}: treated as empty, as a broker does")
                 self._checkpoints[parent, name] = {}

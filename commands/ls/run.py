@@ -11,8 +11,6 @@ from typing import Any, Protocol
 from kdump.formats import names
 from kdump.formats.names import parse_partition_dir
 from kdump.query.inventory import (
-    Checkpoints,
-    DirectoryCheckpoints,
     LogDirectoryInfo,
     PartitionInfo,
     Placing,
@@ -22,6 +20,7 @@ from kdump.query.inventory import (
     partition_info,
 )
 from kdump.storage.broker import BrokerIdentity, Duplicate
+from kdump.storage.checkpoints import Checkpoints, PartitionCheckpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import SegmentInfo, segment_info
 from kdump.storage.live import held, tally, was_deleted
@@ -158,7 +157,7 @@ class _Run:
             self._report(f"no partition has a topic that matches {' or '.join(map(safe, self._options.topics))}")
 
     def _log_directory(self, directory: LogDirectory) -> None:
-        checkpoints = DirectoryCheckpoints(directory)
+        checkpoints = Checkpoints.read(directory.path)
         placing, trouble = self._placing(directory)
         info = log_directory_info(directory, checkpoints)
         if self._clusters is not None:
@@ -171,7 +170,9 @@ class _Run:
             try:
                 with held(path) as log:
                     if log is not None:
-                        found = partition_info(log, checkpoints.of(log), count=self._options.count, placing=placing)
+                        found = partition_info(
+                            log, checkpoints.of(log.name), count=self._options.count, placing=placing
+                        )
                         partitions.append(found)
             except OSError as unreadable:
                 self._failed(unreadable, path)
@@ -199,13 +200,13 @@ class _Run:
         for error in info.errors:
             self._failed(error, log.path)
 
-    def _beside(self, log: PartitionLog) -> tuple[Checkpoints, BrokerIdentity | None, Placing | None]:
+    def _beside(self, log: PartitionLog) -> tuple[PartitionCheckpoints, BrokerIdentity | None, Placing | None]:
         """What the log directory around a partition's directory says of it, and whose it is; nothing if it is none."""
         try:
             directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
         except OSError:
-            return Checkpoints(), None, None
-        return DirectoryCheckpoints(directory).of(log), owner_of(directory), self._placing(directory)[0]
+            return PartitionCheckpoints(), None, None
+        return Checkpoints.read(directory.path).of(log.name), owner_of(directory), self._placing(directory)[0]
 
     def _placing(self, directory: LogDirectory) -> tuple[Placing | None, str | None]:
         """What tells of a log directory's partitions, and why the cluster's metadata in it is of no use."""

@@ -14,6 +14,7 @@ from kdump.errors import KdumpError, Problem, RefusedError
 from kdump.formats import names
 from kdump.operations.rails import Rails
 from kdump.operations.repair import Examine, Repair, Repaired, repair
+from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Target, Targets
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -24,7 +25,6 @@ from ..shell.output import Output, complain, os_error_text, safe, safe_path
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import ProgressBar
 from ..shell.session import tell_refused
-from ..shell.startup_options import StartupOptions
 
 
 @dataclass(slots=True)

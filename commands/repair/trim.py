@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from kdump.operations.startup import StartupOptions
 from kdump.repair.proposal import examine_trim
 
-from ..shell.startup_options import StartupOptions
 from .options import repair_options, run
 
 

@@ -29,6 +29,9 @@ _DIFFERENCES = {
     Difference.NOT_YET: "{} not there yet",
     Difference.ONLY_HERE: "{} only here",
 }
+_OF_CLEANERS = (Difference.OTHER_BYTES, Difference.MISSING, Difference.ONLY_HERE)
+"""Differences that copies of a compacted topic have by right."""
+
 _STANDINGS = {
     Standing.IN_SYNC: "in sync",
     Standing.ELIGIBLE: "eligible (ELR)",
@@ -93,13 +96,28 @@ def _heading(found: PartitionReplicas) -> Iterator[str]:
     if found.compacts and len(found.copies) > 1:
         start = max((pair.compared_from for pair in found.pairs), default=0)
         yield from _folded(
-            f"compacted: compared from offset {start} on; below it each broker's cleaner leaves other batches", "  "
+            f"  compacted  compared from offset {start} on; below it each broker's cleaner leaves other batches."
+            f" {_keys(found)}",
+            " " * 13,
         )
     if found.namesakes:
         ids = ", ".join(format_uuid(each) for each in found.namesakes)
         yield from _folded(
             f"another topic has the same name (topic id {ids}): its copies are no copies of this one", "  "
         )
+
+
+def _keys(found: PartitionReplicas) -> str:
+    """What comparing the latest records of all keys says."""
+    known = [each for each in found.keys.values() if each.keys is not None]
+    worst = max(known, key=lambda each: each.differing, default=None)
+    if worst is None or worst.keys is None:
+        return "Their keys were not compared." if found.keys else ""
+    count = number_words(worst.keys, "key")
+    if not worst.differing:
+        return f"All copies have the same latest record of {count} below offset {worst.end}."
+    offsets = ", ".join(map(str, worst.offsets[:_SHOWN])) + (" …" if worst.differing > _SHOWN else "")
+    return f"The latest records of {worst.differing} of {count} differ (offsets {offsets})."
 
 
 def _placement(found: PartitionReplicas) -> Iterator[str]:
@@ -159,6 +177,9 @@ def _differs(found: PartitionReplicas, copy: Copy, number: int, reference: int |
         return ", ".join((*_spans(damaged), *notes)) or "complete"
     pair = found.compared.pair(reference, number)
     spans = differences(pair, found.copies[reference].contents, copy.contents)
+    keys = found.keys.get((min(number, reference), max(number, reference)))
+    if keys is not None and keys.is_equivalent:
+        spans = tuple(span for span in spans if span.kind not in _OF_CLEANERS or span.first >= keys.end)
     return ", ".join((*_spans(spans), *notes)) or "complete"
 
 

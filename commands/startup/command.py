@@ -10,7 +10,7 @@ import click
 
 from kdump.errors import Problem
 from kdump.formats import names
-from kdump.operations.startup import BrokerStart
+from kdump.operations.startup import BrokerStart, StartupOptions
 from kdump.recovery.broker_start import DirectoryState
 from kdump.settings.views import RetentionSettings
 from kdump.storage.directory import LogDirectory
@@ -22,7 +22,7 @@ from ..shell.output import Output, complain, os_error_text, safe, safe_path, wan
 from ..shell.paths import KafkaFile, Place, expand
 from ..shell.progress import ProgressBar, total_size
 from ..shell.rows import format_option, output_for
-from ..shell.startup_options import StartupOptions, chosen_startup, startup_options
+from ..shell.startup_options import chosen_startup, startup_options
 from ..shell.unfinished import note_unfinished
 from .jsonl import JsonPrinter
 from .report import Printer

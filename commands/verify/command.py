@@ -47,13 +47,18 @@ class Asked:
     """What the command line asks for beyond the checks themselves."""
 
     format: str
-    strict: bool
+    fail_on: str
     verbose: bool
     color: str
     max_duration: float | None
     resume: str | None
     state: str | None = None
     reports: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether warnings count as errors."""
+        return self.fail_on == "warning"
 
 
 def severity_of(text: str) -> tuple[str, str]:
@@ -102,14 +107,21 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     help="Treat findings of a code as error, warning or info.",
 )
 @click.option(
-    "--most-alike",
+    "--max-per-code",
+    "most_alike",
     type=click.IntRange(0),
     default=MOST_ALIKE,
     show_default=True,
     metavar="N",
     help="Give up to N findings of one code in one file one by one, then how many more there are; 0: all.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(("error", "warning", "never")),
+    default="error",
+    show_default=True,
+    help="From which severity on to exit with 1.",
+)
 @click.option(
     "--since-checkpoint",
     is_flag=True,
@@ -145,7 +157,6 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     default=None,
     help="Give the pages read back to the system (posix_fadvise). By default beside a running broker.",
 )
-@click.option("--no-cache-pollution", is_flag=True, hidden=True)
 @click.option(
     "--priority",
     type=click.Choice(("auto", "low", "normal")),
@@ -188,14 +199,13 @@ def command(
     ignore: tuple[str, ...],
     severities: tuple[str, ...],
     most_alike: int,
-    strict: bool,
+    fail_on: str,
     since_checkpoint: bool,
     max_duration: float | None,
     max_rate: int | None,
     resume: str | None,
     state_file: str | None,
     drop_cache: bool | None,
-    no_cache_pollution: bool,
     priority: str,
     now: int | None,
     retention_ms: int,
@@ -215,8 +225,8 @@ def command(
 
     Every finding has a stable code, a severity, a place, and says what a broker does about it and which repair fits.
 
-    Exit codes: 0 no errors, 1 there are errors (with --strict warnings too), 3 something could not be read; the rest is
-    checked nevertheless.
+    Exit codes: 0 no errors, 1 there are errors (with --fail-on warning: or warnings), 3 something could not be read;
+    the rest is checked nevertheless.
 
     \b
     Examples:
@@ -226,9 +236,6 @@ def command(
       kdump verify --state /var/tmp/verified --max-rate 64M --report prom:/var/lib/node/kdump.prom /var/lib/kafka/data
       kdump verify /shared/kafka --engine spark --master spark://head:7077
     """
-    if no_cache_pollution:
-        complain("--no-cache-pollution is called --drop-cache now")
-        drop_cache = True
     is_beside = any(broker_on(path) is not None or is_live(path) for path in paths)
     options = Options(
         deep=deep,
@@ -259,7 +266,7 @@ def command(
             note(f"low priority: {', '.join(gained) or 'cannot be had here'}")
     if verbose and options.drops_pages:
         note("pages that were read are given back to the system (--keep-cache keeps them)")
-    asked = Asked(format_, strict, verbose, color, max_duration, resume, state_file, reports)
+    asked = Asked(format_, fail_on, verbose, color, max_duration, resume, state_file, reports)
     return run(paths, options, asked, cluster)
 
 
@@ -386,7 +393,9 @@ def _keep(path: str, absolute: list[str], mark: Mark | None, totals: PassTotals)
 def _exit_code(summary: Summary, asked: Asked) -> int:
     if summary.unread:
         return exit_codes.INCOMPLETE
-    found = summary.counts[ERROR] + (summary.counts[WARNING] if asked.strict else 0)
+    if asked.fail_on == "never":
+        return exit_codes.OK
+    found = summary.counts[ERROR] + (summary.counts[WARNING] if asked.is_strict else 0)
     return exit_codes.FINDINGS if found else exit_codes.OK
 
 
@@ -395,7 +404,7 @@ def _reports(out: Output, asked: Asked, paths: Sequence[str]) -> Report:
     first = reports_in(
         asked.format,
         out,
-        strict=asked.strict,
+        strict=asked.is_strict,
         verbose=asked.verbose,
         color=wants_color(asked.color),
         paths=paths,
@@ -403,5 +412,5 @@ def _reports(out: Output, asked: Asked, paths: Sequence[str]) -> Report:
     )
     if not asked.reports:
         return first
-    files = (FileReport(format_, path, strict=asked.strict, paths=paths) for format_, path in asked.reports)
+    files = (FileReport(format_, path, strict=asked.is_strict, paths=paths) for format_, path in asked.reports)
     return Together([first, *files])

@@ -275,6 +275,8 @@ _KINDS = (
         "The cleaner's offset is above the log end offset."),
     FindingKind("KD-CKPT-STALE", INFO, IGNORES, (), "checkpoints",
         "A checkpoint has a line for a partition that is not here."),
+    FindingKind("KD-CKPT-CLEANER-TWICE", WARNING, BLOCKS_COMPACTION, ways.CLEANER_TWICE, "directory",
+        "The cleaner's checkpoints of two log directories have a line for one partition."),
     # directories and the files of other kinds
     FindingKind("KD-DIR-NAME", ERROR, REFUSES, ways.SET_DIRECTORY_ASIDE, "directory",
         "A directory has a name that is not a partition's."),

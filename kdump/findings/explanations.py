@@ -210,6 +210,10 @@ EXPLANATIONS: dict[str, Explanation] = {
         NOTHING_SEEN, "The log was cut after a cleaning."),
     "KD-CKPT-STALE": _E("checkpoint of an absent partition", "The broker drops the line when it writes the file.",
         NOTHING_SEEN, "The partition was moved or deleted."),
+    "KD-CKPT-CLEANER-TWICE": _E("two cleaner offsets of a partition",
+        "From Kafka 4.1 on the cleaner's thread ends soon after the start: the broker compacts nothing until it starts"
+        " again. Up to 4.0 it may clean the partition again and again.", NOTHING_SEEN,
+        "The partition was moved to another disk by hand."),
     "KD-DIR-NAME": _E("directory that is no partition", WILL_NOT_START, "They wait for the broker.", OPERATOR),
     "KD-DIR-DUPLICATE": _E("partition in two places", WILL_NOT_START, "They wait for the broker.",
         "A disk failed while the broker moved the partition, or a directory was copied by hand."),

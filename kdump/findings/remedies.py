@@ -62,6 +62,13 @@ LOG_START = (
     ),
 )
 CLEANER = (Remedy("repair", ("--only", "checkpoints"), "the cleaner begins again"),)
+CLEANER_TWICE = (
+    Remedy(
+        None,
+        (),
+        "delete the line in the log directory that does not have the partition, while the broker is stopped",
+    ),
+)
 DUPLICATE = (Remedy("ls", (), "shows what both hold: move the one with less out of the log directory and keep it"),)
 STRAY = (Remedy(None, (), "keep it until you know that nobody needs its records"),)
 UNASSIGNED = (

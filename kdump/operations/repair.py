@@ -15,11 +15,12 @@ from kdump.change.saved_plan import SavedPlans, check_same
 from kdump.disk.locks import GrowthWatch
 from kdump.errors import InUseError, KdumpError, Report
 from kdump.operations.rails import Guard, Rails, check_backup_dir, check_loss, check_unlocked, guarded
-from kdump.operations.startup import Circumstances
+from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Bases, Target
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import Task
+from kdump.repair.proposal import Request, Task, examine
+from kdump.repair.replicas import check_only_copy, replicas_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
@@ -36,7 +37,7 @@ class Repair(NamedTuple):
     """
 
     examine: Examine
-    circumstances: Circumstances
+    circumstances: StartupOptions
     clusters: Clusters
     report: Report
     plans: SavedPlans | None = None
@@ -54,6 +55,23 @@ class Repaired(NamedTuple):
     change: Change | None = None
     error: Exception | None = None
     kept: bool = False
+
+
+def planning(request: Request, clusters: Clusters, *, checks_copies: bool) -> Examine:
+    """Return what plans as a request asks for; a decision that is left to the user says where other replicas are.
+
+    With `checks_copies` a salvage is refused of what other brokers have.
+    """
+
+    def planned(log: PartitionLog, start: Startup, _: object) -> Task:
+        task = examine(log, start, request)
+        if checks_copies and task.rescue is not None and task.rescue.given_up:
+            check_only_copy(log, replicas_of(log, clusters))
+        if task.decision is None:
+            return task
+        return task._replace(decision=replace(task.decision, replicas=replicas_of(log, clusters)))
+
+    return planned
 
 
 def repair(target: Target, wanted: Repair, rails: Rails) -> Iterator[Repaired]:

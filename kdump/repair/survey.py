@@ -12,8 +12,8 @@ from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.recovery.startup import Startup
+from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.partition import PartitionLog
-from kdump.verify.checkpoints import Checkpoints
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from kdump.verify.tasks import Around

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.time_units import unit_of
-from kdump.query.inventory import Checkpoints
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
@@ -19,6 +18,7 @@ from kdump.retention.policy import POLICIES, Bounds, Next, deletions, is_empty_l
 from kdump.retention.segments import SegmentState, Shutdown, segment_states
 from kdump.retention.tombstones import Tombstones, tombstones_of
 from kdump.settings.views import RetentionSettings
+from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.partition import PartitionLog
 
 TIMESTAMP, HIGH_WATERMARK = "timestamp", "highWatermark"
@@ -76,7 +76,7 @@ class PartitionRetention:
 
     log: PartitionLog
     shutdown: Shutdown
-    checkpoints: Checkpoints
+    checkpoints: PartitionCheckpoints
     settings: RetentionSettings
     now: int
     previous_start: int
@@ -181,7 +181,7 @@ class Circumstances(NamedTuple):
     """
 
     shutdown: Shutdown
-    checkpoints: Checkpoints
+    checkpoints: PartitionCheckpoints
     now: int
     wanted_start: int | None = None
     high_watermark: int | None = None

@@ -23,7 +23,7 @@ from kdump.storage.facts import log_end_offset
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica
 from kdump.topics.cluster_image import ClusterImage, Fields
-from kdump.topics.metadata_log import state_beside
+from kdump.topics.metadata_log import MetadataState, state_beside
 
 CLUSTER_ID = "kdump-serve-cluster-id"
 """Where no directory says which cluster it belongs to. It has as many characters as Kafka's."""
@@ -67,7 +67,7 @@ class Node:
 
     node_id: int
     directories: list[LogDirectory] = field(default_factory=list)
-    image: ClusterImage | None = None
+    state: MetadataState | None = None
     starts: dict[str, LogStarts] = field(default_factory=dict)
 
 
@@ -138,7 +138,9 @@ class ServedCluster:
             self._add(place, found)
         if not self.nodes:
             self.nodes[NODE_ID] = Node(NODE_ID)
-        self.image = next((node.image for node in self.nodes.values() if node.image is not None), None)
+        states = (node.state for node in self.nodes.values() if node.state is not None)
+        newest = max(states, key=lambda state: (state.epoch, state.end_offset), default=None)
+        self.image: ClusterImage | None = newest.image if newest else None
         for name in sorted(found.keys() | self._known_topics().keys()):
             self.topics[name] = self._topic(name, found.get(name, {}))
         self.names = {topic.topic_id: topic.name for topic in self.topics.values()}
@@ -220,9 +222,8 @@ class ServedCluster:
         if path not in node.starts:
             node.directories.append(directory)
             node.starts[path] = LogStarts(path)
-            if node.image is None:
-                state = state_beside(directory, self._report)
-                node.image = state.image if state else None
+            if node.state is None:
+                node.state = state_beside(directory, self._report)
         return node
 
     def _identity(self, directory: LogDirectory) -> BrokerIdentity:

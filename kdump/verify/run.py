@@ -51,7 +51,8 @@ def verify(
     """The findings of log directories, partition directories and files; the keywords are the fields of Options.
 
     Raises ValueError for options that make no sense, OSError and NameFormatError for a path that is not there or is
-    nothing of Kafka's, when the first finding is asked for. What cannot be read below a path is a finding (KD-READ).
+    nothing of Kafka's. Nothing else is read before a finding is asked for. What cannot be read below a path is a
+    finding (KD-READ).
     """
     options = Options(
         deep=deep,
@@ -67,7 +68,10 @@ def verify(
         most_alike=most_alike,
     )
     options.check()
-    return Verification(options).run([os.fspath(path) for path in paths])
+    found = [os.fspath(path) for path in paths]
+    for path in found:
+        look(path)
+    return Verification(options).run(found)
 
 
 class Verification:

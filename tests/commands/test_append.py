@@ -128,7 +128,7 @@ def test_a_producers_batches_appended_twice_are_there_once(run: Any, dump: Any, 
     run(tmp_path / "t-0", "--create", "--format", "lines", "--producer-id", "5", AT, text="a\nb\n")
     text = dump(tmp_path / "t-0")
     done = run(tmp_path / "t-0", AT, text=text)
-    assert done.out == "t-0: 1 batch left out that the producer had sent before\n"
+    assert done.out == "t-0: 1 batch skipped that the producer had sent before\n"
     done = run(tmp_path / "t-0", "--repack", AT, text=text)
     assert done.out == "t-0: 2 records in 1 batch at offsets 2 to 3\n"
 

@@ -654,8 +654,8 @@ class TestCodecs:
 
 class TestLostMarkers:
     def test_only_with_salvage(self, run: Run, data: Path) -> None:
-        assert run("repair", data, "--lost-markers", "abort") == 2
-        assert "--lost-markers goes with --strategy salvage" in run.err
+        assert run("repair", data, "--missing-markers", "abort") == 2
+        assert "--missing-markers goes with --strategy salvage" in run.err
 
     @pytest.fixture
     def lost(self, data: Path) -> Path:
@@ -670,7 +670,7 @@ class TestLostMarkers:
         assert "put in:" not in run.out
 
     def test_aborted(self, run: Run, lost: Path, config: list[str]) -> None:
-        arguments = ["repair", lost, "--strategy", "salvage", "--lost-markers", "abort", *config]
+        arguments = ["repair", lost, "--strategy", "salvage", "--missing-markers", "abort", *config]
         assert run(*arguments, "--apply") == 0
         told = "put in: an ABORT marker at offset 58 ends the transaction of producer 7 from offset 40 on"
         assert f"{told}: it may have lost its marker ({name(40, 'log')})" in run.out
@@ -679,7 +679,7 @@ class TestLostMarkers:
         assert errors(lost) == []
 
     def test_rows(self, run: Run, lost: Path, config: list[str]) -> None:
-        run("repair", lost, "--strategy", "salvage", "--lost-markers", "abort", "--format", "jsonl", *config)
+        run("repair", lost, "--strategy", "salvage", "--missing-markers", "abort", "--format", "jsonl", *config)
         (row,) = run.of_type("partition")
         assert row["markers"] == [
             {

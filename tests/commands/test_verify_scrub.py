@@ -239,7 +239,7 @@ class TestBesideABroker:
         with open(log.path(18, "log"), "ab") as growing:
             growing.write(batch(24)[:-1])
         assert run("verify", log.directory, AT, "--priority=normal") == 0
-        assert run.err == (f"Note: a broker is running on {log.directory}. The growing end of 1 log was left out.\n")
+        assert run.err == (f"Note: a broker is running on {log.directory}. The growing end of 1 log was skipped.\n")
 
     def test_low_priority_and_the_page_cache(self, log: Log, broker: int) -> None:
         done = subprocess.run(

@@ -119,3 +119,21 @@ def test_connections_beyond_the_limit_are_refused(tmp_path: Path) -> None:
     assert any("there are 2 already" in line for line in said)
     assert any("a request of 2147483647 bytes" in line for line in said)
     assert any("requests with the key 99 are not answered" in line for line in said)
+
+
+def test_the_newest_metadata_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kdump.serve import cluster as module
+    from kdump.storage.directory import LogDirectory
+    from kdump.topics.cluster_image import ClusterImage
+    from kdump.topics.metadata_log import MetadataState
+
+    ends = {"b1": (4, 10), "b2": (5, 3), "b3": (4, 11)}
+    states = {name: MetadataState(ClusterImage(), None, end, epoch) for name, (epoch, end) in ends.items()}
+
+    def state_of(directory: LogDirectory, report: object) -> MetadataState:
+        return states[Path(directory.path).name]
+
+    monkeypatch.setattr(module, "state_beside", state_of)
+    folder = Path(make(BROKERS, tmp_path / "data").path)
+    cluster = ServedCluster(map(open_directory, paths(folder)), OnDamage.STOP, print, print)
+    assert cluster.image is states["b2"].image
