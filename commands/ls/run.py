@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from kdump.formats import names
 from kdump.formats.names import parse_partition_dir
 from kdump.query.inventory import (
-    Checkpoints,
     DirectoryCheckpoints,
     LogDirectoryInfo,
     PartitionInfo,
@@ -189,23 +188,29 @@ class _Run:
 
     def _partition(self, log: PartitionLog) -> None:
         self._matched = True
-        checkpoints, owner, placing = self._beside(log)
+        beside, owner, placing = self._beside(log)
         with held(log.path) as now:
             if now is None:
                 return
-            info = partition_info(now, checkpoints, count=self._options.count, placing=placing)
+            info = partition_info(now, beside.of(log) if beside else None, count=self._options.count, placing=placing)
+        if beside is not None:
+            faults = beside.faults
+            info = replace(info, problems=(*faults.problems, *info.problems), errors=(*faults.errors, *info.errors))
         self._listed.append((owner, info))
         self._printer.partition(info, segments=self._options.segments is not False)
         for error in info.errors:
             self._failed(error, log.path)
 
-    def _beside(self, log: PartitionLog) -> tuple[Checkpoints, BrokerIdentity | None, Placing | None]:
+    def _beside(self, log: PartitionLog) -> tuple[DirectoryCheckpoints | None, BrokerIdentity | None, Placing | None]:
         """What the log directory around a partition's directory says of it, and whose it is; nothing if it is none."""
         try:
             directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
         except OSError:
-            return Checkpoints(), None, None
-        return DirectoryCheckpoints(directory).of(log), owner_of(directory), self._placing(directory)[0]
+            return None, None, None
+        checkpoints = DirectoryCheckpoints(directory)
+        for error in checkpoints.faults.errors:
+            self._failed(error, directory.path)
+        return checkpoints, owner_of(directory), self._placing(directory)[0]
 
     def _placing(self, directory: LogDirectory) -> tuple[Placing | None, str | None]:
         """What tells of a log directory's partitions, and why the cluster's metadata in it is of no use."""
