@@ -17,7 +17,7 @@ from .shell.signals import Terminated, end_on_sigterm, tell_on_sigusr1
 SECTIONS = {
     "Look": ("ls", "dump", "lookup", "stats", "groups", "txns", "metadata", "schemas"),
     "Check": ("doctor", "explain", "verify", "startup", "replicas", "retain", "compact"),
-    "Mend": ("repair", "rebuild-index", "trim", "undo", "resurrect", "quorum"),
+    "Repair": ("repair", "rebuild-index", "trim", "undo", "resurrect", "quorum"),
     "Make": ("append", "roll", "fixture", "export"),
     "Serve": ("serve",),
     "Help": ("help", "completion"),
@@ -55,6 +55,10 @@ class LazyGroup(click.Group):
             if os.sep in args[0] or os.path.isdir(args[0]):
                 return "doctor", self.get_command(ctx, "doctor"), args
             ctx.fail(_unknown_command(args[0]))
+        if len(args) > 1:
+            from .shell.old_options import with_new_names
+
+            args = [args[0], *with_new_names(args[0], args[1:])]
         return super().resolve_command(ctx, args)
 
 
@@ -102,11 +106,11 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     help="Show the version, the kernels in use and what computes CRC-32C.",
 )
 def cli() -> None:
-    """Know, and mend, what is really on the disk of an Apache Kafka broker.
+    """Read, check and repair the log directories of Apache Kafka brokers. Without a broker and without a JVM.
 
     PATHs are files of a segment, partition directories or log directories (entries of log.dirs).
 
-    Exit codes: 0 sound or done, 1 findings, 2 usage, 3 could not complete, 4 refused by a safety rail.
+    Exit codes: 0 OK or done, 1 findings, 2 usage, 3 incomplete, 4 refused by a safety check.
     """
 
 

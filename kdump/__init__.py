@@ -3,14 +3,32 @@
 `open_log(directory)` and `open_segment(file)` give a PartitionLog and a Segment, whose `batches()` and `records()`
 iterate within offset bounds; `Segment.open_log()` gives the columns that everything in kdump reads (kdump.blocks).
 `verify(path)` gives the findings about a log directory, a partition directory or a file (kdump.findings.catalogue).
+The other functions do what the commands of their names do, with the same safety (kdump.library).
 docs/library.md shows how.
 """
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kdump.errors import Problem
+    from kdump.library import (
+        OnError,
+        append,
+        changes,
+        export,
+        groups,
+        metadata,
+        repair,
+        retain,
+        startup,
+        stats,
+        transactions,
+        undo,
+    )
     from kdump.storage.open import open_directory, open_log, open_segment
     from kdump.storage.records import BadBatch, Batch, Record
     from kdump.storage.scan import Damage
@@ -21,33 +39,59 @@ __all__ = [
     "BadBatch",
     "Batch",
     "Damage",
+    "OnError",
+    "Problem",
     "Record",
     "__version__",
+    "append",
+    "changes",
+    "export",
+    "groups",
+    "metadata",
     "open_directory",
     "open_log",
     "open_segment",
+    "repair",
+    "retain",
+    "startup",
+    "stats",
+    "transactions",
+    "undo",
     "verify",
 ]
 
 _HOMES = {
-    "BadBatch": "kdump.storage.records",
-    "Batch": "kdump.storage.records",
+    **dict.fromkeys(("BadBatch", "Batch", "Record"), "kdump.storage.records"),
+    **dict.fromkeys(("open_directory", "open_log", "open_segment"), "kdump.storage.open"),
     "Damage": "kdump.storage.scan",
-    "Record": "kdump.storage.records",
-    "open_directory": "kdump.storage.open",
-    "open_log": "kdump.storage.open",
-    "open_segment": "kdump.storage.open",
+    "Problem": "kdump.errors",
+    "verify": "kdump.verify.run",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Load what is public when it is first asked for, so that `import kdump` costs nothing."""
-    if name in _HOMES:
-        from importlib import import_module
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return getattr(import_module(_HOMES[name]), name)
-    if name == "verify":
-        import kdump.verify
+    return getattr(import_module(_HOMES.get(name, "kdump.library")), name)
 
-        return kdump.verify  # the package, which can be called
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    """Return what is public."""
+    return sorted(__all__)
+
+
+class _Face(ModuleType):
+    """The module, of which packages of the same name as a function (kdump.verify) do not take the function's place.
+
+    Importing a package makes it an attribute of the one around it; `from kdump.verify.run import ...` needs none.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and name in __all__):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Face

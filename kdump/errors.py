@@ -136,6 +136,16 @@ class Problem(NamedTuple):
 Report = Callable[[Problem], object]
 
 
+class ProblemError(KdumpError):
+    """A problem that was met where problems are raised."""
+
+    def __init__(self, problem: Problem) -> None:
+        """`problem` is what was met."""
+        self.problem = problem
+        place = "" if problem.position is None else f"byte {problem.position}: "
+        super().__init__(f"{problem.path}: {place}{problem.text}")
+
+
 # Exceptions in which Kafka's log loading ends, or which it handles on its way.
 _COMMON = "org.apache.kafka.common"
 

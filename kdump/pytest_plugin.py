@@ -1,5 +1,5 @@
 """The pytest plugin: `kafka_log_dir` builds log directories for tests, `kafka_server` serves them to Kafka clients,
-`assert_sound` fails with what verify finds.
+`kdump_cluster` builds what real brokers start on, `assert_sound` fails with what verify finds.
 
     def test_orders(kafka_log_dir, assert_sound):
         data = kafka_log_dir(spec="orders.yaml")
@@ -14,6 +14,10 @@
         server = kafka_server("orders.yaml", faults=["flip-payload-bit:topic=orders"], on_damage="skip")
         assert my_consumer.run(bootstrap_servers=server) == ...
 
+    def test_with_a_real_broker(kdump_cluster):
+        cluster = kdump_cluster("orders.yaml", kafka="4.3")
+        my_broker.start(cluster.server_properties(1))
+
 pytest loads it by itself once kdump is installed. What it needs is imported when a fixture is used.
 """
 
@@ -23,9 +27,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+
+if TYPE_CHECKING:
+    from kdump.fixture.brokers import BuiltCluster
 
 _MOST_SHOWN = 50
 
@@ -70,6 +77,69 @@ def kafka_log_dir(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
             return Path(make(source, out, wanted, seed).path)
         except SpecError as error:
             raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+    return build
+
+
+class KdumpCluster(Protocol):
+    """What the fixture `kdump_cluster` is."""
+
+    def __call__(
+        self,
+        spec: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        faults: Iterable[str | Mapping[str, Any]] = (),
+        *,
+        kafka: str | None = None,
+        seed: str | int | None = None,
+    ) -> BuiltCluster:
+        """Build log directories with the metadata of a cluster, on which brokers of release `kafka` start.
+
+        `spec`, `faults` and `seed` are as for `kafka_log_dir`. The same ones are built once and copied after that.
+        """
+
+
+@pytest.fixture(scope="session")
+def _built_clusters() -> dict[str, tuple[Path, BuiltCluster]]:
+    """What `kdump_cluster` has built, by what it was built of."""
+    return {}
+
+
+@pytest.fixture
+def kdump_cluster(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    _built_clusters: dict[str, tuple[Path, BuiltCluster]],
+) -> KdumpCluster:
+    """Build clusters out of specifications: log directories, and server.properties for real brokers on them."""
+
+    def build(
+        spec: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        faults: Iterable[str | Mapping[str, Any]] = (),
+        *,
+        kafka: str | None = None,
+        seed: str | int | None = None,
+    ) -> BuiltCluster:
+        __tracebackhide__ = True
+        import shutil
+
+        from kdump.fixture.errors import SpecError
+        from kdump.fixture.make import content_of_source, make
+
+        source = _located(spec, request) if isinstance(spec, str | os.PathLike) else spec
+        wanted = [faults] if isinstance(faults, str) else list(faults)
+        try:
+            content = repr((content_of_source(source), wanted, kafka, seed))
+            if content not in _built_clusters:
+                out = tmp_path_factory.mktemp("kdump-cluster")
+                built = make(source, out, wanted, seed, kafka, cluster=True)
+                assert built.cluster is not None
+                _built_clusters[content] = out, built.cluster
+        except SpecError as error:
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
+        made, cluster = _built_clusters[content]
+        copy = tmp_path_factory.mktemp("kdump-cluster")
+        shutil.copytree(made, copy, dirs_exist_ok=True)
+        return cluster.moved(str(made), str(copy))
 
     return build
 

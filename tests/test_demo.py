@@ -26,7 +26,7 @@ def test_the_demo(tmp_path: Path) -> None:
     assert {line.split()[1] for line in shown} == {"kdump", "dump-log"}
     assert any("--format jsonl" in line for line in shown)
     assert "(exit code 1: something was found)" in done.stdout
-    assert "the dump goes on at byte 1895" in done.stdout
+    assert "the dump continues at byte 1895" in done.stdout
     assert "Kafka's own recovery would keep: 273 records" in done.stdout
     assert "OK. No errors in" in done.stdout
     assert "kafka-transactions.sh" in done.stdout

@@ -60,7 +60,7 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
 )
 @click.option(
     "--repack", is_flag=True,
-    help="Make batches anew from the records, whatever the input tells of batches; control records are left out.",
+    help="Build new batches from the records, whatever batches the input has; control records are skipped.",
 )
 @click.option("--keep-offsets", is_flag=True, help="Append the input's batches with their own offsets, as a follower.")
 @click.option("--codec", type=click.Choice(NAMES), help="How new batches are compressed.")
@@ -98,9 +98,9 @@ _PACKINGS = ("codec", "batch_bytes", "batch_records", "producer_id", "transactio
 )
 @click.option(
     "--leader-epoch", type=click.IntRange(0, INT_MAX), metavar="N",
-    help="The leader epoch of what is appended. By default the batch's as told, else the log's last.",
+    help="The leader epoch of what is appended. By default the batch's own, else the log's last.",
 )
-@click.option("--create", is_flag=True, help="Make the partition directory if it is not there, or holds no log.")
+@click.option("--create", is_flag=True, help="Make the partition directory if it does not exist, or has no log.")
 @click.option(
     "--any-producer-id", is_flag=True,
     help="Take producer ids that the cluster has still to give out. Its producers with these ids will fail.",
@@ -142,8 +142,8 @@ def command(
     --topic-config are silent. A record without a key is refused in a compacted topic, and so is a producer id that the
     cluster has still to give out, with exit code 4.
 
-    No broker may be running on the log directory; it is locked meanwhile. A log that is not sound at its end is
-    refused, with exit code 4: kdump repair mends it. Whatever ends the program, a broker that starts then finds what
+    No broker may be running on the log directory; it is locked meanwhile. A log that is damaged at its end is
+    refused, with exit code 4: kdump repair repairs it. Whatever ends the program, a broker that starts then finds what
     it would find after a crash of its own.
 
     \b
@@ -184,7 +184,7 @@ def command(
         out.write(f"{safe(log.partition)}: {_text(appender.tally)}\n")
     tell_backup(log)
     if interrupts.came:
-        complain("interrupted: what was appended stays, and the log is closed in order")
+        complain("interrupted: what was appended stays, and the log is shut down cleanly")
         return exit_codes.INTERRUPTED
     return exit_codes.OK
 
@@ -279,5 +279,5 @@ def _text(tally: Tally) -> str:
     if tally.markers:
         parts.append("the marker of a transaction")
     if tally.duplicates:
-        parts.append(f"{counted(tally.duplicates, 'batch', 'batches')} left out that the producer had sent before")
+        parts.append(f"{counted(tally.duplicates, 'batch', 'batches')} skipped that the producer had sent before")
     return ", ".join(parts) or "nothing"

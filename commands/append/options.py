@@ -41,10 +41,10 @@ _OPTIONS = (
     ),
     click.option(
         "--no-backup", is_flag=True,
-        help="After an unclean shutdown, keep nothing of the files beside the log that have to be made anew.",
+        help="After an unclean shutdown, keep nothing of the files beside the log that have to be rebuilt.",
     ),
     click.option(
-        "--force", metavar="DIRECTORY",
+        "--ignore-lock", "force", metavar="DIRECTORY",
         help="Write even though a broker seems to run. Takes the partition directory's name, so that it is meant.",
     ),
 )  # fmt: skip
@@ -110,7 +110,7 @@ def chosen_opening(
     name = os.path.basename(os.path.abspath(path))
     if force is not None and force.rstrip("/") != name:
         text = f"{safe(force)!r} is not the name of the directory, {safe(name)!r}"
-        raise click.BadParameter(text, param_hint="--force")
+        raise click.BadParameter(text, param_hint="--ignore-lock")
     return Opening(
         clean,
         recovery_point,
@@ -137,7 +137,7 @@ def tell_backup(log: LogWriter) -> None:
     """Say where what had to be replaced is kept, if anything was."""
     if log.change:
         complain(
-            f"note: {safe(log.partition)}: files beside the log were made anew, as after an unclean shutdown; the old"
+            f"note: {safe(log.partition)}: files beside the log were rebuilt, as after an unclean shutdown; the old"
             f" ones are kept: kdump undo {safe_path(log.path)} --change {log.change}"
         )
 

@@ -44,8 +44,8 @@ def command(
     stays as it is. Closed segments can be compacted, deleted by retention and copied, for which the last one is never
     taken.
 
-    No broker may be running on the log directory; it is locked meanwhile. A log that is not sound at its end is
-    refused, with exit code 4: kdump repair mends it.
+    No broker may be running on the log directory; it is locked meanwhile. A log that is damaged at its end is
+    refused, with exit code 4: kdump repair repairs it.
 
     \b
     Examples:

@@ -129,7 +129,7 @@ class Appender:
             records.append(item)
             size += len(item.key or b"") + len(item.value or b"")
             if size > MOST_BYTES:
-                raise self._lines.error("more records behind the line of a batch than a batch can hold")
+                raise self._lines.error("more records after the line of a batch than a batch can have")
             item = next(items, None)
         self._held = item
         before = self._log.end_offset

@@ -38,14 +38,15 @@ from .run import Options, compact
     help="Clean where the dirty ratio is above this. By default min.cleanable.dirty.ratio of --config, else 0.5.",
 )
 @click.option(
-    "--legacy-batches",
+    "--old-formats", "legacy_batches",
     type=click.Choice(("keep", "convert")),
     help="Leave batches of formats v0 and v1 in their format, as Kafka up to 3.9 does, or rewrite them in v2, as from"
     " 4.0 on. By default as the release does.",
 )
 @kafka_option
 @click.option(
-    "--exact-keys", is_flag=True, help="Tell keys apart by themselves, not by their MD5 sums; takes more memory a key."
+    "--compare-keys", "exact_keys", is_flag=True,
+    help="Compare keys themselves, not their MD5 sums; needs more memory for each key."
 )
 @now_option
 @format_option

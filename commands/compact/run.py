@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import click
@@ -24,23 +23,24 @@ from kdump.clean.eligibility import not_compacted
 from kdump.clean.staging import Staging
 from kdump.clean.state import PartitionState, look
 from kdump.errors import KdumpError, RefusedError
-from kdump.formats import names
 from kdump.operations.rails import Guard, Rails, check_unlocked, guarded
-from kdump.query.inventory import DirectoryCheckpoints
+from kdump.operations.targets import PartitionGroup
+from kdump.operations.topic_settings import topic_settings, unusable
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.settings.sources import PropertyFile, Settings, TopicSettings
 from kdump.settings.views import CleaningSettings
+from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.config_option import settings_and_release
+from ..shell.groups import grouped
 from ..shell.options import output_for
-from ..shell.output import complain, note, os_error_text, safe, safe_path
-from ..shell.paths import KafkaFile, check_not_kafkas, expand
+from ..shell.output import note, safe, safe_path
+from ..shell.paths import check_not_kafkas
 from ..shell.progress import ProgressBar
-from ..shell.session import tell_refused
+from ..shell.session import Failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +98,10 @@ class Printer(Protocol):
         """Nothing comes any more."""
 
 
-@dataclass(slots=True)
-class Place:
-    """A log directory with the partition directories in it that are looked at; all of its own unless `is_named`."""
-
-    path: str
-    is_named: bool
-    partitions: list[str] = field(default_factory=list)
-
-
 def compact(paths: Iterable[str], options: Options) -> int:
     """Look at what is at `paths`, and clean; the exit code. Raises click.UsageError."""
-    failures = _Failures()
-    places = list(_places(paths, failures))
+    failures = Failures()
+    places = grouped(paths, failures)
     if options.output is not None and len(places) > 1:
         raise click.UsageError("--output takes partitions of one log directory only.")
     twice = [path for place in places for path in place.partitions] * 2  # read for the keys, and to be written anew
@@ -123,47 +114,6 @@ def compact(paths: Iterable[str], options: Options) -> int:
     return failures.code
 
 
-class _Failures:
-    """Tells what fails, and keeps the exit code that it comes to; `before` is called before something is told."""
-
-    def __init__(self) -> None:
-        self.code = exit_codes.OK
-        self.before: Callable[[], None] = lambda: None
-
-    def unreadable(self, error: OSError, path: str) -> None:
-        """Say what the system does not give."""
-        if isinstance(error, BrokenPipeError):
-            raise error
-        self._say(os_error_text(error, path), exit_codes.INCOMPLETE)
-
-    def complain(self, text: str, code: int) -> None:
-        """Say what was not done."""
-        self._say(safe(text), code)
-
-    def _say(self, text: str, code: int) -> None:
-        self.before()
-        complain(text)
-        self.worsen(code)
-
-    def worsen(self, code: int) -> None:
-        """Exit with `code`, unless something worse is known."""
-        self.code = max(self.code, code)
-
-    @contextmanager
-    def told(self, path: str) -> Iterator[None]:
-        """Tell what fails in here, and go on behind it."""
-        try:
-            yield
-        except RefusedError as error:
-            self.before()
-            tell_refused(error)
-            self.worsen(exit_codes.REFUSED)
-        except OSError as error:
-            self.unreadable(error, path)
-        except KdumpError as error:
-            self.complain(str(error), exit_codes.INCOMPLETE)
-
-
 def _printer(write: Callable[[str], None], options: Options) -> Printer:
     if options.format == "jsonl":
         from .jsonl import JsonLines
@@ -174,33 +124,8 @@ def _printer(write: Callable[[str], None], options: Options) -> Printer:
     return Text(write, options.now)
 
 
-def _places(paths: Iterable[str], failures: _Failures) -> Iterator[Place]:
-    """The PATHs by log directory; what is not there is complained of. Raises click.UsageError for a file."""
-    places: dict[tuple[str, bool], Place] = {}
-    for path in paths:
-        try:
-            for found in expand([path]):
-                if isinstance(found, KafkaFile):
-                    raise click.UsageError(f"{safe_path(found.path)} is a file: give the partition directory around it")
-                if isinstance(found, LogDirectory):
-                    served = [os.path.join(found.path, name) for name in found.partition_names if _is_served(name)]
-                    places[os.path.realpath(found.path), False] = Place(found.path, False, served)
-                else:
-                    parent = os.path.dirname(os.path.abspath(found.path))
-                    place = places.setdefault((os.path.realpath(parent), True), Place(parent, True))
-                    place.partitions.append(found.path)
-        except OSError as error:
-            failures.unreadable(error, path)
-    yield from places.values()
-
-
-def _is_served(name: str) -> bool:
-    """Whether the cleaner may come to a partition: not to one that waits for its deletion or is set aside."""
-    return names.parse_partition_dir(name).state == names.LIVE and name != names.CLUSTER_METADATA_DIR
-
-
 class _Run:
-    def __init__(self, options: Options, printer: Printer, failures: _Failures, bar: ProgressBar) -> None:
+    def __init__(self, options: Options, printer: Printer, failures: Failures, bar: ProgressBar) -> None:
         self._options = options
         self._printer = printer
         self._failures = failures
@@ -210,16 +135,19 @@ class _Run:
         self._release = NEWEST
         self._noted: set[str] = set()
 
-    def place(self, place: Place) -> None:
+    def place(self, place: PartitionGroup) -> None:
         """The partitions of one log directory."""
-        with self._failures.told(place.path):
-            self._settings, self._release = settings_and_release(LogDirectory(place.path), self._options.files)
+        with self._failures.told(place.log_directory):
+            known = topic_settings(LogDirectory(place.log_directory), self._options.files)
+            self._settings, self._release = known.settings, known.release
+            for each in known.notes:
+                note(safe(each.text))
             if self._options.output is not None:
-                check_unlocked(place.path)
+                check_unlocked(place.log_directory)
                 self._copy(place, self._options.output)
                 return
             rails = Rails(self._options.applies, "compact", self._options.keep_old)
-            with guarded(os.path.realpath(place.path), place.partitions, rails) as guard:
+            with guarded(os.path.realpath(place.log_directory), place.partitions, rails) as guard:
                 for path in place.partitions:
                     with self._failures.told(path):
                         self._passes(place, path, guard)
@@ -228,7 +156,7 @@ class _Run:
         """All has been looked at."""
         self._printer.end()
 
-    def _passes(self, place: Place, path: str, guard: Guard) -> None:
+    def _passes(self, place: PartitionGroup, path: str, guard: Guard) -> None:
         """One pass over a partition, or several."""
         if path in guard.errors:
             raise guard.errors[path]
@@ -240,7 +168,7 @@ class _Run:
             if not _goes_on(found):
                 break
 
-    def _copy(self, place: Place, output: str) -> None:
+    def _copy(self, place: PartitionGroup, output: str) -> None:
         """Passes over partitions, of which the first one writes them into another directory."""
         check_output(output)
         check_not_kafkas(output)
@@ -260,29 +188,29 @@ class _Run:
                     if number == self._options.passes or not _goes_on(found):
                         break
                     number += 1
-                    copy_directory_files(place.path, output, list(copied.values()))
-                    found = self._partition(Place(output, place.is_named), PartitionLog(found.output), number)
+                    copy_directory_files(place.log_directory, output, list(copied.values()))
+                    found = self._partition(PartitionGroup(output, place.is_whole), PartitionLog(found.output), number)
         if copied:
-            copy_directory_files(place.path, output, list(copied.values()))
+            copy_directory_files(place.log_directory, output, list(copied.values()))
 
-    def _checkpoints(self, path: str) -> DirectoryCheckpoints:
-        checkpoints = DirectoryCheckpoints(LogDirectory(path))
-        for problem in checkpoints.faults.problems:
-            if problem not in self._noted:
-                note(f"{safe(problem)}: taken for empty, as a broker does")
-                self._noted.add(problem)
-        for error in checkpoints.faults.errors:
-            raise error
+    def _checkpoints(self, path: str) -> Checkpoints:
+        checkpoints = Checkpoints.read(path).readable()
+        for each in unusable(checkpoints):
+            if each.text not in self._noted:
+                note(safe(each.text))
+                self._noted.add(each.text)
         return checkpoints
 
-    def _partition(self, place: Place, log: PartitionLog, number: int, guard: Guard | None = None) -> Found | None:
+    def _partition(
+        self, place: PartitionGroup, log: PartitionLog, number: int, guard: Guard | None = None
+    ) -> Found | None:
         """One pass over a partition; None where it is none for the cleaner. Without a guard it is a copy's."""
         check_has_kafka_files(log)
         options = self._options
-        known = self._checkpoints(place.path).of(log)
+        known = self._checkpoints(place.log_directory).of(log.name)
         topic = log.name.topic if log.name else ""
         config = options.config(self._settings.of(topic), self._release)
-        why = not_compacted(config, was_cleaned=known.cleaner is not None, is_named=place.is_named)
+        why = not_compacted(config, was_cleaned=known.cleaner is not None, is_named=not place.is_whole)
         if why:
             self._printer.passed_over(log.path, why)
             return None

@@ -45,7 +45,7 @@ class Text:
         self._lines(_groups(cleaning))
         if cleaning.is_full:
             room = f"the offset map is full ({cleaning.keys:,} keys; see log.cleaner.dedupe.buffer.size)"
-            self._lines([f"{room}: another pass goes on at offset {cleaning.end_offset}"])
+            self._lines([f"{room}: another pass continues at offset {cleaning.end_offset}"])
         self._lines(_done(found))
 
     def passed_over(self, path: str, why: str) -> None:
@@ -55,7 +55,7 @@ class Text:
     def end(self) -> None:
         """Those that were passed over, and the sum of several."""
         for why, paths in self._passed_over.items():
-            self._heading(f"passed over, for {safe(why)}")
+            self._heading(f"skipped: {safe(why)}")
             self._lines(map(safe_path, paths))
         if self._partitions > 1:
             due = f"{self._due} of {self._partitions} partitions are due"

@@ -31,7 +31,7 @@ def _kinds(text: str) -> frozenset[str]:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @format_options("csv")
 @click.option("--offsets", metavar="A:B", callback=filters.read_by(filters.offset_range),
-    help="Records from offset A up to, but without, B. Either may be left out; N alone is that one offset.")
+    help="Records from offset A up to, but without, B. Either may be omitted; N alone is that one offset.")
 @click.option("--since", metavar="TIME", callback=filters.read_by(filters.time_ms),
     help="Records of this time or later: ISO 8601 (UTC unless it names a zone) or milliseconds.")
 @click.option("--until", metavar="TIME", callback=filters.read_by(filters.time_ms),
@@ -48,7 +48,7 @@ def _kinds(text: str) -> frozenset[str]:
 @click.option("--limit", type=click.IntRange(min=1), metavar="N",
     help="Stop after N records (batches with --batches-only; rows of other files).")
 @click.option("--follow", is_flag=True,
-    help="Go on with what is appended, across new segments, until interrupted.")
+    help="Continue with what is appended, across new segments, until interrupted.")
 @click.option("--at", type=click.IntRange(min=0), metavar="BYTE",
     help="With --fields: the batch that starts at this byte. [default: the first]")
 @click.option("--fields", "shows_fields", is_flag=True,
@@ -62,13 +62,13 @@ def _kinds(text: str) -> frozenset[str]:
 @click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
     help="Colour in text; auto: on a terminal, unless NO_COLOR is set.")
 @click.option("--include-damaged", is_flag=True,
-    help="Also show what can be read of batches that fail their CRC or are cut off, marked as damaged.")
+    help="Also show what can be read of batches that fail their CRC or are incomplete, marked as damaged.")
 @click.option("--kept", is_flag=True,
     help="Show not the logs, but what changes took out of them and keep: cut pieces, ends and segments.")
 @click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
 @click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
     callback=filters.read_by(filters.size),
-    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and passed over.")
+    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and skipped.")
 def command(
     paths: tuple[str, ...],
     format_: str,
@@ -98,8 +98,8 @@ def command(
     that are no logs.
 
     Damage does not end a dump. It is reported on standard error, a line each with file and byte position, and the
-    dump goes on at the next batch whose header is plausible and whose CRC holds. Nothing is ever written or created
-    beside what is read.
+    dump continues at the next batch whose header is plausible and whose CRC matches. Nothing is ever written or created
+    next to what is read.
 
     The records of internal topics (__consumer_offsets, __transaction_state, __cluster_metadata with its snapshots,
     __share_group_state, __remote_log_metadata), known by their directory's name, are decoded: to their fields in text,

@@ -121,7 +121,7 @@ class _Run:
 
     def _file(self, file: KafkaFile) -> None:
         if file.name.kind in names.SEGMENT_KINDS and file.name.offset is None:
-            self._report(f"{safe_path(file.path)}: passed over, its name does not begin with an offset")
+            self._report(f"{safe_path(file.path)}: skipped: its name does not begin with an offset")
         elif file.name.kind in LOGS:
             segment = Segment(file.path)
             self._segment(segment, self._selection(None if segment.is_checkpoint else _partition_around(segment)))
@@ -251,7 +251,7 @@ class _Run:
                 elif isinstance(event, Truncated):
                     self._report(
                         f"{safe_path(segment.log_path)}: it had {event.was} bytes and was cut to {event.size}; the"
-                        " dump goes on there"
+                        " dump continues there"
                     )
                 else:
                     self._damage(segment.log_path, event, size)
@@ -329,7 +329,7 @@ class _Run:
         self._printer.begin(origin, size)
 
     def _damage(self, path: str, damage: Damage, size: int, *, hides: bool = False) -> None:
-        onward = f"the dump goes on at byte {damage.resumed}"
+        onward = f"the dump continues at byte {damage.resumed}"
         if damage.resumed >= size:
             onward = "nothing that can be trusted follows"
         see = " (--include-damaged shows what can be read)" if hides else ""

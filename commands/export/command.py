@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from kdump.export.object_store import is_object_store
 from kdump.export.options import CODECS, DEFAULT_COLUMNS, FORMATS, LEVELS, ExportOptionError, ExportOptions
 from kdump.query.selection import Selection
 from kdump.transactions.isolation import Isolation
@@ -18,6 +19,7 @@ from ..shell.options import chooses
 from ..shell.output import safe
 from ..shell.schemas import schemas_option
 from .run import Decoding, run_export
+from .upload import run_upload
 
 _NOTHING = "none"
 
@@ -35,19 +37,21 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
 @click.command("export")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--to", "folder", required=True, metavar="DIR", help="The directory to write to: empty, new, or one that"
-    " an export with the same options was begun in.")
+    " an export with the same options was begun in; or a place in an object store: s3://, gs:// or az://.")
+@click.option("--staging", metavar="DIR", help="With --to in an object store: the directory in which the files are"
+    " written before they are sent; a run that resumes needs it. By default a temporary one.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
 @click.option("--by", metavar="LIST", default="topic,partition", show_default=True, callback=filters.read_by(_words),
     help=f"The levels of directories, separated by commas: {', '.join(LEVELS)} (of the record's timestamp, in UTC), or"
     f" {_NOTHING}.")
 @click.option("--codec", type=click.Choice(_CODEC_NAMES),
-    help="Compression of the files: for parquet zstd unless you say otherwise, for the others none.")
+    help="Compression of the files: for parquet zstd by default, for the others none.")
 @click.option("--columns", metavar="LIST", callback=filters.read_by(_words),
     help=f"The columns, separated by commas. By default {', '.join(DEFAULT_COLUMNS)}.")
 @click.option("--topic", "topics", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
     help="Of log directories, only partitions of topics that match. May be repeated: any of them.")
 @click.option("--offsets", metavar="A:B", callback=filters.read_by(filters.offset_range),
-    help="Records from offset A up to, but without, B. Either may be left out; N alone is that one offset.")
+    help="Records from offset A up to, but without, B. Either may be omitted; N alone is that one offset.")
 @click.option("--since", metavar="TIME", callback=filters.read_by(filters.time_ms),
     help="Records of this time or later: ISO 8601 (UTC unless it names a zone) or milliseconds.")
 @click.option("--until", metavar="TIME", callback=filters.read_by(filters.time_ms), help="Records of before this time.")
@@ -60,11 +64,11 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
 @click.option("--schema-id", type=click.IntRange(min=0), metavar="ID",
     help="With --decode columns: the schema whose columns values get. By default the newest of the topic's subject.")
 @click.option("--skip-damage", is_flag=True,
-    help="Let an export count as whole that lacks what cannot be read.")
+    help="Let an export count as complete that lacks what cannot be read.")
 @click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
 @click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
     callback=filters.read_by(filters.size),
-    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and passed over.")
+    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and skipped.")
 @click.option("--lost", is_flag=True,
     help="Write the records that are lost if a broker leads, of copies on several brokers: see kdump replicas.")
 @click.option("--leader", type=click.IntRange(min=0), metavar="N", help="With --lost: the id of that broker.")
@@ -72,6 +76,7 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
 def command(
     paths: tuple[str, ...],
     folder: str,
+    staging: str | None,
     format_: str,
     by: tuple[str, ...],
     codec: str | None,
@@ -99,18 +104,22 @@ def command(
 
     The records are those of kdump dump, without the markers of Kafka's own unless --control is given. Each segment
     becomes a file, or one for every date, in directories such as topic=orders/partition=3, which Spark, Arrow, DuckDB
-    and others take for columns; those columns are not in the files then. The columns of each format are in
+    and others treat as columns; those columns are not in the files then. The columns of each format are in
     docs/export.md of the project.
 
     With --decode, key and value are what they decode to, and columns are added: value_raw (the bytes of what has no
-    schema or does not decode), value_schema_id, value_error, and the same for the key. No record is left out.
+    schema or does not decode), value_schema_id, value_error, and the same for the key. Every record is exported.
 
     A run that was interrupted, or that could not read a file, is gone on with by repeating it: what is complete stays,
-    what has changed is done anew. _SUCCESS is in the directory only while all of it is there. What is damaged is
-    reported and left out, and the export does not count as whole then, unless --skip-damage says that it does.
+    what has changed is exported again. _SUCCESS is in the directory only while all of it is there. What is damaged is
+    reported and skipped, and the export does not count as complete then, unless --skip-damage says that it does.
 
     With --lost and --leader N the records are those that are in no copy any more once broker N leads: PATHs are the
     directories of all copies, and DIR gets a file of JSON lines for each partition that loses some.
+
+    To an object store (s3://BUCKET/PREFIX, gs://, az://) the files are sent when all of them are written, large ones in
+    parts, _SUCCESS last; credentials and endpoint come from the environment (AWS_ACCESS_KEY_ID, AWS_REGION and so on).
+    Needs obstore: pip install 'kafka-kdump[object-stores]'.
 
     Needs pyarrow, but for --lost: pip install 'kafka-kdump[columns]'.
 
@@ -119,6 +128,7 @@ def command(
       kdump export /var/lib/kafka/data --topic 'orders*' --to /backup/orders
       kdump export orders-0 --to out --by date --columns offset,timestamp,key,value
       kdump export orders-0 --to out --schemas /data/_schemas-0
+      kdump export orders-0 --to s3://backup/orders --staging /scratch/orders
       kdump export orders-0 --to out --format jsonl --codec gzip --since 2026-01-31
       kdump export --lost --leader 1 /b1/kafka /b2/kafka /b3/kafka --to /backup/lost
 
@@ -129,7 +139,7 @@ def command(
       2    the command line is wrong
       3    something could not be read or written
       4    DIR holds something else
-      130  interrupted; repeat the command to go on
+      130  interrupted; repeat the command to continue
     """
     if lost or leader is not None:
         if not lost or leader is None:
@@ -159,4 +169,8 @@ def command(
         if cluster is not None:
             raise click.UsageError("--decode is for --engine local.")
         decoding = Decoding("json" if format_ != "parquet" else decode or "columns", schemas, schema_id)
+    if is_object_store(folder):
+        return run_upload(paths, folder, staging, topics, options, cluster, decoding)
+    if staging is not None:
+        raise click.UsageError("--staging is for --to in an object store.")
     return run_export(paths, folder, topics, options, cluster, decoding)

@@ -19,7 +19,7 @@ from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
 from ..shell.options import chooses, newest, replicas_at
-from ..shell.output import Output, complain, os_error_text, safe, safe_path, size_text
+from ..shell.output import Output, complain, number_words, os_error_text, safe, safe_path, size_text
 from ..shell.paths import Place, check_not_kafkas, expand
 from ..shell.progress import ProgressBar
 from ..shell.schemas import payload_decoder
@@ -151,6 +151,7 @@ def _tell(summary: Summary, folder: str) -> None:
     whole = "" if summary.is_whole else "; not whole, so there is no _SUCCESS"
     with Output() as out:
         out.write(
-            f"{summary.rows} records in {summary.files} files of {size_text(summary.bytes)} in {safe_path(folder)}"
+            f"{number_words(summary.rows, 'record')} in {number_words(summary.files, 'file')} of"
+            f" {size_text(summary.bytes)} in {safe_path(folder)}"
             f"{resumed}{whole}\n"
         )

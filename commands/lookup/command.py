@@ -15,6 +15,7 @@ from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
 from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
 from kdump.releases import KafkaRelease
+from kdump.storage.checkpoints import read_offsets
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened, tally, was_deleted
 from kdump.storage.open import open_directory
@@ -117,7 +118,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     --batch reads one request a line, {"offset": N}, {"timestamp": T} or {"aborted": [FROM, TO]}, and answers each
     with one line of JSON; T may be -1 (latest), -2 (earliest), -3 (max), -4 and -5 (local and tiered storage).
 
-    Exits with 1 when what was looked for is not there (in a log directory: in one of the partitions), with 3 when
+    Exits with 1 when what was looked for does not exist (in a log directory: in one of the partitions), with 3 when
     something could not be read.
 
     \b
@@ -265,7 +266,7 @@ class _Run:
         parent = os.path.dirname(os.path.abspath(log.path))
         if (parent, name) not in self._checkpoints:
             try:
-                self._checkpoints[parent, name] = LogDirectory(parent).checkpoint(name)
+                self._checkpoints[parent, name] = read_offsets(os.path.join(parent, name))
             except CheckpointError as error:
                 complain(f"{safe(str(error))}: treated as empty, as a broker does")
                 self._checkpoints[parent, name] = {}

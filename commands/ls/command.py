@@ -25,7 +25,7 @@ from .run import SORTS, Options, list_places
 @click.option("--count", is_flag=True,
     help="Read all batches: record counts and codecs of large segments too, and damage anywhere in them.")
 @click.option("--metadata/--no-metadata", default=True,
-    help="Hold partitions against the cluster's metadata (__cluster_metadata-0) where it lies beside, or do not.")
+    help="Compare partitions with the cluster's metadata (__cluster_metadata-0) if that is here too, or do not.")
 @click.option("--graph", is_flag=True,
     help="Draw each partition: its segments over the offsets, what is clean and dirty, and the offsets that matter.")
 @click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
@@ -34,13 +34,13 @@ def command(paths: tuple[str, ...], format_: str, **options: Any) -> int:
     """List log directories, partitions and segments: offsets, times, sizes, codecs, index entries, checkpoints.
 
     PATHs are log directories, partition directories and segments (.log files), in any mix; a quoted pattern will do.
-    The end of a log is found as a broker finds it, by reading what lies behind the last index entry; large segments
-    are not read as a whole unless --count is given, and - stands for what is not known without.
+    The end of a log is found as a broker finds it, by reading what comes after the last index entry; large segments
+    are not read completely unless --count is given, and - stands for what is not known without.
 
     What is left over or out of place is said below the tables: files that wait for deletion, interrupted swaps and
-    cleanings, index files without a log, zeros behind the last batch, partitions that are in two places. Where
+    cleanings, index files without a log, zeros after the last batch, partitions that are in two places. Where
     __cluster_metadata-0 lies beside the partitions, or in another log directory listed of the same broker, those are
-    named that a broker would set aside as stray, and the replicas are told of partitions that are named themselves.
+    named that a broker would set aside as stray, and the replicas are shown of partitions that are named themselves.
 
     \b
     Examples:

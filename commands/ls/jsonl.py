@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.formats import names
-from kdump.query.inventory import Checkpoints, FileInfo, LogDirectoryInfo, PartitionInfo, Placement
+from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement
 from kdump.storage.broker import Duplicate
+from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.facts import IndexInfo, SegmentInfo
 
 Row = dict[str, Any]
@@ -164,7 +165,7 @@ def segment_row(info: SegmentInfo, topic: str | None, partition: int | None) -> 
     }
 
 
-def _checkpoints(checkpoints: Checkpoints) -> Row:
+def _checkpoints(checkpoints: PartitionCheckpoints) -> Row:
     return {
         "logStart": checkpoints.log_start,
         "recoveryPoint": checkpoints.recovery_point,

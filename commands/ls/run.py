@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from kdump.formats import names
 from kdump.formats.names import parse_partition_dir
 from kdump.query.inventory import (
-    DirectoryCheckpoints,
     LogDirectoryInfo,
     PartitionInfo,
     Placing,
@@ -21,6 +20,7 @@ from kdump.query.inventory import (
     partition_info,
 )
 from kdump.storage.broker import BrokerIdentity, Duplicate
+from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import SegmentInfo, segment_info
 from kdump.storage.live import held, tally, was_deleted
@@ -157,7 +157,7 @@ class _Run:
             self._report(f"no partition has a topic that matches {' or '.join(map(safe, self._options.topics))}")
 
     def _log_directory(self, directory: LogDirectory) -> None:
-        checkpoints = DirectoryCheckpoints(directory)
+        checkpoints = Checkpoints.read(directory.path)
         placing, trouble = self._placing(directory)
         info = log_directory_info(directory, checkpoints)
         if self._clusters is not None:
@@ -170,7 +170,9 @@ class _Run:
             try:
                 with held(path) as log:
                     if log is not None:
-                        found = partition_info(log, checkpoints.of(log), count=self._options.count, placing=placing)
+                        found = partition_info(
+                            log, checkpoints.of(log.name), count=self._options.count, placing=placing
+                        )
                         partitions.append(found)
             except OSError as unreadable:
                 self._failed(unreadable, path)
@@ -188,29 +190,29 @@ class _Run:
 
     def _partition(self, log: PartitionLog) -> None:
         self._matched = True
-        beside, owner, placing = self._beside(log)
+        folder = os.path.dirname(os.path.abspath(log.path))
+        checkpoints = Checkpoints.read(folder)
+        owner, placing = self._beside(folder)
         with held(log.path) as now:
             if now is None:
                 return
-            info = partition_info(now, beside.of(log) if beside else None, count=self._options.count, placing=placing)
-        if beside is not None:
-            faults = beside.faults
-            info = replace(info, problems=(*faults.problems, *info.problems), errors=(*faults.errors, *info.errors))
+            info = partition_info(now, checkpoints.of(log.name), count=self._options.count, placing=placing)
+        bad = checkpoints.errors.values()
+        texts = (str(error) for error in bad if not isinstance(error, OSError))
+        unread = (error for error in bad if isinstance(error, OSError))
+        info = replace(info, problems=(*texts, *info.problems), errors=(*unread, *info.errors))
         self._listed.append((owner, info))
         self._printer.partition(info, segments=self._options.segments is not False)
         for error in info.errors:
             self._failed(error, log.path)
 
-    def _beside(self, log: PartitionLog) -> tuple[DirectoryCheckpoints | None, BrokerIdentity | None, Placing | None]:
-        """What the log directory around a partition's directory says of it, and whose it is; nothing if it is none."""
+    def _beside(self, folder: str) -> tuple[BrokerIdentity | None, Placing | None]:
+        """Whose the log directory around a partition is, and what tells of its place; nothing if it is none."""
         try:
-            directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
+            directory = LogDirectory(folder)
         except OSError:
-            return None, None, None
-        checkpoints = DirectoryCheckpoints(directory)
-        for error in checkpoints.faults.errors:
-            self._failed(error, directory.path)
-        return checkpoints, owner_of(directory), self._placing(directory)[0]
+            return None, None
+        return owner_of(directory), self._placing(directory)[0]
 
     def _placing(self, directory: LogDirectory) -> tuple[Placing | None, str | None]:
         """What tells of a log directory's partitions, and why the cluster's metadata in it is of no use."""

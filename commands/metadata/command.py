@@ -32,7 +32,7 @@ def command(path: str, at: int | None, patterns: tuple[str, ...], format_: str) 
     """Show a KRaft cluster's state: topics, partitions, brokers, configurations, access.
 
     PATH is the directory __cluster_metadata-0, the log directory around it, or a .checkpoint file. The state is that of
-    the newest sound snapshot and the records of the log behind it; records of a metadata transaction count when it
+    the newest valid snapshot and the records of the log after it; records of a metadata transaction count when it
     ends. A cluster that has never run is shown as its bootstrap.checkpoint has it.
 
     Nothing secret is printed: of SCRAM credentials the sizes of salt and keys, of passwords in configurations their

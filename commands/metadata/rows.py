@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 from kdump.formats.uuids import format_uuid
 from kdump.releases import METADATA_VERSION, metadata_version_name, release_name
 from kdump.topics.cluster_image import (
+    ACL_OPERATIONS,
+    ACL_PATTERNS,
+    ACL_PERMISSIONS,
+    ACL_RESOURCES,
     RESOURCE_TYPES,
     TOPIC_RESOURCE,
     ClusterImage,
@@ -21,24 +25,6 @@ SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SS
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 ZK_MIGRATION_STATES = {0: "NONE", 1: "MIGRATION", 2: "PRE_MIGRATION", 3: "POST_MIGRATION", 4: "ZK"}
 RECOVERY_STATES = {0: "RECOVERED", 1: "RECOVERING"}
-ACL_RESOURCES = {2: "TOPIC", 3: "GROUP", 4: "CLUSTER", 5: "TRANSACTIONAL_ID", 6: "DELEGATION_TOKEN", 7: "USER"}
-ACL_PATTERNS = {3: "LITERAL", 4: "PREFIXED"}
-ACL_PERMISSIONS = {2: "DENY", 3: "ALLOW"}
-ACL_OPERATIONS = {
-    2: "ALL",
-    3: "READ",
-    4: "WRITE",
-    5: "CREATE",
-    6: "DELETE",
-    7: "ALTER",
-    8: "DESCRIBE",
-    9: "CLUSTER_ACTION",
-    10: "DESCRIBE_CONFIGS",
-    11: "ALTER_CONFIGS",
-    12: "IDEMPOTENT_WRITE",
-    13: "CREATE_TOKENS",
-    14: "DESCRIBE_TOKENS",
-}
 
 # parts of the names of configurations that Kafka keeps as passwords, keys and certificates of keystores included
 _SECRET = ("password", "secret", "jaas.config", "keystore.key", "keystore.certificate", "truststore.certificates")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Any
 
 import click
 
 from kdump.change.old_backups import BACKUP_FOLDER
 from kdump.operations.heal import check_sources, plan_heal
+from kdump.operations.repair import planning
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
 from kdump.repair.lost_markers import CHOICES, OPEN
-from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, STRATEGIES, Request, Task, examine
-from kdump.repair.replicas import check_only_copy, replicas_of
+from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, STRATEGIES, Request, Task
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
@@ -64,9 +63,9 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> s
     help="Salvage although the cluster metadata names other in-sync replicas: their copies are gone.",
 )
 @click.option(
-    "--lost-markers", type=click.Choice(CHOICES),
-    help="With salvage: what a transaction becomes whose end may be among what is left out. open (the default): it"
-    " stays open, and read_committed consumers stop before it. abort: it is aborted. Where a .txnindex tells that it"
+    "--missing-markers", "lost_markers", type=click.Choice(CHOICES),
+    help="With salvage: what a transaction becomes whose end may be among what is given up. open (the default): it"
+    " stays open, and read_committed consumers stop before it. abort: it is aborted. Where a .txnindex shows that it"
     " was, it is.",
 )
 @click.option(
@@ -112,13 +111,13 @@ def command(
     another topic or cluster, and of an older history.
 
     Nothing is changed without --apply; then every file is either old or new at every moment, and after a kill or a
-    power cut the same command goes on where it was stopped. The originals are kept as files .kdump-* in the log
+    power cut the same command continues where it was stopped. The originals are kept as files .kdump-* in the log
     directory, which a broker does not look at, and `kdump undo` puts them back. A plan that drops valid records is
     refused unless --accept-loss has their number. A log directory that a broker has locked, and a
     log that grows, are refused.
 
     Exits with 0 when nothing is left to do, 1 when a plan with work in it was only shown, 3 when something could not
-    be repaired, 4 when a safety rail refused.
+    be repaired, 4 when a safety check refused.
 
     \b
     Examples:
@@ -139,21 +138,13 @@ def command(
         raise click.UsageError("--from takes what is missing from a copy: leave --strategy, --fix-bit and --only out")
     strategy = FIX_BIT if fix_bit else strategy or SAFE
     if lost_markers and strategy != SALVAGE:
-        raise click.UsageError("--lost-markers goes with --strategy salvage: no other puts a marker back")
+        raise click.UsageError("--missing-markers goes with --strategy salvage: no other puts a marker back")
     request = Request(strategy, only, lost_markers=lost_markers or OPEN)
     startup = chosen_startup(clean, recovery_point, log_start_offset, now, config_file, kafka)
     clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
 
     applies = options["applies"] or options["apply_plan"] is not None
     checks_copies = applies and strategy == SALVAGE and not only_copy and options["output"] is None
-
-    def planned(log: PartitionLog, start: Startup, _: object) -> Task:
-        task = examine(log, start, request)
-        if checks_copies and task.rescue is not None and task.rescue.given_up:
-            check_only_copy(log, replicas_of(log, clusters))
-        if task.decision is None:
-            return task
-        return task._replace(decision=replace(task.decision, replicas=replicas_of(log, clusters)))
 
     if sources:
         others = check_sources(sources)
@@ -164,6 +155,7 @@ def command(
         return run(paths, healed, startup, command="repair from", **options)
 
     command_ = "repair" if strategy == SAFE else f"repair {strategy}"
+    planned = planning(request, clusters, checks_copies=checks_copies)
     return run(paths, planned, startup, command=command_, **options)
 
 

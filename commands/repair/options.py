@@ -10,11 +10,11 @@ import click
 
 from kdump.operations.rails import ALL_LOSSES, Rails
 from kdump.operations.repair import Examine
+from kdump.operations.startup import StartupOptions
 
 from ..shell.output import Output, wants_color
 from ..shell.paths import check_not_kafkas
 from ..shell.rows import format_option, output_for
-from ..shell.startup_options import StartupOptions
 from .run import Printer, Run
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -28,7 +28,7 @@ def _number_of_records(ctx: click.Context, param: click.Parameter, text: str | N
 
 
 _OPTIONS: tuple[Any, ...] = (
-    click.option("--apply", "applies", is_flag=True, help="Carry the plan out; else it is only shown."),
+    click.option("--apply", "applies", is_flag=True, help="Apply the plan; else it is only shown."),
     click.option(
         "--plan-out", type=click.Path(dir_okay=False), metavar="FILE", help="Save the plan, for --apply-plan.",
     ),
@@ -47,7 +47,7 @@ _OPTIONS: tuple[Any, ...] = (
     ),
     click.option("--no-backup", is_flag=True, help="Keep no originals once all is done."),
     click.option(
-        "--force", metavar="NAME",
+        "--ignore-lock", "force", metavar="NAME",
         help="Do not look whether a broker uses the directory. NAME must be that of the directory.",
     ),
     click.option(

@@ -40,8 +40,8 @@ def command(
     """Show which indexes differ from what a broker would build from the log, and with --apply replace them.
 
     PATHs are files of segments, partition directories or log directories. The indexes are those that Kafka's recovery
-    of the whole log builds, byte for byte. An index that is written by a follower, or by the cleaner, may differ from
-    that and be as good. Where the log itself is damaged nothing is changed: see `kdump repair`.
+    of the complete log builds, byte for byte. One that is written by a follower, or by the cleaner, may differ from
+    that and be valid. Where the log itself is damaged nothing is changed: see `kdump repair`.
 
     Exits as `kdump repair` does.
 

@@ -14,6 +14,7 @@ from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.operations.rails import Rails
 from kdump.operations.repair import Examine, Repair, Repaired, repair
+from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Target, Targets
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -23,7 +24,6 @@ from ..shell.output import Output, complain, os_error_text, safe, safe_path
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import ProgressBar
 from ..shell.session import tell_refused
-from ..shell.startup_options import StartupOptions
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Run:
                 try:
                     self._target(target, bar)
                 except KeyboardInterrupt:
-                    self._complain("interrupted: the same command goes on from here", exit_codes.INTERRUPTED)
+                    self._complain("interrupted: the same command continues from here", exit_codes.INTERRUPTED)
                     raise
                 except (OSError, KdumpError) as error:
                     self._trouble(error, target.log_directory, target)

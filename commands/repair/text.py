@@ -169,8 +169,8 @@ def _open_txn(producer: ProducerEntry) -> str:
     first = producer.current_txn_first_offset
     return (
         f"open transaction: producer {producer.producer_id} (epoch {producer.producer_epoch}) from offset {first} on;"
-        " if its marker was among what is given up, read_committed consumers stop there until --lost-markers abort, or"
-        f" kafka-transactions.sh abort --start-offset {first}, ends it"
+        " if its marker was among what is given up, read_committed consumers stop there until --missing-markers abort,"
+        f" or kafka-transactions.sh abort --start-offset {first}, ends it"
     )
 
 

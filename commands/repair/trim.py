@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from kdump.operations.startup import StartupOptions
 from kdump.repair.proposal import examine_trim
 
-from ..shell.startup_options import StartupOptions
 from .options import repair_options, run
 
 
@@ -18,9 +18,9 @@ from .options import repair_options, run
 def command(paths: tuple[str, ...], **options: Any) -> int:
     """Show how much longer files are than what is valid in them, and with --apply cut them.
 
-    PATHs are files of segments, partition directories or log directories. A .log is cut behind its last good batch
-    (torn tails, zeros of a preallocated file), an index behind its last valid entry. A .log with good batches behind
-    the damage is left alone: see `kdump repair`.
+    PATHs are files of segments, partition directories or log directories. A .log is cut after its last valid batch
+    (incomplete batches, zeros of a preallocated file), an index after its last valid entry. A .log with valid batches
+    after the damage is left alone: see `kdump repair`.
 
     Exits as `kdump repair` does.
 

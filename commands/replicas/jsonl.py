@@ -97,6 +97,7 @@ def _copy(number: int, copy: Copy) -> Row:
 
 def _pair(pair: Comparison, found: PartitionReplicas) -> Row:
     first, second = found.copies[pair.first], found.copies[pair.second]
+    keys = found.keys.get((pair.first, pair.second))
     return {
         "brokers": [first.broker, second.broker],
         "copies": [pair.first + 1, pair.second + 1],
@@ -104,6 +105,10 @@ def _pair(pair: Comparison, found: PartitionReplicas) -> Row:
         "relation": pair.relation.value,
         "sameUpTo": None if pair.relation is Relation.IDENTICAL else pair.same_up_to,
         "comparedFrom": pair.compared_from,
+        "isEquivalent": keys.is_equivalent if keys else None,
+        "keys": keys.keys if keys else None,
+        "differingKeys": keys.differing if keys and keys.keys is not None else None,
+        "differingKeyOffsets": list(keys.offsets) if keys else [],
         "onlyFirst": [_range(each) for each in pair.only_first],
         "onlySecond": [_range(each) for each in pair.only_second],
     }

@@ -29,6 +29,9 @@ _DIFFERENCES = {
     Difference.NOT_YET: "{} not there yet",
     Difference.ONLY_HERE: "{} only here",
 }
+_OF_CLEANERS = (Difference.OTHER_BYTES, Difference.MISSING, Difference.ONLY_HERE)
+"""Differences that copies of a compacted topic have by right."""
+
 _STANDINGS = {
     Standing.IN_SYNC: "in sync",
     Standing.ELIGIBLE: "eligible (ELR)",
@@ -55,7 +58,7 @@ class TextLines:
         self._behind += found.verdict is Verdict.BEHIND
         if found.verdict is Verdict.SAME and not self._is_all:
             return
-        sight = outlook(found.choices, found.compared, found.state)
+        sight = outlook(found.known_choices, found.compared, found.state)
         for part in (_heading(found), _placement(found), _copies(found, sight), _leaders(found), _do(found, sight)):
             for line in part:
                 self._write(f"{line}\n")
@@ -93,13 +96,28 @@ def _heading(found: PartitionReplicas) -> Iterator[str]:
     if found.compacts and len(found.copies) > 1:
         start = max((pair.compared_from for pair in found.pairs), default=0)
         yield from _folded(
-            f"compacted: compared from offset {start} on; below it each broker's cleaner leaves other batches", "  "
+            f"  compacted  compared from offset {start} on; below it each broker's cleaner leaves other batches."
+            f" {_keys(found)}",
+            " " * 13,
         )
     if found.namesakes:
         ids = ", ".join(format_uuid(each) for each in found.namesakes)
         yield from _folded(
             f"another topic has the same name (topic id {ids}): its copies are no copies of this one", "  "
         )
+
+
+def _keys(found: PartitionReplicas) -> str:
+    """What comparing the latest records of all keys says."""
+    known = [each for each in found.keys.values() if each.keys is not None]
+    worst = max(known, key=lambda each: each.differing, default=None)
+    if worst is None or worst.keys is None:
+        return "Their keys were not compared." if found.keys else ""
+    count = number_words(worst.keys, "key")
+    if not worst.differing:
+        return f"All copies have the same latest record of {count} below offset {worst.end}."
+    offsets = ", ".join(map(str, worst.offsets[:_SHOWN])) + (" …" if worst.differing > _SHOWN else "")
+    return f"The latest records of {worst.differing} of {count} differ (offsets {offsets})."
 
 
 def _placement(found: PartitionReplicas) -> Iterator[str]:
@@ -159,6 +177,9 @@ def _differs(found: PartitionReplicas, copy: Copy, number: int, reference: int |
         return ", ".join((*_spans(damaged), *notes)) or "complete"
     pair = found.compared.pair(reference, number)
     spans = differences(pair, found.copies[reference].contents, copy.contents)
+    keys = found.keys.get((min(number, reference), max(number, reference)))
+    if keys is not None and keys.is_equivalent:
+        spans = tuple(span for span in spans if span.kind not in _OF_CLEANERS or span.first >= keys.end)
     return ", ".join((*_spans(spans), *notes)) or "complete"
 
 
@@ -171,9 +192,7 @@ def _spans(spans: Sequence[Span]) -> list[str]:
 
 def _leaders(found: PartitionReplicas) -> Iterator[str]:
     rows = []
-    for choice in found.choices:
-        if choice.leader.broker in found.not_given:
-            continue
+    for choice in found.known_choices:
         who = f"copy {(choice.leader.number or 0) + 1}" if choice.leader.broker is None else str(choice.leader.broker)
         rows.append((who, _STANDINGS[choice.standing], _loses(choice.loss), _blocked(choice)))
     if not rows:
@@ -181,9 +200,9 @@ def _leaders(found: PartitionReplicas) -> Iterator[str]:
     yield ""
     for line in aligned(("IF IT LEADS", "MAY LEAD BY", "LOSES", ""), rows):
         yield line.rstrip()
-    for choice in found.choices:
+    for choice in found.known_choices:
         for lost in choice.loss.ranges:
-            if choice.leader.broker not in found.not_given and choice.leader.number is not None:
+            if choice.leader.number is not None:
                 times = ""
                 if lost.first_timestamp is not None and lost.last_timestamp is not None:
                     times = f", {iso_time(lost.first_timestamp)} to {iso_time(lost.last_timestamp)}"
@@ -223,24 +242,35 @@ def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
             f" {blocking.blocked_at}.",
             "  ",
         )
+    if best.loss.records:
+        yield from _export(found, best)
     source = found.copies[best.leader.number or 0].path
     for number in sight.to_heal:
         yield from _command("do: ", ("kdump", "repair", found.copies[number].path), ("--from", source))
         yield "    Loses nothing; with --apply it is done."
+    loses = _loses(best.loss)
     if sight.is_healed:
-        yield f"do: {'Then start' if sight.to_heal else 'Start'} the brokers in any order. Loses nothing."
+        yield f"do: {'Then start' if sight.to_heal else 'Start'} the brokers in any order. Loses {loses}."
     if sight.risky:
         yield from _make_lead(found, best, "else: " if sight.is_healed else "do: ")
+
+
+def _export(found: PartitionReplicas, best: Choice) -> Iterator[str]:
+    """What to write down where no choice keeps everything."""
+    if best.leader.broker is None:
+        return
+    yield "No choice keeps everything. Write down first what the best one loses:"
+    paths = [(copy.path,) for copy in found.copies]
+    leader = str(best.leader.broker)
+    yield from _command("do: ", ("kdump", "export", "--lost", "--leader", leader), *paths, ("--to", "DIR"))
+    yield "    Loses nothing."
 
 
 def _make_lead(found: PartitionReplicas, best: Choice, label: str) -> Iterator[str]:
     who = best.leader.broker
     if who is None:
-        yield from _folded(
-            "do: Find out which broker the best copy is of (meta.properties) before you start one.", "    "
-        )
+        yield f"{label}Find out which broker the best copy is of before you start one."
         return
-    loses = "nothing" if not best.loss.records else number_words(best.loss.records, "record")
     yield from _folded(
         f"{label}Let broker {who} lead. Start the controllers and broker {who} alone, and wait: either it leads, or the"
         f" partition has no leader. Then, only if it does not lead:",
@@ -249,11 +279,7 @@ def _make_lead(found: PartitionReplicas, best: Choice, label: str) -> Iterator[s
     yield f"    {_ELECT} \\"
     yield "      --election-type UNCLEAN \\"
     yield f"      --topic {shlex.quote(safe(found.key.topic))} --partition {found.key.partition}"
-    yield from _folded(f"    Then start the other brokers. Loses {loses}.", "    ")
-    if best.loss.records:
-        yield from _folded("    No choice keeps everything. Write down first what this one loses:", "    ")
-        paths = [(copy.path,) for copy in found.copies]
-        yield from _command("    ", ("kdump", "export", "--lost", "--leader", str(who)), *paths, ("--to", "DIR"))
+    yield from _folded(f"    Then start the other brokers. Loses {_loses(best.loss)}.", "    ")
 
 
 def _command(label: str, *parts: Sequence[str]) -> Iterator[str]:

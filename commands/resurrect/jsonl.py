@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kdump.cluster.choice import Chosen
-from kdump.cluster.files import copies_of
+from kdump.cluster.files import NewDirectory, copies_of
+from kdump.cluster.properties import server_properties
 from kdump.cluster.resurrection import Resurrection
 from kdump.formats.uuids import format_uuid
-from kdump.operations.cluster import NewDirectory, Resurrected
+from kdump.operations.cluster import Resurrected
 
 from ..shell.rows import json_line
-from .properties import server_properties
 from .run import Asked
 
 
@@ -41,7 +41,7 @@ class JsonLines:
         for node in found.nodes:
             own = [each for each in directories if each.node.id == node.id]
             row = {"nodeId": node.id, "directories": [_directory(found, each) for each in own]}
-            row["properties"] = dict(server_properties(found, node.id, directories, self._asked))
+            row["properties"] = dict(server_properties(found, node.id, directories, self._asked.wanted.controller))
             self._row("node", row)
         for chosen in found.partitions:
             self._row("partition", _partition(found, chosen))

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kdump.cluster.copies import Copy
+from kdump.cluster.files import NewDirectory
 from kdump.cluster.resurrection import Resurrection
 from kdump.cluster.wanted import Wanted
 from kdump.errors import RefusedError
 from kdump.operations import cluster
-from kdump.operations.cluster import NewDirectory, Resurrected
+from kdump.operations.cluster import Resurrected
 
 from ..shell import exit_codes
 from ..shell.output import Output

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kdump.cluster.files import copies_of
+from kdump.cluster.files import NewDirectory, copies_of
+from kdump.cluster.properties import server_properties
 from kdump.cluster.resurrection import Resurrection
 from kdump.cluster.wanted import Note, NoteKind
-from kdump.operations.cluster import NewDirectory, Resurrected
+from kdump.operations.cluster import Resurrected
 
 from ..shell.output import number_words, safe, safe_path, size_text
-from .properties import server_properties
 from .run import Asked
 
 _HEADINGS = {
@@ -93,7 +93,7 @@ class Text:
     def _how_to_start(self, found: Resurrection) -> Iterator[str]:
         for node in found.nodes:
             yield f"\nserver.properties of node {node.id} (and its listeners):"
-            for name, value in server_properties(found, node.id, self._directories, self._asked):
+            for name, value in server_properties(found, node.id, self._directories, self._asked.wanted.controller):
                 yield f"  {name}={safe(value)}"
         count = number_words(len(self._directories), "log directory", "log directories")
         yield "\nStart, in this order:"

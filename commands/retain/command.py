@@ -61,7 +61,7 @@ _GIVEN: Mapping[str, Setting[Any]] = {
 @click.option(
     "--tombstones/--no-tombstones",
     default=True,
-    help="Read compacted logs as a whole to count what waits for its delete horizon.",
+    help="Read compacted logs completely to count what waits for its delete horizon.",
 )
 @click.option("--apply", "applies", is_flag=True, help="Delete the segments and move the log start offsets.")
 @click.option("--no-backup", is_flag=True, help="With --apply, keep nothing of what is deleted.")
@@ -71,12 +71,12 @@ def command(paths: tuple[str, ...], config_files: tuple[str, ...], format_: str,
 
     PATHs are partition directories or log directories. The rules are the broker's: from the oldest segment on, by log
     start offset, by retention.bytes, by retention.ms, up to the first segment that stays and never beyond the high
-    watermark. Where a segment keeps older ones behind it, the record that does is named, and what can be done about it;
+    watermark. Where a segment keeps older ones, the record that does is named, and what can be done about it;
     timestamps are never rewritten.
 
     A topic's settings are taken from options, --config, the cluster's metadata log if it is in the same log directory,
-    else they are Kafka's defaults. A partition that the cleaner's checkpoint names is taken for compacted where nothing
-    says otherwise. What is in remote storage is not looked at.
+    else they are Kafka's defaults. A partition that the cleaner's checkpoint names is treated as compacted if nothing
+    else is known. What is in remote storage is not looked at.
 
     With --apply, for which the broker has to be stopped, segments are removed at once (a broker waits for
     file.delete.delay.ms) and the checkpoints changed. What is removed is kept as files .kdump-* in the log

@@ -161,7 +161,7 @@ def _outcome(found: PartitionRetention) -> Iterator[str]:
         if found.tombstones.markers.total:
             yield _waiting("transaction markers", found.tombstones.markers, found)
         if found.tombstones.unreadable:
-            yield f"{found.tombstones.unreadable} damaged places were passed over in that"
+            yield f"{found.tombstones.unreadable} damaged places were skipped in that"
 
 
 def _next(found: PartitionRetention) -> Iterator[str]:
@@ -220,7 +220,7 @@ def _notes(found: PartitionRetention) -> Iterator[str]:
 def _blocked(found: PartitionRetention, block: Block) -> Iterator[str]:
     held = f"{counted(len(block.held), 'segment')}, {size_text(block.space)}"
     if block.reason == HIGH_WATERMARK:
-        yield f"BLOCKED: nothing goes at or behind the high watermark {found.high_watermark}; held back: {held}"
+        yield f"BLOCKED: nothing goes at or above the high watermark {found.high_watermark}; held back: {held}"
         return
     name = _name(block.blocker)
     if block.held:

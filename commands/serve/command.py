@@ -40,7 +40,7 @@ def _users(path: str) -> dict[str, str]:
     callback=read_by(_address), help="Where to listen; port 0 takes a free one. With several brokers the next ports"
     " are the other nodes'.")
 @click.option("--advertise", metavar="HOST",
-    help="The host that clients are told; by default the one that they reached.")
+    help="The host that clients are given; by default the one that they reached.")
 @click.option("--on-damage", type=click.Choice([each.value for each in OnDamage]), default=OnDamage.STOP.value,
     show_default=True, help="Batches that fail their CRC: stop ends the partition before them, skip leaves them out,"
     " serve sends them, at which some clients crash.")

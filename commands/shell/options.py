@@ -9,11 +9,10 @@ from typing import Any
 
 import click
 
-from kdump.errors import Problem
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
-from kdump.storage.replica import Replica, replicas
+from kdump.storage.replica import Replica, farthest, replicas
 
 from .output import note, safe_path
 from .paths import KafkaFile, expand
@@ -38,7 +37,7 @@ def _time(ctx: click.Context, param: click.Parameter, text: str | None) -> int:
 
 now_option: Option = click.option(
     "--now", metavar="TIME", callback=_time,
-    help="Reckon ages up to this time (ISO 8601 or ms) in place of the clock's.",
+    help="Compute ages at this time (ISO 8601 or ms). [default: the clock]",
 )  # fmt: skip
 
 
@@ -67,23 +66,12 @@ def replicas_at(paths: Iterable[str], troubles: Troubles) -> list[Replica]:
 
 
 def newest(found: Iterable[Replica], troubles: Troubles) -> list[Replica]:
-    """One replica of each partition: where there are several, the one whose log reaches farthest; by partition."""
-    chosen: dict[tuple[str, int], tuple[int, Replica]] = {}
-    for replica in found:
-        key = (replica.topic, replica.partition)
-        try:
-            end = replica.end_offset()
-        except OSError as error:
-            troubles(Problem.unreadable(replica.log.path, error))
-            continue
-        if key in chosen:
-            before = chosen[key]
-            other, kept = sorted((before, (end, replica)), key=lambda item: item[0])
-            note(f"{safe_path(other[1].log.path)}: not used, {safe_path(kept[1].log.path)} is farther or as far")
-            chosen[key] = kept
-        else:
-            chosen[key] = (end, replica)
-    return [chosen[key][1] for key in sorted(chosen)]
+    """One replica of each partition; notes name those that are not used."""
+
+    def unused(replica: Replica, kept: Replica) -> None:
+        note(f"{safe_path(replica.log.path)}: not used, {safe_path(kept.log.path)} is farther or as far")
+
+    return farthest(found, troubles, unused)
 
 
 def chooses(patterns: Iterable[str]) -> Callable[[str], bool]:

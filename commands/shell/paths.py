@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import click
 
-from kdump.disk.reading import list_directory, read_small
+from kdump.disk.reading import read_small
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
 from kdump.formats import names
 from kdump.formats.java_properties import parse_properties
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
 from kdump.storage.directory import LogDirectory
-from kdump.storage.open import open_directory
+from kdump.storage.open import directory_of_kafka, open_directory
 from kdump.storage.partition import PartitionLog
 
 from .output import NO_SUCH, safe, safe_path
@@ -34,8 +34,6 @@ NOT_KAFKAS = (
     "neither a partition directory (there is no <base offset>.log in it) nor a log directory (no directory"
     " <topic>-<partition>)"
 )
-_OF_A_LOG_DIRECTORY = frozenset({*names.OFFSET_CHECKPOINTS, names.META_PROPERTIES})
-
 
 def expand(paths: Iterable[str]) -> list[Place]:
     """What each of the PATHs is, in their order; a quoted pattern stands for the names that it matches.
@@ -100,22 +98,9 @@ def check_not_kafkas(target: str) -> None:
 
     A broker does not start with directories of others there, and a file might take the place of one of Kafka's.
     """
-    at = os.path.realpath(target)
-    while not os.path.isdir(at) and at != os.path.dirname(at):
-        at = os.path.dirname(at)
-    for place in (at, os.path.dirname(at)):
-        try:
-            files = list_directory(place)[1]
-        except OSError:
-            continue
-        if any(map(_is_kafkas, files)):
-            raise click.UsageError(f"{safe_path(target)} is in Kafka's own {safe_path(place)}: give another directory.")
-
-
-def _is_kafkas(name: str) -> bool:
-    """Whether only a partition or log directory has a file of this name."""
-    says = parse_file_name(name)
-    return says.kind in _OF_A_LOG_DIRECTORY or (says.kind in names.SEGMENT_KINDS and says.offset is not None)
+    inside = directory_of_kafka(target)
+    if inside is not None:
+        raise click.UsageError(f"{safe_path(target)} is in Kafka's own {safe_path(inside)}: give another directory.")
 
 
 def log_directories_of(config_file: str) -> tuple[str, ...]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import click
 
-from kdump.errors import BrokerRunsError, Problem, RefusedError
+from kdump.errors import BrokerRunsError, KdumpError, Problem, RefusedError
 from kdump.storage.live import is_deleted, tally
 
 from . import exit_codes
-from .output import complain, number_words, safe, safe_path
+from .output import complain, number_words, os_error_text, safe, safe_path
 
 
 class Troubles:
@@ -44,6 +46,45 @@ class Troubles:
         self.code = max(self.code, code)
 
 
+class Failures:
+    """Tells what fails, and keeps the exit code that it comes to; `before` is called before something is told."""
+
+    def __init__(self) -> None:
+        self.code = exit_codes.OK
+        self.before: Callable[[], None] = lambda: None
+
+    def tell(self, error: Exception, path: str) -> None:
+        """Say why something was left alone, by what it comes to; what is no error of reading or Kafka's is raised."""
+        if isinstance(error, RefusedError):
+            self.before()
+            tell_refused(error)
+            self.worsen(exit_codes.REFUSED)
+        elif isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            self.complain(os_error_text(error, path))
+        elif isinstance(error, KdumpError):
+            self.complain(safe(str(error)))
+        else:
+            raise error
+
+    def complain(self, text: str) -> None:
+        """Say what could not be done; the text must be safe."""
+        self.before()
+        complain(text)
+        self.worsen(exit_codes.INCOMPLETE)
+
+    def worsen(self, code: int) -> None:
+        """Exit with `code`, unless something worse is known."""
+        self.code = max(self.code, code)
+
+    @contextmanager
+    def told(self, path: str) -> Iterator[None]:
+        """Tell what fails in here, and go on behind it."""
+        try:
+            yield
+        except (OSError, KdumpError) as error:
+            self.tell(error, path)
+
+
 def tell_refused(error: RefusedError, text: str = "") -> None:
     """Say on stderr what a safety rail refused, and that nothing was changed where a broker is the reason.
 
@@ -70,7 +111,7 @@ def _left_out(directory: str) -> str:
     gone = sum(path.startswith(f"{root}{os.sep}") for path in tally.deleted)
     said = ""
     if growing:
-        said += f" The growing end of {number_words(growing, 'log')} was left out."
+        said += f" The growing end of {number_words(growing, 'log')} was skipped."
     if gone:
         said += f" It deleted {number_words(gone, 'file or directory', 'files or directories')} meanwhile."
     return said

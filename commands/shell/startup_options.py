@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import click
 
-from kdump.recovery.broker_start import DirectoryState
-from kdump.recovery.startup import Startup
+from kdump.operations.startup import StartupOptions
 from kdump.releases import KafkaRelease
-from kdump.settings.sources import Configs, PropertyFile, Settings
 from kdump.settings.views import LoadingSettings, View
-from kdump.storage.partition import PartitionLog
 
 from .options import kafka_option
 from .property_files import read_config
@@ -22,43 +18,9 @@ from .property_files import read_config
 _Command = Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
-class StartupOptions:
-    """What the command line says of the start; None where the directory itself is to be asked.
-
-    `properties` are those of --config. `release` is the one that is to start.
-    """
-
-    clean: bool | None = None
-    recovery_point: int | None = None
-    log_start_offset: int | None = None
-    now: int = 0
-    properties: Mapping[str, str] = field(default_factory=dict)
-    release: KafkaRelease | None = None
-
-    def settings(self, configs: Configs, broker_id: int | None) -> Settings:
-        """The settings of a broker's topics; `configs` are those in the cluster's metadata."""
-        return Settings(configs, broker_id, (PropertyFile("", None, self.properties),))
-
-    def startup(self, log: PartitionLog, state: DirectoryState, settings: Settings | None = None) -> Startup:
-        """The circumstances in which this log is loaded; `state` is that of its log directory. Raises ConfigError.
-
-        Without `settings` those of --config count alone.
-        """
-        settings = settings or self.settings({}, None)
-        clean, recovery_point, log_start = state.shutdown_of(log)
-        return Startup(
-            self.now,
-            clean if self.clean is None else self.clean,
-            recovery_point if self.recovery_point is None else self.recovery_point,
-            log_start if self.log_start_offset is None else self.log_start_offset,
-            LoadingSettings.of(settings.of(log.name.topic if log.name else "")),
-        )
-
-
 _OPTIONS = (
     click.option(
-        "--clean/--unclean", default=None, help="How the broker stopped. By default as .kafka_cleanshutdown tells."
+        "--clean/--unclean", default=None, help="How the broker stopped. By default as .kafka_cleanshutdown shows."
     ),
     click.option(
         "--recovery-point", type=click.IntRange(min=0), metavar="N",

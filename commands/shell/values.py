@@ -42,7 +42,7 @@ def offset_range(text: str) -> tuple[int | None, int | None]:
     if max(first or 0, (stop or 1) - 1) > LONG_MAX:
         raise ValueError(f"{text!r}: the largest offset is {LONG_MAX}")
     if stop is not None and (first or 0) >= stop:
-        raise ValueError(f"{text!r} is empty: B is the first offset that is left out")
+        raise ValueError(f"{text!r} is empty: B is the first offset that is not wanted")
     return first, stop
 
 

@@ -10,7 +10,7 @@ import click
 
 from kdump.errors import Problem
 from kdump.formats import names
-from kdump.operations.startup import BrokerStart
+from kdump.operations.startup import BrokerStart, StartupOptions
 from kdump.recovery.broker_start import DirectoryState
 from kdump.settings.views import RetentionSettings
 from kdump.storage.directory import LogDirectory
@@ -22,7 +22,7 @@ from ..shell.output import Output, complain, os_error_text, safe, safe_path, wan
 from ..shell.paths import KafkaFile, Place, expand
 from ..shell.progress import ProgressBar, total_size
 from ..shell.rows import format_option, output_for
-from ..shell.startup_options import StartupOptions, chosen_startup, startup_options
+from ..shell.startup_options import chosen_startup, startup_options
 from ..shell.unfinished import note_unfinished
 from .jsonl import JsonPrinter
 from .report import Printer
@@ -50,7 +50,7 @@ def command(
 ) -> int:
     """Say what a broker would do with these logs when it starts, and what would be lost. Nothing is changed.
 
-    PATHs are partition directories or log directories. The broker's log loading is carried out in the plan only:
+    PATHs are partition directories or log directories. The broker's log loading is simulated:
     leftovers that it deletes, swaps that it completes or undoes, segments that it checks because they lie past the
     recovery point or lack their index, the byte at which each is cut and why, later segments that go with it, indexes,
     producer snapshots and leader epochs that it writes again, and what keeps it from starting at all. The sizes of
@@ -61,7 +61,7 @@ def command(
     to no harm are a count at the end.
 
     Whether the last shutdown was clean and where recovery begins is taken from the log directory (of a partition
-    directory: the directory that it is in), unless options say otherwise. Of the cluster's metadata beside the logs and
+    directory: the directory that it is in), unless options give another. Of the cluster's metadata beside the logs and
     of --config these settings count, under their names for topics or for the server: index.interval.bytes,
     segment.index.bytes, message.format.version, producer.id.expiration.ms and remote.storage.enable.
 

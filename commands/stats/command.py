@@ -30,7 +30,7 @@ from .run import Options, run_stats
     help="Bytes (or K, M, G) for the different keys of a partition: 24 a key.")
 @click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
     callback=filters.read_by(filters.size),
-    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and passed over.")
+    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and skipped.")
 @click.option("--details/--no-details", default=None,
     help="All figures of each partition, or the table alone. By default those of partitions that are named themselves.")
 @click.option("--report", metavar="FILE", type=click.Path(dir_okay=False),
@@ -57,7 +57,7 @@ def command(
     """Say what partitions are made of: bytes, batches, codecs, producers, times, gaps.
 
     PATHs are partition directories or log directories, in any mix; a quoted pattern will do. The figures are those of
-    what is on disk, by partition and by topic; what cannot be trusted is left out and reported.
+    what is on disk, by partition and by topic; what cannot be trusted is skipped and reported.
 
     Without --records only the headers of batches are read, and a few batches to compare codecs. With it, the different
     keys of each partition are counted exactly as long as --key-memory has room for them.

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kdump.errors import KdumpError, Problem
-from kdump.query.inventory import DirectoryCheckpoints
+from kdump.formats import names
 from kdump.stats.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
-from kdump.storage.directory import LogDirectory
+from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, held_replicas
 
@@ -104,7 +104,7 @@ def by_topic(partitions: Iterable[Partition]) -> list[Topic]:
 def _gathered(
     replicas: Sequence[Replica], options: Options, troubles: Troubles, bar: ProgressBar
 ) -> Iterator[Partition]:
-    checkpoints: dict[str, DirectoryCheckpoints | None] = {}
+    checkpoints: dict[str, Checkpoints] = {}
     for replica, stats in _computed(replicas, options, troubles, bar):
         log = replica.log
         if not isinstance(stats, Stats):
@@ -145,15 +145,11 @@ def _tell_damage(stats: Stats, troubles: Troubles) -> None:
     troubles.worsen(exit_codes.FINDINGS)
 
 
-def _dirt(log: PartitionLog, stats: Stats, known: dict[str, DirectoryCheckpoints | None]) -> Dirtiness | None:
+def _dirt(log: PartitionLog, stats: Stats, known: dict[str, Checkpoints]) -> Dirtiness | None:
     folder = os.path.dirname(os.path.abspath(log.path))
     if folder not in known:
-        try:
-            known[folder] = DirectoryCheckpoints(LogDirectory(folder))
-        except OSError:  # the partition could be read, what is around it need not be
-            known[folder] = None
-    checkpoints = known[folder]
-    cleaner = checkpoints.of(log).cleaner if checkpoints else None
+        known[folder] = Checkpoints.read(folder, (names.CLEANER_CHECKPOINT,))
+    cleaner = known[folder].of(log.name).cleaner
     return None if cleaner is None else dirtiness(stats.segments, cleaner)
 
 

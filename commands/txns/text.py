@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from shlex import quote
 from typing import Any
 
+from kdump.operations.transactions import HangReason, OpenTransaction
 from kdump.topics.transaction_ids import TransactionalId
 from kdump.transactions.partition import EndedTxn, IndexMismatch, OpenTxn, PartitionTxns
 
@@ -18,21 +18,12 @@ _TOOL = "kafka-transactions.sh --bootstrap-server HOST:PORT abort"
 _MISMATCHES = {
     "missing": "has no entry of it: consumers get its records as if they were committed",
     "extra": "has an entry of it, but no abort marker is at that offset",
-    "starts late": "lets it begin behind its first record",
+    "starts late": "lets it begin after its first record",
 }
 _REASONS = {
-    "late": "its last record is older than the longest timeout and five minutes",
-    "not covered": "the state of its transactional id does not cover this partition any more",
+    HangReason.LATE: "its last record is older than the longest timeout and five minutes",
+    HangReason.NOT_COVERED: "the state of its transactional id does not cover this partition any more",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class OpenRow:
-    """An open transaction, the transactional id that its producer works for, and why it hangs (empty: it does not)."""
-
-    txn: OpenTxn
-    owner: TransactionalId | None
-    reasons: list[str]
 
 
 def abort_line(found: PartitionTxns, txn: OpenTxn) -> str:
@@ -61,7 +52,7 @@ class TextLines:
         self._partitions = self._open = self._hanging = self._stuck = self._mismatches = 0
         self._ids: list[tuple[str, ...]] = []
 
-    def partition(self, found: PartitionTxns, rows: list[OpenRow], *, is_shown: bool) -> None:
+    def partition(self, found: PartitionTxns, rows: Sequence[OpenTransaction], *, is_shown: bool) -> None:
         """A partition with its open transactions."""
         self._partitions += 1
         self._open += len(rows)
@@ -119,7 +110,7 @@ class TextLines:
             text += f"; {counted(self._mismatches, 'mismatch', 'mismatches')} with the transaction index"
         self._write(f"{text}\n")
 
-    def _open_row(self, found: PartitionTxns, row: OpenRow) -> None:
+    def _open_row(self, found: PartitionTxns, row: OpenTransaction) -> None:
         txn, write = row.txn, self._write
         verdict = "HANGING" if row.reasons else "open"
         owner = ""
@@ -140,7 +131,7 @@ class TextLines:
         write(f"; first {iso_time(txn.first_timestamp)}\n" if txn.first_timestamp >= 0 else "\n")
         for reason in row.reasons:
             write(f"    it hangs: {_REASONS[reason]}\n")
-        if row.owner and row.reasons == ["late"]:
+        if row.owner and row.reasons == (HangReason.LATE,):
             write(
                 f"    its coordinator still has it as {row.owner.state} (timeout {duration(row.owner.timeout_ms)}),"
                 " and should end it when it runs again\n"
@@ -159,7 +150,7 @@ class JsonLines:
         self._write = write
         self._now = now
 
-    def partition(self, found: PartitionTxns, rows: list[OpenRow], *, is_shown: bool) -> None:
+    def partition(self, found: PartitionTxns, rows: Sequence[OpenTransaction], *, is_shown: bool) -> None:
         """The objects of a partition; it is always shown."""
         del is_shown
         place: dict[str, Any] = {"topic": found.replica.topic, "partition": found.replica.partition}
@@ -207,7 +198,7 @@ class JsonLines:
     def finish(self) -> None:
         """Nothing follows."""
 
-    def _open_fields(self, found: PartitionTxns, row: OpenRow) -> dict[str, Any]:
+    def _open_fields(self, found: PartitionTxns, row: OpenTransaction) -> dict[str, Any]:
         txn = row.txn
         return {
             "producerId": txn.producer_id,

@@ -28,7 +28,7 @@ from .run import Asked, undo
     help="Look for changes here as well: what was given to the command that made them.",
 )
 @click.option(
-    "--force", metavar="NAME",
+    "--ignore-lock", "force", metavar="NAME",
     help="Do not look whether a broker uses the directory. NAME must be that of the directory.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="A line for each partition.")

@@ -17,7 +17,7 @@ from kdump.findings.catalogue import ERROR, SEVERITIES, WARNING
 from kdump.findings.limit import MOST_ALIKE
 from kdump.storage.live import broker_on, is_live, tally
 from kdump.verify.options import Options
-from kdump.verify.resume import Mark, check_writable, read_mark, remove_mark, write_mark
+from kdump.verify.resume import Mark, PassTotals, Place, check_writable, read_place, remove_mark, write_place
 from kdump.verify.run import Verification
 from kdump.verify.state import State, read_state, write_state
 from kdump.verify.tasks import look
@@ -47,13 +47,18 @@ class Asked:
     """What the command line asks for beyond the checks themselves."""
 
     format: str
-    strict: bool
+    fail_on: str
     verbose: bool
     color: str
     max_duration: float | None
     resume: str | None
     state: str | None = None
     reports: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether warnings count as errors."""
+        return self.fail_on == "warning"
 
 
 def severity_of(text: str) -> tuple[str, str]:
@@ -99,17 +104,24 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     "severities",
     multiple=True,
     metavar="CODE=LEVEL",
-    help="Take findings of a code for error, warning or info.",
+    help="Treat findings of a code as error, warning or info.",
 )
 @click.option(
-    "--most-alike",
+    "--max-per-code",
+    "most_alike",
     type=click.IntRange(0),
     default=MOST_ALIKE,
     show_default=True,
     metavar="N",
     help="Give up to N findings of one code in one file one by one, then how many more there are; 0: all.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(("error", "warning", "never")),
+    default="error",
+    show_default=True,
+    help="From which severity on to exit with 1.",
+)
 @click.option(
     "--since-checkpoint",
     is_flag=True,
@@ -131,21 +143,20 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     "--resume",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Go on where the run before ended; FILE keeps the place when --max-duration, Ctrl-C or SIGTERM end this one.",
+    help="Continue where the run before ended; FILE keeps the place when --max-duration, Ctrl-C or SIGTERM ends it.",
 )
 @click.option(
     "--state",
     "state_file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Leave out closed segments that were verified before and have not changed; FILE keeps which they are.",
+    help="Skip closed segments that were verified before and have not changed; FILE keeps which they are.",
 )
 @click.option(
     "--drop-cache/--keep-cache",
     default=None,
     help="Give the pages read back to the system (posix_fadvise). By default beside a running broker.",
 )
-@click.option("--no-cache-pollution", is_flag=True, hidden=True)
 @click.option(
     "--priority",
     type=click.Choice(("auto", "low", "normal")),
@@ -160,7 +171,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     default=RETENTION_MS,
     show_default=True,
     metavar="MS",
-    help="Reckon with this retention.ms.",
+    help="Use this retention.ms.",
 )
 @format_options("junit", "sarif")
 @click.option(
@@ -188,14 +199,13 @@ def command(
     ignore: tuple[str, ...],
     severities: tuple[str, ...],
     most_alike: int,
-    strict: bool,
+    fail_on: str,
     since_checkpoint: bool,
     max_duration: float | None,
     max_rate: int | None,
     resume: str | None,
     state_file: str | None,
     drop_cache: bool | None,
-    no_cache_pollution: bool,
     priority: str,
     now: int | None,
     retention_ms: int,
@@ -207,16 +217,16 @@ def command(
     master: str,
     conf: dict[str, str],
 ) -> int:
-    """Verify log directories: every file over its whole length, not only its end.
+    """Verify log directories: every file from its first byte to its last, not only its end.
 
     PATHs are log directories, partition directories and files of segments, in any mix; a quoted pattern will do.
     Frames, CRCs, offsets, leader epochs, producers, transactions, timestamps, index files, snapshots and checkpoints
-    are held against each other. Without --deep nothing is decompressed.
+    are compared with each other. Without --deep nothing is decompressed.
 
     Every finding has a stable code, a severity, a place, and says what a broker does about it and which repair fits.
 
-    Exit codes: 0 no errors, 1 errors found (with --strict warnings too), 3 something could not be read; the rest is
-    checked nevertheless.
+    Exit codes: 0 no errors, 1 there are errors (with --fail-on warning: or warnings), 3 something could not be read;
+    the rest is checked nevertheless.
 
     \b
     Examples:
@@ -226,9 +236,6 @@ def command(
       kdump verify --state /var/tmp/verified --max-rate 64M --report prom:/var/lib/node/kdump.prom /var/lib/kafka/data
       kdump verify /shared/kafka --engine spark --master spark://head:7077
     """
-    if no_cache_pollution:
-        complain("--no-cache-pollution is called --drop-cache now")
-        drop_cache = True
     is_beside = any(broker_on(path) is not None or is_live(path) for path in paths)
     options = Options(
         deep=deep,
@@ -259,7 +266,7 @@ def command(
             note(f"low priority: {', '.join(gained) or 'cannot be had here'}")
     if verbose and options.drops_pages:
         note("pages that were read are given back to the system (--keep-cache keeps them)")
-    asked = Asked(format_, strict, verbose, color, max_duration, resume, state_file, reports)
+    asked = Asked(format_, fail_on, verbose, color, max_duration, resume, state_file, reports)
     return run(paths, options, asked, cluster)
 
 
@@ -279,7 +286,9 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
     if asked.max_duration is not None:
         options = replace(options, deadline=time.monotonic() + asked.max_duration)
     absolute = [os.path.abspath(path) for path in chosen]
-    before = read_mark(asked.resume, absolute) if asked.resume else None
+    place = read_place(asked.resume, absolute) if asked.resume else Place()
+    before, summary.before = place.mark, place.totals
+    summary.is_part = bool(asked.resume or asked.state)
     if before is not None and chosen != absolute:
         before = before._replace(partition=_as_given(before.partition, chosen, absolute))
     state = read_state(asked.state) if asked.state else None
@@ -300,13 +309,13 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
         except KeyboardInterrupt as interrupt:
             ended = interrupt
         summary.finish(verification, was_interrupted=ended is not None)
-        if summary.is_complete and not summary.unread and before is None and state is not None:
+        if summary.is_complete and not summary.whole.unread and state is not None:
             state.last_pass = time.time()
         bar.hide()
         summary.exit_code = _exit_code(summary, asked)
         report.finish(summary)
     if asked.resume and (summary.is_complete or verification.mark is not None):
-        _keep(asked.resume, absolute, verification.mark)
+        _keep(asked.resume, absolute, verification.mark, summary.whole)
     if asked.state and state is not None:
         write_state(asked.state, state)
     if ended is not None:
@@ -374,17 +383,19 @@ def _as_given(partition: str, chosen: list[str], absolute: list[str]) -> str:
     return partition
 
 
-def _keep(path: str, absolute: list[str], mark: Mark | None) -> None:
+def _keep(path: str, absolute: list[str], mark: Mark | None, totals: PassTotals) -> None:
     if mark is None:
         remove_mark(path)
     else:
-        write_mark(path, absolute, mark._replace(partition=os.path.abspath(mark.partition)))
+        write_place(path, absolute, mark._replace(partition=os.path.abspath(mark.partition)), totals)
 
 
 def _exit_code(summary: Summary, asked: Asked) -> int:
     if summary.unread:
         return exit_codes.INCOMPLETE
-    found = summary.counts[ERROR] + (summary.counts[WARNING] if asked.strict else 0)
+    if asked.fail_on == "never":
+        return exit_codes.OK
+    found = summary.counts[ERROR] + (summary.counts[WARNING] if asked.is_strict else 0)
     return exit_codes.FINDINGS if found else exit_codes.OK
 
 
@@ -393,7 +404,7 @@ def _reports(out: Output, asked: Asked, paths: Sequence[str]) -> Report:
     first = reports_in(
         asked.format,
         out,
-        strict=asked.strict,
+        strict=asked.is_strict,
         verbose=asked.verbose,
         color=wants_color(asked.color),
         paths=paths,
@@ -401,5 +412,5 @@ def _reports(out: Output, asked: Asked, paths: Sequence[str]) -> Report:
     )
     if not asked.reports:
         return first
-    files = (FileReport(format_, path, strict=asked.strict, paths=paths) for format_, path in asked.reports)
+    files = (FileReport(format_, path, strict=asked.is_strict, paths=paths) for format_, path in asked.reports)
     return Together([first, *files])

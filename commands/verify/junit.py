@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
 
 from ..shell.output import safe, safe_path
-from .text import Sink, Summary
+from .text import Sink, Summary, consequences
 
 
 class JUnitReport:
@@ -35,7 +35,8 @@ class JUnitReport:
             return
         place = "" if finding.position is None else f" byte {finding.position}"
         name = quoteattr(f"{finding.code} {safe_path(finding.path)}{place}")
-        text = f"{safe(finding.message)}\nbroker: {finding.broker}\nrepair: {finding.repair}"
+        effect = next(consequences(finding, finding.group))
+        text = f"{safe(finding.message)}\n{effect}\nrepair: {finding.repair}"
         case = f"    <testcase classname={quoteattr(finding.code)} name={name}>"
         if finding.severity in self._failing:
             self._failures += 1

@@ -58,7 +58,7 @@ class PrometheusReport:
         for name, what, value in figures:
             yield from _head(name, what)
             yield f"{name} {value}"
-        last_pass = f"{time.time():.0f}" if summary.is_complete and not summary.unread else self._last_pass
+        last_pass = f"{time.time():.0f}" if summary.is_complete and not summary.whole.unread else self._last_pass
         if last_pass is not None:
             yield from _head(LAST_PASS, "When everything had last been looked at.")
             yield f"{LAST_PASS} {last_pass}"

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from kdump import __version__
 from kdump.findings.catalogue import CATALOGUE, INFO, Finding
+from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.finding import FindingKind
 
 from .text import Sink, Summary
@@ -26,7 +27,7 @@ def rule(kind: FindingKind) -> dict[str, Any]:
     return {
         "id": kind.code,
         "shortDescription": {"text": kind.meaning},
-        "help": {"text": f"A broker: {kind.broker}. Repair: {kind.repair}."},
+        "help": {"text": f"{EXPLANATIONS[kind.code].broker} Repair: {kind.repair}."},
         "defaultConfiguration": {"level": level(kind.severity)},
     }
 

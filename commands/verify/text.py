@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
 from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.finding import BrokerEffect
-from kdump.verify.resume import Mark
+from kdump.verify.resume import NOTHING_YET, Mark, PassTotals
 
 from ..shell import exit_codes
 from ..shell.output import Style, duration, number_words, safe, safe_path, size_text
@@ -39,7 +39,10 @@ class Verified(Protocol):
 
 @dataclass(slots=True)
 class Summary:
-    """What a run came to."""
+    """What a run came to.
+
+    `before` is what the earlier runs of the same pass did. `is_part`: a pass may take several runs.
+    """
 
     counts: dict[str, int] = field(default_factory=lambda: {ERROR: 0, WARNING: 0, INFO: 0})
     unread: int = 0
@@ -51,6 +54,8 @@ class Summary:
     is_complete: bool = True
     was_interrupted: bool = False
     exit_code: int = 0
+    before: PassTotals = NOTHING_YET
+    is_part: bool = False
     is_deep: bool = False
     _start: float = field(default_factory=time.monotonic)
 
@@ -66,6 +71,14 @@ class Summary:
         self.was_interrupted = was_interrupted
         self.is_complete = verification.mark is None and not was_interrupted
         self.seconds = time.monotonic() - self._start
+
+    @property
+    def whole(self) -> PassTotals:
+        """What the pass has come to so far."""
+        counts = self.counts
+        found = counts[ERROR], counts[WARNING], counts[INFO], self.unread
+        now = PassTotals(1, *found, self.partitions, self.segments, self.skipped, self.bytes, round(self.seconds, 3))
+        return self.before.plus(now)
 
     @property
     def is_sound(self) -> bool:
@@ -87,7 +100,14 @@ class Summary:
             "segmentsSkipped": self.skipped,
             "bytes": self.bytes,
             "seconds": round(self.seconds, 3),
-        }
+        } | ({"pass": pass_row(self.whole)} if self.is_part else {})
+
+
+def pass_row(totals: PassTotals) -> dict[str, Any]:
+    """The totals of a pass as an object."""
+    fields = totals._asdict()
+    fields["segmentsSkipped"] = fields.pop("skipped")
+    return fields
 
 
 class Report(Protocol):
@@ -218,6 +238,8 @@ class TextReport:
         """The verdict, what was checked, and the next command."""
         if self._group is not None:
             self._out.write("\n")
+        if summary.is_part:
+            self._out.write(f"{_pass_words(summary)}\n")
         for line in self._verdict(summary):
             self._out.write(f"{line}\n")
         self._out.write(f"Checked: {_checked(summary)}\n")
@@ -276,3 +298,17 @@ def _checked(summary: Summary) -> str:
     took = duration(round(summary.seconds * 1000)) if summary.seconds >= 120 else f"{summary.seconds:.1f} s"
     deep = "" if summary.is_deep else "; records not decoded (--deep)"
     return f"{where}, {size_text(summary.bytes)} in {took}{deep}."
+
+
+def _pass_words(summary: Summary) -> str:
+    """How far a pass is that may take several runs, with the totals of all of them."""
+    whole = summary.whole
+    runs = f" in {whole.runs} runs" if whole.runs > 1 else ""
+    state = f"Complete pass finished{runs}" if summary.is_complete else f"The pass goes on; so far{runs}"
+    counts = (whole.errors, "error"), (whole.warnings, "warning")
+    found = [number_words(count, noun) for count, noun in counts if count]
+    found += [f"{whole.unread} not readable"] if whole.unread else []
+    looked = f"{number_words(whole.partitions, 'partition')}, {number_words(whole.segments, 'segment')}"
+    looked += f" ({whole.skipped} more were verified before)" if whole.skipped else ""
+    said = ", ".join(found) or "no error"
+    return f"{state}: {said}; {looked}, {size_text(whole.bytes)} in {duration(int(whole.seconds * 1000))}."

@@ -26,7 +26,7 @@ from kdump.change.states import FileState, digest_of, file_differences, state_of
 from kdump.disk import durable
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
-from kdump.storage.facts import next_offset
+from kdump.storage.facts import log_end_offset
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import content_of
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes, parts_of
@@ -179,18 +179,18 @@ def _completed(change: Change) -> Change:
     touched = {step.operation.name for step in change.steps if step.operation.action in (REPLACE, TRUNCATE)}
     digests = {name: digest_of(os.path.join(change.path, name)) for name in sorted(touched) if name in after.files}
     done = replace(
-        change, state=ChangeState.DONE, after=after, digests=digests, log_end_offset=log_end_offset(change.path)
+        change, state=ChangeState.DONE, after=after, digests=digests, log_end_offset=end_offset(change.path)
     )
     journal.write(done)
     tidy(done)
     return done
 
 
-def log_end_offset(path: str) -> int | None:
+def end_offset(path: str) -> int | None:
     """The log end offset (absolute) of a partition directory; None where it cannot be told."""
     try:
-        segments = PartitionLog(path).segments
-        return next_offset(segments[-1]) if segments else None
+        log = PartitionLog(path)
+        return log_end_offset(log) if log.segments else None
     except (OSError, KdumpError):
         return None
 

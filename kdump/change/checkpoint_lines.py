@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from threading import Lock
 from typing import NamedTuple
@@ -20,12 +19,10 @@ from kdump.formats.names import (
     REPLICATION_CHECKPOINT,
     parse_partition_dir,
 )
+from kdump.storage.checkpoints import MAX_BYTES, Offsets, read_offsets
 
-_MOST_BYTES = 1 << 26
 _FILES = Lock()
 """Held while a checkpoint is read and written: several partitions, each in its thread, share it."""
-
-Offsets = Mapping[tuple[str, int], int]
 
 
 class _Parsed(NamedTuple):
@@ -58,9 +55,9 @@ def _put(log_directory: str, name: str, new: OffsetCheckpointEntry, folder: os.s
     entries: list[OffsetCheckpointEntry] = []
     try:
         like = os.stat(path)
-        if like.st_size > _MOST_BYTES:
+        if like.st_size > MAX_BYTES:
             raise KdumpError(f"{path}: {like.st_size} bytes are too many for a checkpoint")
-        entries = parse_offset_checkpoint(read_small(path, _MOST_BYTES), path)
+        entries = parse_offset_checkpoint(read_small(path, MAX_BYTES), path)
     except FileNotFoundError:
         if new.offset < 0:
             return
@@ -89,7 +86,7 @@ def within_log(partition_directory: str, log_end_offset: int) -> list[Operation]
         offset = offset_in(os.path.join(log_directory, name), says.topic, says.partition)
         if says.state == LIVE and offset > log_end_offset:
             stays = name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_CHECKPOINT)
-            why = f"{offset} lies beyond the log's end {log_end_offset} and is {'moved there' if stays else 'dropped'}"
+            why = f"{offset} is above the log end offset {log_end_offset}: {'set to it' if stays else 'removed'}"
             operations.append(Operation(CHECKPOINT, name, log_end_offset if stays else -1, old_size=offset, why=why))
     return operations
 
@@ -110,9 +107,8 @@ def _offsets_of(path: str) -> Offsets:
     if known is not None and known.state == state:
         return known.offsets
     offsets: Offsets = {}
-    with suppress(FileNotFoundError, CheckpointError):
-        entries = parse_offset_checkpoint(read_small(path, _MOST_BYTES), path)
-        offsets = {(each.topic, each.partition): each.offset for each in reversed(entries)}
+    with suppress(CheckpointError):
+        offsets = read_offsets(path)
     if len(_PARSED) >= _MOST_PARSED:
         _PARSED.clear()
     _PARSED[path] = _Parsed(state, offsets)

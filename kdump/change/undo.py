@@ -22,8 +22,8 @@ from kdump.change.apply import (
     check_writable,
     differences,
     discard,
+    end_offset,
     inode_of,
-    log_end_offset,
 )
 from kdump.change.checkpoint_lines import put_offset
 from kdump.change.journal import Change, ChangeState, Step
@@ -83,7 +83,7 @@ def _judge_files(change: Change, thorough: bool) -> Judged:
     assert change.after is not None
     now = state_of(change.path)
     found = list(file_differences(now.files, {file: [state] for file, state in change.after.files.items()}))
-    end, was = log_end_offset(change.path) if found else None, change.log_end_offset
+    end, was = end_offset(change.path) if found else None, change.log_end_offset
     if end is not None and was is not None and end > was:
         lost = f"{was} to {end - 1}" if end - 1 > was else str(was)
         return Judged(

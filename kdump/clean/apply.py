@@ -19,6 +19,7 @@ from kdump.disk import durable
 from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
+from kdump.storage.checkpoints import Checkpoints, TopicPartition
 from kdump.storage.directory import LogDirectory
 
 Clean = Callable[[Staging], Cleaning]
@@ -124,8 +125,8 @@ def copy_directory_files(source: str, directory: str, cleaned: Sequence[Cleaning
     for name in logs.files:
         if name in (names.META_PROPERTIES, names.CLEAN_SHUTDOWN):
             _copy(os.path.join(source, name), os.path.join(directory, name))
-    for name in names.OFFSET_CHECKPOINTS:
-        offsets: dict[tuple[str, int], int | None] = dict(logs.checkpoint(name))
+    for name, lines in Checkpoints.read(source).strict().lines.items():
+        offsets: dict[TopicPartition, int | None] = dict(lines)
         if name == names.CLEANER_CHECKPOINT:
             offsets |= ends
         entries = [

@@ -17,7 +17,7 @@ from kdump.clean.transactions import aborted_in
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
 from kdump.settings.views import CleaningSettings
-from kdump.storage.facts import next_offset
+from kdump.storage.facts import segment_end_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,9 @@ def clean(
         with staging.open_log(target.base_offset) as target.out:
             for number, facts in enumerate(group):
                 if any_aborted:
-                    stop = group[number + 1].base_offset if number + 1 < len(group) else next_offset(facts.segment)
+                    stop = (
+                        group[number + 1].base_offset if number + 1 < len(group) else segment_end_offset(facts.segment)
+                    )
                     rewriting.transactions.add(_aborted_from(state, facts.base_offset, stop))
                 rewriting.copy(facts, target, facts.modified > legacy_horizon)
         files = staging.finish(target, group[-1].modified, os.stat(group[0].segment.log_path))

@@ -93,7 +93,7 @@ class NewSegment:
         if not 0 <= self._chunk_max_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
             raise CleaningError(
                 f"{self._name}: offset {self._chunk_max_offset} is further than {MAX_RELATIVE_OFFSET} from the base"
-                " offset: Kafka's cleaner splits such a segment and begins anew, and so does a broker that starts:"
+                " offset: Kafka's cleaner splits such a segment and begins again, and so does a broker that starts:"
                 " repair it first"
             )
         if not self._is_per_batch:
@@ -137,6 +137,6 @@ class NewSegment:
             if self.aborted and txn.last_offset <= self.aborted[-1].last_offset:
                 raise CleaningError(
                     f"{self._name}: Kafka's cleaner fails here: the last offset {txn.last_offset} of an aborted"
-                    f" transaction is not behind {self.aborted[-1].last_offset}, that of the one before"
+                    f" transaction is not after {self.aborted[-1].last_offset}, that of the one before"
                 )
             self.aborted.append(txn)

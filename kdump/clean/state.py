@@ -13,10 +13,10 @@ from kdump.disk.reading import status_of
 from kdump.errors import CleaningError, LoadError
 from kdump.formats import names
 from kdump.formats.java_text import LONG_MAX
-from kdump.query.inventory import Checkpoints
 from kdump.recovery.startup import Startup
 from kdump.settings.views import CleaningSettings
-from kdump.storage.facts import next_offset
+from kdump.storage.checkpoints import PartitionCheckpoints
+from kdump.storage.facts import log_end_offset
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 
@@ -109,7 +109,7 @@ def between(segments: Sequence[SegmentFacts], start: int, stop: int) -> Sequence
     return segments[max(0, bisect_right(bases, start) - 1) : bisect_left(bases, stop)]
 
 
-def look(log: PartitionLog, checkpoints: Checkpoints, config: CleaningSettings, now: int) -> PartitionState:
+def look(log: PartitionLog, checkpoints: PartitionCheckpoints, config: CleaningSettings, now: int) -> PartitionState:
     """What the cleaner, at the time `now` (ms), knows of a partition. Raises OSError, CleaningError.
 
     Without a high watermark in the checkpoints all of the log counts as replicated.
@@ -119,7 +119,7 @@ def look(log: PartitionLog, checkpoints: Checkpoints, config: CleaningSettings, 
     if not segments:
         raise CleaningError(f"{log.path}: there is no segment in it")
     start = max(checkpoints.log_start or 0, segments[0].base_offset)
-    end = max(next_offset(segments[-1].segment), start)
+    end = log_end_offset(log, start)
     known = checkpoints.high_watermark
     watermark = end if known is None else min(max(known, start), end)
     startup = Startup(now, log_start_offset=start, config=config.loading)
@@ -162,7 +162,7 @@ def _check_leftovers(log: PartitionLog) -> None:
     for state in (names.SWAP, names.CLEANED):
         for name in log.in_state(state):
             raise CleaningError(
-                f"{os.path.join(log.path, name)}: left behind when segments were being replaced; a broker that starts"
+                f"{os.path.join(log.path, name)}: left over from a replacement of segments; a broker that starts"
                 " finishes or undoes that, and so does `kdump repair`: do that first"
             )
 
@@ -180,7 +180,7 @@ def _first_dirty(checkpoint: int | None, start: int, end: int) -> tuple[int, str
     if checkpoint < start:
         return start, f"the checkpoint {checkpoint} lies before the log start offset {start}"
     if checkpoint > end:
-        return start, f"the checkpoint {checkpoint} lies behind the log end offset {end}, so the whole log counts dirty"
+        return start, f"the checkpoint {checkpoint} is above the log end offset {end}: all of the log counts as dirty"
     return checkpoint, ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from kdump.cluster.copies import Copy
 from kdump.cluster.disks import Disk
@@ -12,7 +13,13 @@ from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
 from kdump.formats.metadata_files import MetaProperties, format_meta_properties
 
-METADATA_UNIQUE = "kdump"
+
+class NewDirectory(NamedTuple):
+    """A log directory of the new cluster: its node, its path, and the log directory that it is, or None for a copy."""
+
+    node: Node
+    path: str
+    disk: Disk | None
 
 
 def checkpoint_files(copies: Iterable[Copy]) -> Mapping[str, bytes]:

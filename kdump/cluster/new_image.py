@@ -174,8 +174,8 @@ def next_producer_id(old: ClusterImage, highest_seen: int) -> int:
     The old state's is enough, as ids are handed out in blocks that it counts first. Without one there may be blocks
     that were handed out and never used.
     """
-    known = old.producer_ids["nextProducerId"] if old.producer_ids else 0
-    if known > highest_seen:
-        return int(known)
+    known = int(old.producer_ids["nextProducerId"]) if old.producer_ids else 0
+    if old.producer_ids and known > highest_seen:
+        return known
     blocks = (max(highest_seen, known) + PRODUCER_ID_BLOCK) // PRODUCER_ID_BLOCK + 1
     return blocks * PRODUCER_ID_BLOCK + UNSEEN_PRODUCERS

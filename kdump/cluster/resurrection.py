@@ -21,7 +21,7 @@ from kdump.cluster.nodes import Node, assign
 from kdump.cluster.refusals import check_directories, check_metadata, check_partitions, check_release, check_topics
 from kdump.cluster.telling import expired_topics, notes_on_partitions, notes_on_state
 from kdump.cluster.topics_at_hand import AtHand, leave_out_unknown, refuse_unknown, topics_at_hand
-from kdump.cluster.wanted import Note, Refusal, UnknownTopics, Wanted
+from kdump.cluster.wanted import Note, NoteKind, Refusal, UnknownTopics, Wanted
 from kdump.errors import Problem, Report
 from kdump.formats import names
 from kdump.formats.kraft_snapshot import Voter, snapshot
@@ -164,7 +164,13 @@ def _join(plan: Resurrection, copies: Sequence[Copy], wanted: Wanted, now: int) 
     state = plan.metadata.state if plan.metadata else None
     old = state.image if state else empty_image(plan.release)
     if state and wanted.unknown_topics == UnknownTopics.LEAVE_OUT:
-        copies = leave_out_unknown(copies, old)
+        known = leave_out_unknown(copies, old)
+        text = "its topic is not in the metadata; a broker sets the directory aside (-stray)"
+        plan.notes += [Note(NoteKind.LEFT_OUT, copy.path, text) for copy in copies if copy not in known]
+        copies = known
+    if any(disk.cluster_id == plan.cluster_id for disk in plan.disks):
+        text = "the cluster id is the old one: make sure that nothing of the old cluster runs any more, anywhere"
+        plan.notes.append(Note(NoteKind.METADATA, "cluster", text))
     plan.at_hand = at_hand = topics_at_hand(old, copies, wanted, has_metadata=state is not None)
     plan.notes += at_hand.notes
     plan.refusals += at_hand.refusals

@@ -85,12 +85,18 @@ class TopicColumns:
         The batch has the column `headers`, where a record may name its schemas.
         """
         schema = self.schema(rows.schema, names)
-        columns = {name: rows.column(name) for name in rows.schema.names}
+        columns = {name: rows.column(name) for name in rows.schema.names} | self.decoded(rows, names)
+        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+    def decoded(self, rows: pa.RecordBatch, names: Sequence[str]) -> dict[str, pa.Array]:
+        """The columns that the fields among `names` become, by their names."""
         headers = _header_values(rows) if HEADERS in rows.schema.names else {}
+        columns: dict[str, pa.Array] = {}
         for each in self.fields:
             if each.name in names:
                 columns |= _decoded(each, rows.column(each.name), headers.get(each.decoder.header_name))
-        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+        return columns
 
 
 def topic_columns(
@@ -112,6 +118,18 @@ def topic_columns(
         wanted = schema_id if name == VALUE else None
         found.append(_field(decoder, f"{topic}-{name}", name, field, use, decode, wanted))
     return TopicColumns(tuple(found))
+
+
+def json_columns(decoder: PayloadDecoder, topic: str) -> TopicColumns:
+    """Keys and values of a topic as JSON text, whatever is in it."""
+    fields = decoder.of_topic(topic)
+    json_field = pa.field(KEY, pa.string(), metadata=JSON_FIELD)
+    return TopicColumns(
+        (
+            DecodedField(KEY, json_field, fields.key, _make_json),
+            DecodedField(VALUE, json_field.with_name(VALUE), fields.value, _make_json),
+        )
+    )
 
 
 class _Uses:

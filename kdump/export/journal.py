@@ -86,8 +86,8 @@ class Journal:
         if before != options.as_json():
             changed = [name for name, value in options.as_json().items() if before.get(name) != value]
             raise RefusedError(
-                f"{self.folder} holds an export with other options ({', '.join(changed)}): repeat those to go on with"
-                " it, or give another directory"
+                f"{self.folder} holds an export with other options ({', '.join(changed)}): repeat those to"
+                " continue, or give another directory"
             )
         return self._done({unit.name: unit for unit in units}, options.suffix)
 
@@ -202,7 +202,7 @@ class Journal:
             source = dict(found["source"])
             return {"path": "", **source}, Result(int(found["rows"]), files, damage)
         except (KeyError, TypeError, ValueError):
-            raise JournalError(f"{path}: not the account of a unit: remove it to have the unit exported anew") from None
+            raise JournalError(f"{path}: not the account of a unit: remove it and run the export again") from None
 
     @staticmethod
     def _read(path: str) -> dict[str, Any] | None:

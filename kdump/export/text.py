@@ -14,15 +14,27 @@ from kdump.interchange.fields import camel_case
 _SAFER = {code: f"\\u{code:04x}" for code in (0x7F, *range(0x80, 0xA0), 0x2028, 0x2029)}
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def json_lines(batch: pa.RecordBatch) -> str:
     """Return an object for each row, in the format of kdump.interchange.
 
     Timestamps are numbers in the unit of their column; the twin `XBase64` is there where bytes are not UTF-8.
     """
-    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     names = [camel_case(name) for name in batch.schema.names]
-    lines = [encode(_object(zip(names, row, strict=True))) for row in _objects(batch)]
-    return "".join(f"{line}\n" for line in lines).translate(_SAFER)
+    lines = [_encode(_object(zip(names, row, strict=True))) for row in _objects(batch)]
+    return safer("".join(f"{line}\n" for line in lines))
+
+
+def safer(lines: str) -> str:
+    """JSON without the characters of its texts that could drive a terminal."""
+    return lines.translate(_SAFER)
+
+
+def json_of_headers(headers: list[dict[str, Any]]) -> str:
+    """The headers of a record as JSON lines have them."""
+    return safer(_encode([_object(header.items()) for header in headers]))
 
 
 def csv_columns(schema: pa.Schema) -> list[str]:
@@ -39,7 +51,7 @@ def csv_lines(rows: pa.RecordBatch | pa.Schema) -> str:
         return f"{','.join(csv_columns(rows))}\n"
     kinds = [field.type for field in rows.schema]
     return "".join(
-        f"{','.join(cell for value, kind in zip(row, kinds, strict=True) for cell in _cells(value, kind))}\n"
+        f"{','.join(cell for value, kind in zip(row, kinds, strict=True) for cell in cells(value, kind))}\n"
         for row in _rows(rows)
     )
 
@@ -95,29 +107,31 @@ def _put_bytes(found: dict[str, Any], name: str, value: bytes) -> None:
         found[f"{name}Base64"] = b64encode(value).decode()
 
 
-def _cells(value: Any, kind: pa.DataType) -> Iterator[str]:
+def cells(value: Any, kind: pa.DataType) -> Iterator[str]:
+    """The cells of a value: of bytes two, its own and that of its twin."""
     if pa.types.is_binary(kind):
         yield from _byte_cells(value)
     elif value is None:
         yield ""
     elif isinstance(value, list):
-        yield _quoted(json.dumps([_object(header.items()) for header in value], separators=(",", ":")))
+        yield quoted(json.dumps([_object(header.items()) for header in value], separators=(",", ":")))
     elif isinstance(value, bool):
         yield "true" if value else "false"
     else:
-        yield str(value) if isinstance(value, int) else _quoted(value)
+        yield str(value) if isinstance(value, int) else quoted(value)
 
 
 def _byte_cells(value: bytes | None) -> tuple[str, str]:
     if value is None:
         return "", ""
     try:
-        return _quoted(value.decode()), ""
+        return quoted(value.decode()), ""
     except UnicodeDecodeError:
         return "", b64encode(value).decode()
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as a cell: in quotes, unless it has only letters and digits."""
     if text.isalnum():
         return text
     return f'"{text.replace(chr(34), chr(34) * 2)}"'

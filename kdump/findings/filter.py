@@ -31,13 +31,17 @@ class FindingFilter:
     def apply(self, finding: Finding) -> Finding | None:
         """Return the finding with the severity asked for; None where it is not wanted."""
         code = finding.code
-        is_selected = not self.select or code == "KD-READ" or any(fnmatchcase(code, each) for each in self.select)
-        if not is_selected or any(fnmatchcase(code, pattern) for pattern in self.ignore):
+        if not self.wants(code):
             return None
         for pattern, severity in reversed(self.severities):
             if fnmatchcase(code, pattern):
                 return finding._replace(severity=severity)
         return finding
+
+    def wants(self, code: str) -> bool:
+        """Whether findings of a code are wanted."""
+        is_selected = not self.select or code == "KD-READ" or any(fnmatchcase(code, each) for each in self.select)
+        return is_selected and not any(fnmatchcase(code, pattern) for pattern in self.ignore)
 
     @property
     def can_change(self) -> bool:

@@ -38,7 +38,7 @@ INCOMPLETE_BATCH = (FETCH, CUT)
 INDEX = (REBUILD_INDEX,)
 TRIMMED = (TRIM,)
 REPAIRED = (REPAIR,)
-AFTER_LOG = (Remedy(None, (), "mend the log first, by the advice of its own finding: this file is built from it"),)
+AFTER_LOG = (Remedy(None, (), "repair the log first, as its own finding says: this file is built from it"),)
 MISSING_RECORDS = (
     FETCH,
     Remedy("repair", ("--only", "checkpoints"), "if there is no other copy: sets the line to the log end offset"),
@@ -62,6 +62,13 @@ LOG_START = (
     ),
 )
 CLEANER = (Remedy("repair", ("--only", "checkpoints"), "the cleaner begins again"),)
+CLEANER_TWICE = (
+    Remedy(
+        None,
+        (),
+        "delete the line in the log directory that does not have the partition, while the broker is stopped",
+    ),
+)
 DUPLICATE = (Remedy("ls", (), "shows what both hold: move the one with less out of the log directory and keep it"),)
 STRAY = (Remedy(None, (), "keep it until you know that nobody needs its records"),)
 UNASSIGNED = (

@@ -18,6 +18,7 @@ Kafka looks for a partition's number after the last '-', and for any file's offs
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from kdump.errors import NameFormatError
@@ -114,6 +115,7 @@ class PartitionDirName(NamedTuple):
     state: str = LIVE
 
 
+@lru_cache(1 << 14)
 def parse_file_name(name: str) -> FileName:
     """What `name` (without directory) says; never fails, as a log directory may hold anything."""
     stem, state = _split_state(name)

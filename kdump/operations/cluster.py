@@ -18,7 +18,7 @@ from kdump.change.plan import REMOVE, RENAME, REPLACE, Operation, Plan
 from kdump.cluster.choice import Chosen
 from kdump.cluster.copies import Copy
 from kdump.cluster.disks import Disk
-from kdump.cluster.files import checkpoint_files, copies_of, gets_metadata, meta_properties
+from kdump.cluster.files import NewDirectory, checkpoint_files, copies_of, gets_metadata, meta_properties
 from kdump.cluster.nodes import Node
 from kdump.cluster.resurrection import Resurrection, metadata_disk, plan_resurrection
 from kdump.cluster.wanted import Refusal, Wanted
@@ -38,14 +38,6 @@ from kdump.topics.metadata_log import state_of_directory
 UNSAFE_FILES = (names.CLEAN_SHUTDOWN, names.BOOTSTRAP_CHECKPOINT)
 """What goes from every log directory: with a mark of a clean shutdown a broker checks nothing, and trusts indexes of
 which nobody knows; a default bootstrap.checkpoint is that of an empty cluster."""
-
-
-class NewDirectory(NamedTuple):
-    """A log directory of the new cluster: its node, its path, and the log directory that it was or was copied from."""
-
-    node: Node
-    path: str
-    disk: Disk | None
 
 
 class Resurrected(NamedTuple):

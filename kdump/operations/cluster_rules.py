@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kdump.errors import CheckpointError, KdumpError, Problem
+from kdump.errors import KdumpError, Problem
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.releases import NEWEST, TRANSACTION_VERSION, KafkaRelease
 from kdump.settings.sources import Settings, TopicSettings
+from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.topics.metadata_log import release_of, state_beside
 
@@ -59,7 +60,5 @@ def _node_id(directory: LogDirectory) -> int | None:
 
 
 def _was_cleaned(directory: LogDirectory, name: PartitionDirName) -> bool:
-    try:
-        return (name.topic, name.partition) in directory.checkpoint(names.CLEANER_CHECKPOINT)
-    except CheckpointError:
-        return False
+    found = Checkpoints.read(directory.path, (names.CLEANER_CHECKPOINT,)).readable()
+    return found.of(name).cleaner is not None

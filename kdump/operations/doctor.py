@@ -17,7 +17,7 @@ from kdump.disk.reading import status_of
 from kdump.errors import KdumpError, Problem, Report
 from kdump.findings.catalogue import Finding
 from kdump.operations.diagnosis import Diagnosis, diagnoses_of, merged, of_failure
-from kdump.operations.startup import BrokerStart, Circumstances, Loaded
+from kdump.operations.startup import BrokerStart, Loaded, StartupOptions
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import Failure
 from kdump.repair.decision import Decision
@@ -92,7 +92,7 @@ class Health:
 class Doctor:
     """One checkup over log directories and partition directories."""
 
-    def __init__(self, paths: Iterable[str], checkup: Checkup, circumstances: Circumstances, report: Report) -> None:
+    def __init__(self, paths: Iterable[str], checkup: Checkup, circumstances: StartupOptions, report: Report) -> None:
         self._paths = list(paths)
         self._checkup = checkup
         self._clusters = Clusters(self._paths)

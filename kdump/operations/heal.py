@@ -70,7 +70,9 @@ def plan_heal(log: PartitionLog, startup: Startup, sources: Sources, clusters: C
     if not peers:
         return nothing
     _check_may_have(log, clusters)
-    cleaned = max(_offset(each, names.CLEANER_CHECKPOINT) for each in (log, *(peer.log for peer in peers)))
+    cleaned = max(0, *(_offset(each, names.CLEANER_CHECKPOINT) for each in (log, *(peer.log for peer in peers))))
+    if log.segments:
+        peers = [replace(peer, start=cleaned) for peer in peers]
     healing = heal(log, peers, _epochs(log), has_gaps=cleaned > 0)
     _check_not_cleaned(healing, cleaned)
     if not healing.taken:
@@ -119,18 +121,11 @@ def _check_may_have(log: PartitionLog, clusters: Clusters) -> None:
 
 
 def _check_not_cleaned(healing: Healing, cleaned: int) -> None:
-    """Refuse to mix what two cleaners have left: a broker that has nothing of the partition gets a whole copy."""
-    below = next((each for each in healing.taken if each.first < cleaned), None)
-    is_whole = (
-        len({each.path for each in healing.taken}) == 1
-        and len(healing.taken) == 1
-        and (healing.taken[0].first == healing.start)
-    )
-    if below is not None and not is_whole:
+    """Refuse to mix what two cleaners have left."""
+    if healing.first_damaged is not None and healing.first_damaged < cleaned:
         raise RefusedError(
-            f"the topic is compacted: below offset {cleaned} each broker's cleaner has left other batches, and offsets"
-            f" {below.first} to {below.last} are missing here. Move the directory away and let the leader send the"
-            " partition again. "
+            f"the topic is compacted: below offset {cleaned} each broker's cleaner has left other batches, and offset"
+            f" {healing.first_damaged} is damaged here. Move the directory away: the leader sends the partition again."
         )
 
 
@@ -154,7 +149,7 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
             directory.delete(names.segment_file_name(segment.base_offset, f".{kind}"), "")
     for name, says in log.files.items():
         if says.kind == names.PRODUCER_SNAPSHOT and says.offset is not None and says.offset > first:
-            directory.delete(name, "made before records were put back")
+            directory.delete(name, "made before records were restored")
     epochs = fitting_epochs(_epochs(log), [_epochs(peer.log) for peer in peers], healing)
     directory.write(names.LEADER_EPOCH_CHECKPOINT, format_leader_epochs(epochs))
     if log.metadata is None:

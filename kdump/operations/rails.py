@@ -105,7 +105,7 @@ def locked(log_directory: str, partitions: Iterable[str], rails: Rails) -> Abstr
     allowed = {os.path.basename(path) for path in (log_directory, *partitions)}
     if rails.ignore_lock not in allowed:
         name = os.path.basename(log_directory)
-        raise RefusedError(f"--force {rails.ignore_lock}: the directory is called {name}")
+        raise RefusedError(f"--ignore-lock {rails.ignore_lock}: the directory is called {name}")
     return nullcontext()
 
 

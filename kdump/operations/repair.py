@@ -18,9 +18,11 @@ from kdump.operations.rails import Guard, Rails, check_backup_dir, check_loss, c
 from kdump.operations.targets import Bases, Target
 from kdump.recovery.broker_start import DirectoryState, directory_state
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import Task
+from kdump.repair.proposal import Request, Task, examine
+from kdump.repair.replicas import check_only_copy, replicas_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
+from kdump.topics.clusters import Clusters
 
 Examine = Callable[[PartitionLog, Startup, Bases], Task]
 
@@ -49,6 +51,23 @@ class Repaired(NamedTuple):
     change: Change | None = None
     error: Exception | None = None
     kept: bool = False
+
+
+def planning(request: Request, clusters: Clusters, *, checks_copies: bool) -> Examine:
+    """Return what plans as a request asks for; a decision that is left to the user says where other replicas are.
+
+    With `checks_copies` a salvage is refused of what other brokers have.
+    """
+
+    def planned(log: PartitionLog, start: Startup, _: object) -> Task:
+        task = examine(log, start, request)
+        if checks_copies and task.rescue is not None and task.rescue.given_up:
+            check_only_copy(log, replicas_of(log, clusters))
+        if task.decision is None:
+            return task
+        return task._replace(decision=replace(task.decision, replicas=replicas_of(log, clusters)))
+
+    return planned
 
 
 def repair(target: Target, wanted: Repair, rails: Rails) -> Iterator[Repaired]:

@@ -9,9 +9,9 @@ Nothing is written. What cannot be read is reported, and the rest goes on.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from typing import TypeVar
@@ -26,6 +26,7 @@ from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.outcome import Loss as LoadLoss
 from kdump.recovery.startup import Startup
 from kdump.replicas.choice import NO_LOG, Choice, Replica, choices
+from kdump.replicas.compacted import KeyComparison, compare_keys, latest_records
 from kdump.replicas.compare import Compared, Comparison, Contents, Relation, compare
 from kdump.replicas.joined import Found, Joined, PartitionKey, join
 from kdump.replicas.truncation import LoadedLog
@@ -87,7 +88,8 @@ class PartitionReplicas:
     among those given, and replicas by the metadata, that have no directory of it; `not_given` replicas whose log
     directories are not among the places: a choice counts them as empty. `aside` are the paths of directories that no
     broker serves, `namesakes` the ids of other topics of that name. `compacts`: the topic is compacted, so batches
-    below `compared_from` of a pair may differ by right.
+    below `compared_from` of a pair may differ by right: `keys` compares the latest records of such copies, by their
+    numbers.
     """
 
     key: PartitionKey
@@ -101,16 +103,29 @@ class PartitionReplicas:
     aside: tuple[str, ...] = ()
     namesakes: tuple[bytes, ...] = ()
     compacts: bool = False
+    keys: Mapping[tuple[int, int], KeyComparison] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
         """Whether copies differ in more than being behind: other records, damage, a copy that is not there at all."""
         broken = any(copy.contents.damaged or copy.failure for copy in self.copies)
         is_gone = bool(self.state and set(self.absent) & {*self.state.isr, *self.state.elr})
-        relations = {pair.relation for pair in self.pairs}
+        relations = {pair.relation for pair in self.pairs if not self._is_equivalent(pair)}
+        if any(each.is_equivalent is False for each in self.keys.values()):
+            return Verdict.DIFFERS
         if broken or is_gone or relations & {Relation.EPOCH, Relation.BYTES}:
             return Verdict.DIFFERS
         return Verdict.BEHIND if relations - {Relation.IDENTICAL} or self.absent else Verdict.SAME
+
+    def _is_equivalent(self, pair: Comparison) -> bool:
+        """Whether two copies that differ in batches of the same leader epoch have the same latest records."""
+        keys = self.keys.get((pair.first, pair.second))
+        return pair.relation is Relation.BYTES and keys is not None and keys.is_equivalent is True
+
+    @property
+    def known_choices(self) -> tuple[Choice, ...]:
+        """The choices without those of brokers whose disks were not given."""
+        return tuple(choice for choice in self.choices if choice.leader.broker not in self.not_given)
 
     @property
     def compared(self) -> Compared:
@@ -145,7 +160,7 @@ class Replicas:
                 for name in place.partition_names:
                     self._add(os.path.join(place.path, name))
             else:
-                folder = os.path.dirname(os.path.abspath(place.path))
+                folder = os.path.dirname(place.path.rstrip(os.sep)) or os.curdir
                 self._tried(folder, partial(self._around, folder))
                 self._add(place.path)
 
@@ -170,6 +185,10 @@ class Replicas:
         self._states[path] = state = directory_state(directory)
         for problem in state.problems:
             self._report(problem)
+        for failure in state.failures:
+            self._report(Problem(os.path.join(directory.path, failure.file), None, failure.text))
+        for warning in state.warnings if is_whole else ():
+            self._report(Problem(directory.path, None, warning))
         self._owners[path] = owner = owner_of(directory)
         try:
             self._cleaned[path] = directory.checkpoint(names.CLEANER_CHECKPOINT)
@@ -235,6 +254,7 @@ class Replicas:
         compacts = any(self._compacts(each, cluster) for each, _ in found)
         starts = [self._cleaned_up_to(each) if compacts else 0 for each, _ in found]
         compared = compare([log for _, log in found], starts)
+        keys = _compare_keys([log for _, log in found], compared) if any(starts) and len(found) > 1 else {}
         copies = [self._copy(each, log, compared.contents[number], cluster) for number, (each, log) in enumerate(found)]
         replicas = [
             Replica(copy.broker, number, copy.log, found[number][1], copy.contents.damaged)
@@ -260,6 +280,7 @@ class Replicas:
             tuple(each.path for each in joined.aside),
             joined.namesakes,
             compacts,
+            keys,
         )
 
     def _copy(self, found: Found, log: PartitionLog, contents: Contents, cluster: _Cluster | None) -> Copy:
@@ -302,6 +323,19 @@ class Replicas:
         except KdumpError as error:
             self._report(Problem(path, None, str(error), is_unreadable=True))
         return None
+
+
+def _compare_keys(logs: list[PartitionLog], compared: Compared) -> dict[tuple[int, int], KeyComparison]:
+    """Compare copies that cleaners have been at by keys, up to where all of them have the same history.
+
+    A cleaner's checkpoint may be older than what it has done: batches above it may differ by right too.
+    """
+    end = min(each.end_offset for each in compared.contents)
+    end = min([end, *(pair.same_up_to for pair in compared.pairs if pair.relation is Relation.EPOCH)])
+    latest = [latest_records(log, end) for log in logs]
+    return {
+        (pair.first, pair.second): compare_keys(latest[pair.first], latest[pair.second], end) for pair in compared.pairs
+    }
 
 
 def _state_of(cluster: _Cluster | None, key: PartitionKey) -> PartitionState | None:

@@ -9,10 +9,10 @@ Nothing is written. What cannot be read is reported, and the rest goes on.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
@@ -31,7 +31,8 @@ from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
 from kdump.retention.zero_tails import aged_by_zeros
-from kdump.settings.sources import Configs, Settings
+from kdump.settings.sources import Configs, PropertyFile, Settings
+from kdump.settings.views import LoadingSettings
 from kdump.storage.broker import BrokerIdentity
 from kdump.storage.directory import LogDirectory, holds_metadata_log
 from kdump.storage.live import held, was_deleted
@@ -44,17 +45,39 @@ _HANDLED = (names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
 """Files of a partition whose faults the broker notes for the whole directory at once."""
 
 
-class Circumstances(Protocol):
-    """What the user says of the start; `release` is the one that is to start, None for the one that wrote all this."""
+@dataclass(frozen=True, slots=True)
+class StartupOptions:
+    """What is said of the start; None where the directory itself is to be asked.
 
-    @property
-    def release(self) -> KafkaRelease | None: ...
+    `now` is the broker's clock (ms), `properties` those of a server or a topic that win over the cluster's.
+    `release` is the one that is to start.
+    """
 
-    def startup(self, log: PartitionLog, state: DirectoryState, settings: Settings) -> Startup:
-        """The circumstances in which a log is loaded. Raises ConfigError."""
+    clean: bool | None = None
+    recovery_point: int | None = None
+    log_start_offset: int | None = None
+    now: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+    release: KafkaRelease | None = None
 
     def settings(self, configs: Configs, broker_id: int | None) -> Settings:
-        """The settings of the broker's topics, by the cluster's metadata and by what the user gives."""
+        """The settings of a broker's topics; `configs` are those in the cluster's metadata."""
+        return Settings(configs, broker_id, (PropertyFile("", None, self.properties),))
+
+    def startup(self, log: PartitionLog, state: DirectoryState, settings: Settings | None = None) -> Startup:
+        """The circumstances in which this log is loaded; `state` is that of its log directory. Raises ConfigError.
+
+        Without `settings` the properties count alone.
+        """
+        settings = settings or self.settings({}, None)
+        clean, recovery_point, log_start = state.shutdown_of(log)
+        return Startup(
+            self.now,
+            clean if self.clean is None else self.clean,
+            recovery_point if self.recovery_point is None else self.recovery_point,
+            log_start if self.log_start_offset is None else self.log_start_offset,
+            LoadingSettings.of(settings.of(log.name.topic if log.name else "")),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +129,7 @@ class BrokerStart:
     `directories` are those that were given.
     """
 
-    circumstances: Circumstances
+    circumstances: StartupOptions
     clusters: Clusters
     report: Report
     stops: list[Failure] = field(default_factory=list)

@@ -3,11 +3,52 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kdump.formats import names
 from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 
 Bases = frozenset[int] | None
+
+
+@dataclass(slots=True)
+class PartitionGroup:
+    """Partition directories in one log directory: those of its own that a broker serves (`is_whole`), or named ones."""
+
+    log_directory: str
+    is_whole: bool
+    partitions: list[str] = field(default_factory=list)
+
+
+class PartitionGroups:
+    """Collects by log directory what is asked for; `wants` says of partition directories' names which are, by name."""
+
+    def __init__(self, wants: Callable[[str], bool] = lambda _: True) -> None:
+        self._wants = wants
+        self._groups: dict[tuple[str, bool], PartitionGroup] = {}
+
+    def add(self, place: PartitionLog | LogDirectory) -> None:
+        """Add a log directory, or a partition directory, which counts once. Raises OSError."""
+        if isinstance(place, LogDirectory):
+            found = [name for name in place.partition_names if _is_served(name) and self._wants(name)]
+            paths = [os.path.join(place.path, name) for name in found]
+            self._groups[os.path.realpath(place.path), True] = PartitionGroup(place.path, True, paths)
+            return
+        parent = os.path.dirname(os.path.abspath(place.path))
+        group = self._groups.setdefault((os.path.realpath(parent), False), PartitionGroup(parent, False))
+        if not any(os.path.samefile(place.path, known) for known in group.partitions):
+            group.partitions.append(place.path)
+
+    def all(self) -> list[PartitionGroup]:
+        """Return the groups, in the order in which they were first named."""
+        return list(self._groups.values())
+
+
+def _is_served(name: str) -> bool:
+    """Whether a broker's retention and cleaner come to a partition: KRaft trims its own log by snapshots."""
+    return names.parse_partition_dir(name).state == names.LIVE and name != names.CLUSTER_METADATA_DIR
 
 
 @dataclass(slots=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeVar
 
 from kdump.disk.reading import status_of
-from kdump.errors import KdumpError
+from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.codecs import NAMES
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
 from kdump.formats.uuids import format_uuid
 from kdump.storage.broker import BrokerIdentity, Duplicate, PartitionPlaces, identity_of
+from kdump.storage.checkpoints import Checkpoints, PartitionCheckpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import SegmentInfo, segment_info
 from kdump.storage.partition import PartitionLog
@@ -33,16 +33,6 @@ class FileInfo:
     state: str = names.LIVE
     offset: int | None = None
     epoch: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoints:
-    """What the checkpoints beside a partition's directory say of it: absolute offsets, None where they do not."""
-
-    log_start: int | None = None
-    recovery_point: int | None = None
-    high_watermark: int | None = None
-    cleaner: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +82,7 @@ class PartitionInfo:
     state: str
     unique_id: str | None
     topic_id: str | None
-    checkpoints: Checkpoints
+    checkpoints: PartitionCheckpoints
     segments: tuple[SegmentInfo, ...]
     size: int
     total_size: int
@@ -158,39 +148,9 @@ class Faults:
         return None
 
 
-class DirectoryCheckpoints:
-    """The offset checkpoints of one log directory; one that cannot be read or parsed counts as absent."""
-
-    def __init__(self, directory: LogDirectory) -> None:
-        """Read them; what fails is in `faults`."""
-        self.faults = Faults()
-        self.entries: dict[str, dict[tuple[str, int], int]] = {}
-        for name in names.OFFSET_CHECKPOINTS:
-            if name in directory.files:
-                entries = self.faults.tried(partial(directory.checkpoint, name))
-                if entries is not None:
-                    self.entries[name] = entries
-
-    def of(self, log: PartitionLog) -> Checkpoints:
-        """What they say of a partition. One that is on its way here shares its entries with the live one."""
-        if log.name is None:
-            return Checkpoints()
-        key = log.name.topic, log.name.partition
-
-        def offset(name: str) -> int | None:
-            return self.entries.get(name, {}).get(key)
-
-        return Checkpoints(
-            offset(names.LOG_START_CHECKPOINT),
-            offset(names.RECOVERY_POINT_CHECKPOINT),
-            offset(names.REPLICATION_CHECKPOINT),
-            offset(names.CLEANER_CHECKPOINT),
-        )
-
-
-def log_directory_info(directory: LogDirectory, checkpoints: DirectoryCheckpoints) -> LogDirectoryInfo:
+def log_directory_info(directory: LogDirectory, checkpoints: Checkpoints) -> LogDirectoryInfo:
     """The facts about a log directory."""
-    faults = Faults()
+    faults, bad = Faults(), checkpoints.errors.values()
     meta = faults.tried(directory.meta_properties)
     shutdown = faults.tried(directory.clean_shutdown_file)
     partitions = directory.partition_names
@@ -199,7 +159,7 @@ def log_directory_info(directory: LogDirectory, checkpoints: DirectoryCheckpoint
         for says in map(parse_partition_dir, partitions)
         if says.state in (names.LIVE, names.FUTURE)
     }
-    checkpointed = {key for entries in checkpoints.entries.values() for key in entries}
+    checkpointed = {key for lines in checkpoints.lines.values() for key in lines}
     others = set(directory.directories).difference(partitions, (names.REMOTE_LOG_INDEX_CACHE_DIR,))
     files = (_file_info(directory.path, name, parse_file_name(name)) for name in directory.files)
     return LogDirectoryInfo(
@@ -210,12 +170,12 @@ def log_directory_info(directory: LogDirectory, checkpoints: DirectoryCheckpoint
         clean_shutdown=directory.clean_shutdown,
         broker_epoch=shutdown.broker_epoch if shutdown else None,
         partition_count=len(partitions),
-        checkpoints={name: len(entries) for name, entries in checkpoints.entries.items()},
+        checkpoints={name: len(lines) for name, lines in checkpoints.lines.items() if name in directory.files},
         leftovers=tuple(file for file in files if file.state != names.LIVE),
         not_partitions=tuple(sorted(others)),
         missing=tuple(sorted(checkpointed - present)),
-        problems=(*checkpoints.faults.problems, *faults.problems),
-        errors=(*checkpoints.faults.errors, *faults.errors),
+        problems=(*(str(error) for error in bad if isinstance(error, CheckpointError)), *faults.problems),
+        errors=(*(error for error in bad if isinstance(error, OSError)), *faults.errors),
     )
 
 
@@ -224,10 +184,14 @@ Placing = Callable[[PartitionDirName | None, bytes | None], Placement | None]
 
 
 def partition_info(
-    log: PartitionLog, checkpoints: Checkpoints | None = None, *, count: bool = False, placing: Placing | None = None
+    log: PartitionLog,
+    checkpoints: PartitionCheckpoints | None = None,
+    *,
+    count: bool = False,
+    placing: Placing | None = None,
 ) -> PartitionInfo:
     """The facts about a partition directory. With `count` all batches are read."""
-    checkpoints = checkpoints or Checkpoints()
+    checkpoints = checkpoints or PartitionCheckpoints()
     faults = Faults()
     metadata = faults.tried(lambda: log.metadata)
     knows_topic = not (faults.problems or faults.errors)
@@ -281,7 +245,7 @@ def duplicates(partitions: Iterable[tuple[BrokerIdentity | None, PartitionInfo]]
     return list(places.duplicates())
 
 
-def _log_start(segments: tuple[SegmentInfo, ...], checkpoints: Checkpoints) -> int | None:
+def _log_start(segments: tuple[SegmentInfo, ...], checkpoints: PartitionCheckpoints) -> int | None:
     """The checkpoint's log start offset, or the first base offset where that is higher, as a broker has it."""
     starts = [segment.base_offset for segment in segments[:1]]
     if checkpoints.log_start is not None:
@@ -289,7 +253,7 @@ def _log_start(segments: tuple[SegmentInfo, ...], checkpoints: Checkpoints) -> i
     return max(starts, default=0)
 
 
-def _log_end(segments: tuple[SegmentInfo, ...], checkpoints: Checkpoints) -> int | None:
+def _log_end(segments: tuple[SegmentInfo, ...], checkpoints: PartitionCheckpoints) -> int | None:
     """The log end offset: never below the log start offset, at which a log without records begins."""
     start = _log_start(segments, checkpoints) or 0
     if not segments:

@@ -261,7 +261,7 @@ class LogLookup:
         for segment in self._segments[self._floor(offset) + 1 :]:
             if answer.found:
                 break
-            self._trace("nothing there: a fetch goes on with the next segment")
+            self._trace("nothing there: a fetch continues with the next segment")
             answer = self._find_in(segment, offset)
         return answer
 

@@ -28,17 +28,17 @@ from kdump.releases import (
     newest_metadata_version,
 )
 from kdump.storage.broker import BrokerIdentity, PartitionPlaces
+from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
-Offsets = dict[tuple[str, int], int]
 Broker = BrokerIdentity | None
 
 _FATES = {
     names.DELETE: "it waits for its deletion: it is loaded without recovery, and a minute later"
     " (file.delete.delay.ms) deleted with all its files",
     names.STRAY: "it was set aside: it is loaded, serves nobody, and stays until an operator removes it",
-    names.FUTURE: "it is the target of a move between log directories, which goes on once it is loaded",
+    names.FUTURE: "it is the target of a move between log directories, which continues once it is loaded",
 }
 _CONSEQUENCES = {
     names.RECOVERY_POINT_CHECKPOINT: "the broker treats it as empty, so after an unclean shutdown every segment is"
@@ -58,18 +58,15 @@ ALREADY_OFFLINE = "is already offline due to a previous IO exception."
 class DirectoryState:
     """What a log directory says of the last shutdown, and what is wrong with it as a whole.
 
-    `recovery_points`, `log_starts` and `high_watermarks` map (topic, partition) to an absolute offset. `failures` are
-    those of the directory itself: a checkpoint in which Kafka's reader ends in an IOException takes it offline.
-    `warnings` name checkpoints that the broker treats as empty. `problems` are files that could not be read here, which
-    says nothing of the broker. `broker` is the cluster id and the node id of meta.properties, None without.
+    `failures` are those of the directory itself: a checkpoint in which Kafka's reader ends in an IOException takes it
+    offline. `warnings` name checkpoints that the broker treats as empty. `problems` are files that could not be read
+    here, which says nothing of the broker. `broker` is the cluster id and the node id of meta.properties, None without.
     """
 
     path: str
     clean: bool
     broker: Broker = None
-    recovery_points: Offsets = field(default_factory=dict)
-    log_starts: Offsets = field(default_factory=dict)
-    high_watermarks: Offsets = field(default_factory=dict)
+    checkpoints: Checkpoints = field(default_factory=lambda: Checkpoints(""))
     failures: tuple[Failure, ...] = ()
     warnings: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -86,12 +83,12 @@ class DirectoryState:
         """
         if os.path.basename(os.path.abspath(log.path)) == names.CLUSTER_METADATA_DIR:
             return False, 0, 0
-        key = _key(log)
-        return self.clean, self.recovery_points.get(key, 0), self.log_starts.get(key, 0)
+        said = self.checkpoints.of(log.name)
+        return self.clean, said.recovery_point or 0, said.log_start or 0
 
     def high_watermark_of(self, log: PartitionLog) -> int | None:
         """The last high watermark that was written down for a log; None without one."""
-        return self.high_watermarks.get(_key(log))
+        return self.checkpoints.of(log.name).high_watermark
 
 
 def fate_of(log: PartitionLog) -> str | None:
@@ -103,15 +100,13 @@ def directory_state(directory: LogDirectory) -> DirectoryState:
     """Look at a log directory as a broker does. What cannot be read is a problem of its own."""
     look = _Look(directory)
     broker = look.broker()
-    checkpoints = {name: look.checkpoint(name) for name in _CONSEQUENCES}
+    checkpoints = look.checkpoints()
     look.failures += _bad_names(directory)
     return DirectoryState(
         directory.path,
         directory.clean_shutdown,
         broker,
-        checkpoints[names.RECOVERY_POINT_CHECKPOINT],
-        checkpoints[names.LOG_START_CHECKPOINT],
-        checkpoints[names.REPLICATION_CHECKPOINT],
+        checkpoints,
         tuple(look.failures),
         tuple(look.warnings),
         tuple(look.problems),
@@ -164,10 +159,6 @@ def duplicate_failures(places: Iterable[tuple[Broker, str, PartitionDirName]]) -
     return failures
 
 
-def _key(log: PartitionLog) -> tuple[str, int]:
-    return (log.name.topic, log.name.partition) if log.name else ("", -1)
-
-
 def _bad_names(directory: LogDirectory) -> Iterable[Failure]:
     for name in directory.directories:
         if name == names.REMOTE_LOG_INDEX_CACHE_DIR:
@@ -187,22 +178,21 @@ class _Look:
         self.warnings: list[str] = []
         self.problems: list[Problem] = []
 
-    def checkpoint(self, name: str) -> Offsets:
-        """The lines of a checkpoint; none where it cannot be read.
+    def checkpoints(self) -> Checkpoints:
+        """The checkpoints; without lines where they cannot be read.
 
         Kafka's CheckpointFileWithFailureHandler takes an IOException for the disk's, other exceptions only the caller
         sees, who goes on without the checkpoint.
         """
-        try:
-            return self.directory.checkpoint(name)
-        except CheckpointError as error:
-            if error.is_io:
+        found = Checkpoints.read(self.directory.path, _CONSEQUENCES)
+        for name, error in found.errors.items():
+            if isinstance(error, OSError):
+                self.problems.append(Problem.unreadable(found.path(name), error))
+            elif error.is_io:
                 self.failures.append(Failure(STORAGE, str(error), name, offline=True))
             else:
                 self.warnings.append(f"{error}: {_CONSEQUENCES[name]}")
-        except OSError as error:
-            self.problems.append(Problem.unreadable(os.path.join(self.directory.path, name), error))
-        return {}
+        return found
 
     def broker(self) -> Broker:
         """The cluster id and node id of meta.properties; None without."""

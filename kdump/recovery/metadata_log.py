@@ -34,7 +34,7 @@ def recover_kraft_snapshots(
         raise LoadError(ILLEGAL_STATE, text, names.CLUSTER_METADATA_DIR)
     newest = max(kept, default=0)
     if newest > log_end_offset:
-        why = f"it reaches beyond the log's end {log_end_offset}: the log is removed and goes on behind the snapshot"
+        why = f"it ends above the log end offset {log_end_offset}: the log is removed and continues after the snapshot"
         steps.append(Step(WARN, kept[newest], why))
 
 

@@ -129,7 +129,7 @@ class ProducerStates:
         self.producers.clear()
         self.open_txns.clear()
         for snapshot in list(self.snapshots.by_offset):
-            self.snapshots.delete(snapshot, f"all segments are removed and the log starts anew at offset {offset}")
+            self.snapshots.delete(snapshot, f"all segments are removed and the log starts again at offset {offset}")
         self.snapshot_offset = 0
         self.map_end_offset = offset
 

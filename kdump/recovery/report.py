@@ -74,11 +74,11 @@ def _epochs(directory: VirtualDirectory, recipe: NewContent) -> str:
     try:
         before = parse_leader_epochs(read_small(directory.full(name), directory.source[name]), name)
     except CheckpointError:
-        return f"unreadable: made anew with {_counted(len(after), 'epochs')}"
+        return f"unreadable: rebuilt with {_counted(len(after), 'epochs')}"
     gone = [entry for entry in before if entry not in after]
     new = [entry for entry in after if entry not in before]
     parts = [f"{what} {_entries(entries)}" for what, entries in (("drops", gone), ("adds", new)) if entries]
-    return "; ".join(parts) or "the same epochs, written anew"
+    return "; ".join(parts) or "the same epochs, written again"
 
 
 def _entries(entries: list[EpochEntry]) -> str:

@@ -58,7 +58,7 @@ class SnapshotFiles:
         """Delete the snapshots that are of no use for the state between the two offsets."""
         for offset in sorted(self.by_offset):
             if offset > end_offset:
-                self.delete(offset, f"it lies beyond offset {end_offset}, to which the producer state is taken back")
+                self.delete(offset, f"it is above offset {end_offset}, to which the producer state is taken back")
             elif offset <= log_start_offset:
                 self.delete(offset, f"its offset is not beyond the log start offset {log_start_offset}")
 

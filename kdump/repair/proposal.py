@@ -142,7 +142,7 @@ def _narrowed(task: Task, log: PartitionLog, kinds: frozenset[str]) -> Task:
     touched = "" if "log" in kinds else _changed_log(task.plan)
     if touched:
         where = os.path.join(task.path, _first_damage(task) or touched)
-        text = f"{where}: the log itself needs repair, and other files follow from it"
+        text = f"{where}: not rebuilt: the log is damaged. First: kdump repair"
         return task._replace(plan=None, extent=None, problems=(text,))
     plan = narrowed(task.plan, kinds, log.files)
     left = _index_left(task.plan, plan)

@@ -452,7 +452,7 @@ class _Attempt:
             return False
         if not any(self.directory.size(name) for _, name in self._logs()):
             return False
-        why = f"the log start offset {point} lies beyond the end of the log: it is taken for 0"
+        why = f"the log start offset {point} is above the log end offset: it is treated as 0"
         self.steps.append(Step(WARN, names.LOG_START_CHECKPOINT, why))
         return True
 

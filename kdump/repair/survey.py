@@ -12,8 +12,8 @@ from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.recovery.startup import Startup
+from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.partition import PartitionLog
-from kdump.verify.checkpoints import Checkpoints
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from kdump.verify.tasks import Around
@@ -123,5 +123,5 @@ def _findings(log: PartitionLog, startup: Startup, *, deep: bool, limit: int) ->
     if log.name is not None:
         lines[names.LOG_START_CHECKPOINT] = {(log.name.topic, log.name.partition): startup.log_start_offset}
     around = Around(Checkpoints(os.path.dirname(os.path.abspath(log.path)), lines), startup.clean, None)
-    options = Options(deep=deep, now=startup.now, limit=limit, most_alike=0)
+    options = Options(deep=deep, now=startup.now, limit=limit, most_alike=0, ignore=("KD-TIME-*",))
     return Verification(options, around=around).run([log.path])

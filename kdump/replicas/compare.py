@@ -13,13 +13,16 @@ from enum import StrEnum
 from itertools import combinations
 from typing import NamedTuple
 
-from kdump.disk.reading import ReadOnlyFile
+from kdump.disk.reading import ReadOnlyFile, status_of
 from kdump.replicas.prefetch import prefetched
 from kdump.replicas.rows import COMPARED, Batch, BatchRows, walk
 from kdump.storage.partition import PartitionLog
 
 MAX_RANGES = 1000
 """Ranges of offsets that are kept for each copy of a pair; later ones are counted with the last."""
+
+THREADS_FROM = 1 << 22
+"""Bytes of all copies from which on threads read them."""
 
 _FIRST_CHUNK = 16
 """Batches compared at once after a difference; the number doubles as long as they are equal."""
@@ -103,9 +106,10 @@ def compare(logs: Sequence[PartitionLog], starts: Sequence[int] | None = None, *
     """Compare every two of several copies. Raises OSError.
 
     `starts` are offsets below which a copy is not compared (what the cleaner has been at). Each copy is read once, by a
-    thread of its own unless not `threads`; what is kept does not grow with the logs.
+    thread of its own if they are large and `threads` are wanted; what is kept does not grow with the logs.
     """
-    streams = [_Stream(log, threads=threads and len(logs) > 1) for log in logs]
+    threads = threads and len(logs) > 1 and _size_of(logs) >= THREADS_FROM
+    streams = [_Stream(log, threads=threads) for log in logs]
     try:
         for stream in streams:
             stream.fill()
@@ -124,6 +128,10 @@ def compare(logs: Sequence[PartitionLog], starts: Sequence[int] | None = None, *
         tuple(stream.contents() for stream in streams),
         tuple(pair.result(a, b) for (a, b), pair in pairs.items()),
     )
+
+
+def _size_of(logs: Sequence[PartitionLog]) -> int:
+    return sum(status_of(segment.log_path).size for log in logs for segment in log.segments)
 
 
 @dataclass(frozen=True, slots=True)

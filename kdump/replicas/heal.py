@@ -15,7 +15,7 @@ from kdump.disk.reading import status_of
 from kdump.errors import RefusedError
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.names import parse_file_name, segment_file_name
-from kdump.replicas.rows import walk
+from kdump.replicas.rows import BatchRows, walk
 from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import Recipe, SourceBytes, joined
 
@@ -28,10 +28,14 @@ MAX_LISTED = 1000
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another copy. From offset `stop` on (absolute) nothing is taken: a broker is writing there. None: no limit."""
+    """Another copy. Only offsets from `start` up to `stop` (absolute, exclusive) are taken from it; None: no limit.
+
+    Above `stop` a broker is writing, below `start` a cleaner has been.
+    """
 
     log: PartitionLog
     stop: int | None = None
+    start: int = 0
 
 
 class Taken(NamedTuple):
@@ -69,7 +73,8 @@ class Healing:
     """What makes a copy whole: the segments that change, and what they take from where.
 
     `lacking` are offsets (inclusive) that no copy has. `end` is the log end offset afterwards. `epochs` are the leader
-    epochs that the batches show. `diverged` says where the copy leaves the others' history, None where it does not.
+    epochs that the batches show. `diverged` says where the copy leaves the others' history, None where it does not, and
+    `first_damaged` where its first damaged batch was.
     """
 
     segments: tuple[NewSegment, ...]
@@ -79,6 +84,7 @@ class Healing:
     end: int
     epochs: tuple[EpochEntry, ...]
     diverged: Divergence | None = None
+    first_damaged: int | None = None
 
 
 class _Batch(NamedTuple):
@@ -113,10 +119,23 @@ def heal(
 class _Cursor:
     """The valid batches of a copy, one after the other."""
 
-    def __init__(self, log: PartitionLog, stop: int | None = None) -> None:
+    def __init__(self, log: PartitionLog, start: int = 0, stop: int | None = None) -> None:
         self.path = log.path
-        self._batches: Iterator[_Batch] = _valid(log, stop)
+        self.first_damaged: int | None = None
+        self._batches = self._valid(log, start, stop)
         self.head = next(self._batches, None)
+
+    def _valid(self, log: PartitionLog, start: int, stop: int | None) -> Iterator[_Batch]:
+        for rows in walk(log, start):
+            for row in range(rows.length):
+                if stop is not None and rows.last_offset[row] >= stop:
+                    return
+                if rows.last_offset[row] < start:
+                    continue
+                if rows.valid[row]:
+                    yield _batch(rows, row)
+                elif self.first_damaged is None:
+                    self.first_damaged = rows.base_offset[row]
 
     def step(self) -> None:
         self.head = next(self._batches, None)
@@ -126,26 +145,18 @@ class _Cursor:
         self.head = None
 
 
-def _valid(log: PartitionLog, stop: int | None) -> Iterator[_Batch]:
-    for rows in walk(log):
-        for row in range(rows.length):
-            last = rows.last_offset[row]
-            if stop is not None and last >= stop:
-                return
-            if not rows.valid[row]:
-                continue
-            base = rows.base_offset[row] if rows.base_offset[row] >= 0 else last
-            records = max(1, rows.count[row])
-            yield _Batch(
-                base,
-                last,
-                rows.leader_epoch[row],
-                rows.crc[row],
-                rows.size[row],
-                records,
-                rows.path,
-                rows.position[row],
-            )
+def _batch(rows: BatchRows, row: int) -> _Batch:
+    last = rows.last_offset[row]
+    return _Batch(
+        rows.base_offset[row] if rows.base_offset[row] >= 0 else last,
+        last,
+        rows.leader_epoch[row],
+        rows.crc[row],
+        rows.size[row],
+        max(1, rows.count[row]),
+        rows.path,
+        rows.position[row],
+    )
 
 
 class _Merge:
@@ -154,7 +165,7 @@ class _Merge:
     ) -> None:
         self._terms = terms
         self._own = _Cursor(log)
-        self._peers = [_Cursor(peer.log, peer.stop) for peer in peers]
+        self._peers = [_Cursor(peer.log, peer.start, peer.stop) for peer in peers]
         self._has_gaps = has_gaps
         self._bases = [segment.base_offset for segment in log.segments]
         self._segments = _Segments(log)
@@ -192,6 +203,7 @@ class _Merge:
             self._expected if self._expected is not None else start,
             tuple(self._epochs),
             self._diverged,
+            self._own.first_damaged,
         )
 
     def _next(self) -> tuple[_Batch | None, _Cursor]:

@@ -39,8 +39,9 @@ class Span(NamedTuple):
 def best_choice(choices: Sequence[Choice], state: PartitionState | None) -> Choice | None:
     """Return the choice that loses least: records that may have been acknowledged by all, then a blocked partition.
 
-    Then one that loses nothing counts, one that needs no unclean election, fewer records, the present leader, and the
-    first by assignment. The longest log is not the best one: it may be the tail of a leader that nobody followed.
+    Then one that loses nothing counts, one that needs no unclean election, the newest history, fewer records, the
+    present leader, and the first by assignment. The longest log is not the best one: it may be the tail of a leader
+    that nobody followed.
     """
 
     def cost(choice: Choice) -> tuple[int, ...]:
@@ -51,12 +52,20 @@ def best_choice(choices: Sequence[Choice], state: PartitionState | None) -> Choi
             choice.blocked_at is not None,
             choice.loss.records > 0,
             _RANK[choice.standing],
+            -_newest_epoch(choice),
             choice.loss.records,
             state is None or broker != state.leader,
             order,
         )
 
     return min((each for each in choices if each.leader.number is not None), key=cost, default=None)
+
+
+def _newest_epoch(choice: Choice) -> int:
+    """The leader epoch of the last records of the leader's log; -1 without any."""
+    log = choice.leader.log
+    epochs = [entry.epoch for entry in log.epochs if entry.start_offset < log.log_end] if log else []
+    return max(epochs, default=-1)
 
 
 def differences(pair: Comparison, reference: Contents, copy: Contents) -> tuple[Span, ...]:
@@ -122,7 +131,7 @@ def _overlap(one: OffsetRange, other: OffsetRange) -> bool:
 class Outlook:
     """What a partition's leaders may lose. `best` loses least.
 
-    `risky` are the choices that may come about without an administrator and lose records or block the partition;
+    `risky` are the choices that may come about without an administrator and lose something else, or block.
     `to_heal` are the copies (numbers) to which all can be given back that the best one has and they have not.
     """
 
@@ -138,13 +147,9 @@ class Outlook:
 
 def outlook(choices: Sequence[Choice], compared: Compared, state: PartitionState | None) -> Outlook:
     """Weigh the choices of a partition."""
-    risky = tuple(
-        each
-        for each in choices
-        if not _is_harmless(each)
-        and (state is None or each.leader.broker is None or state.may_lead(each.leader.broker))
-    )
     best = best_choice(choices, state)
+    wanted = _harm(best) if best else None
+    risky = tuple(each for each in choices if _harm(each) != wanted and _may_lead(each, state))
     return Outlook(best, risky, _to_heal(best, choices, compared, state))
 
 
@@ -172,5 +177,6 @@ def _may_lead(choice: Choice, state: PartitionState | None) -> bool:
     return state is None or broker is None or state.may_lead(broker)
 
 
-def _is_harmless(choice: Choice) -> bool:
-    return choice.loss.records == 0 and choice.blocked_at is None
+def _harm(choice: Choice) -> tuple[int | None, list[tuple[int, tuple[tuple[int, int], ...]]]]:
+    """What a choice loses, of which copies, and where it blocks the partition."""
+    return choice.blocked_at, [(each.copy, each.spans) for each in choice.loss.ranges]

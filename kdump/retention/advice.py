@@ -37,14 +37,14 @@ def advice_on(found: PartitionRetention) -> Iterator[Advice]:
 
 def _on_high_watermark(found: PartitionRetention, block: Block) -> Iterator[Advice]:
     text = (
-        f"Nothing at or behind the high watermark ({found.high_watermark}) is deleted. It follows the slowest replica"
+        f"Nothing at or above the high watermark ({found.high_watermark}) is deleted. It follows the slowest replica"
         " in sync: see which replicas are behind, and let them catch up."
     )
     yield Advice(text, (f"kafka-topics.sh --bootstrap-server {BROKER} --describe --under-replicated-partitions",))
     if not found.is_watermark_known:
         return
     yield Advice(
-        "If this is a copy without its broker, or the checkpoint is out of date, reckon with the log's end.",
+        "If this is a copy without its broker, or the checkpoint is out of date, use the log end offset.",
         (f"kdump retain {shlex.quote(found.log.path)} --high-watermark {found.end_offset}",),
     )
 

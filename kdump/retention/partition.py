@@ -10,7 +10,6 @@ from typing import NamedTuple
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.time_units import unit_of
-from kdump.query.inventory import Checkpoints
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
@@ -19,6 +18,7 @@ from kdump.retention.policy import POLICIES, Bounds, Next, deletions, is_empty_l
 from kdump.retention.segments import SegmentState, Shutdown, segment_states
 from kdump.retention.tombstones import Tombstones, tombstones_of
 from kdump.settings.views import RetentionSettings
+from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.partition import PartitionLog
 
 TIMESTAMP, HIGH_WATERMARK = "timestamp", "highWatermark"
@@ -76,7 +76,7 @@ class PartitionRetention:
 
     log: PartitionLog
     shutdown: Shutdown
-    checkpoints: Checkpoints
+    checkpoints: PartitionCheckpoints
     settings: RetentionSettings
     now: int
     previous_start: int
@@ -181,7 +181,7 @@ class Circumstances(NamedTuple):
     """
 
     shutdown: Shutdown
-    checkpoints: Checkpoints
+    checkpoints: PartitionCheckpoints
     now: int
     wanted_start: int | None = None
     high_watermark: int | None = None
@@ -200,8 +200,8 @@ def examine(
     previous = max(checkpoints.log_start or 0, states[0].base_offset if states else 0)
     if states and previous > end:
         raise KdumpError(
-            f"{log.path}: the log start offset {previous} lies behind the log's end {end}: a broker that starts removes"
-            " all segments and begins anew (kdump startup shows how)"
+            f"{log.path}: the log start offset {previous} is above the log end offset {end}: a broker that starts"
+            " removes all segments and begins with an empty log (kdump startup shows how)"
         )
     known = checkpoints.high_watermark if watermark is None else watermark
     high_watermark = end if known is None else min(max(known, previous), end)

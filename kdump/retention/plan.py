@@ -90,7 +90,7 @@ def _new_segment(found: PartitionRetention) -> Mapping[str, Recipe]:
     if outcome.failure or outcome.loss.has_data or recipe is None:
         why = outcome.failure.text if outcome.failure else "a broker that starts would cut it"
         raise KdumpError(
-            f"{found.log.path}: what producers did before offset {end} cannot be told: {why}: repair it first"
+            f"{found.log.path}: what producers did before offset {end} is not known: {why}: repair it first"
         )
     return files | {snapshot: recipe}
 

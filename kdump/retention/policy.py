@@ -6,7 +6,7 @@ A broker looks three times, each time from the oldest segment on, and stops at t
 2. size               as long as what is left does not get smaller than retention.bytes
 3. time               the largest timestamp is more than retention.ms ago
 
-Without `delete` in cleanup.policy only the first look counts. Nothing at or behind the high watermark goes, and an
+Without `delete` in cleanup.policy only the first look counts. Nothing at or above the high watermark goes, and an
 empty last segment stays; where all go, a new one is begun at the log end offset first.
 """
 

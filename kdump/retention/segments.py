@@ -97,7 +97,7 @@ def segment_states(log: PartitionLog, shutdown: Shutdown) -> tuple[SegmentState,
     if info.error:
         raise info.error
     if info.end_offset is None:
-        raise KdumpError(f"{segments[-1].log_path}: the log end offset cannot be told: verify the log first")
+        raise KdumpError(f"{segments[-1].log_path}: the log end offset is not known: verify the log first")
     ends.append(info.end_offset)
     used = info.size if info.used_size is None else info.used_size
     return tuple(

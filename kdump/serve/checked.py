@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import ge
 
+from kdump.errors import KdumpError
 from kdump.formats.faults import BLOCK_FULL
 from kdump.storage.log_reader import LogFile
 from kdump.storage.scan import MAX_OFFSET, MAX_RELATIVE_OFFSET, Damage, Run, is_zero_tail, scan
@@ -22,6 +23,19 @@ PIECE_BYTES = 4 << 20
 MARK_BYTES = 8 << 10
 _UNKNOWN = -1
 _LAST_MAGIC = 2
+
+
+class NotCheckedError(KdumpError):
+    """Bytes have not been checked yet, and there is no time for it."""
+
+
+class Gate:
+    """Whether bytes may be checked now; where not, NotCheckedError is raised in place of a check."""
+
+    __slots__ = ("is_open",)
+
+    def __init__(self) -> None:
+        self.is_open = True
 
 
 @dataclass(slots=True)
@@ -44,13 +58,14 @@ class Piece:
 class CheckedSegment:
     """A segment, and what is known of its bytes. `stop_offset` is the next segment's base offset, or above all."""
 
-    def __init__(self, segment: Segment, stop_offset: int = MAX_OFFSET) -> None:
+    def __init__(self, segment: Segment, stop_offset: int, gate: Gate) -> None:
         self.segment = segment
         self.base_offset = segment.base_offset
         self.stop_offset = min(stop_offset, segment.base_offset + MAX_RELATIVE_OFFSET + 1)
         self._pieces: list[Piece] = []
         self._starts: list[int] = []
         self._state: tuple[int, ...] = ()
+        self._gate = gate
 
     def is_new_to(self, state: tuple[int, ...]) -> bool:
         """Forget what was checked if the file's `state` is another one than before; whether it had been."""
@@ -129,6 +144,8 @@ class CheckedSegment:
 
     def _check(self, log: LogFile, position: int) -> None:
         """Add the pieces from byte `position` on, up to one that is known or as many as are checked at once."""
+        if not self._gate.is_open:
+            raise NotCheckedError("not checked yet")
         at = bisect_right(self._starts, position)
         known = self._starts[at] if at < len(self._starts) else log.size
         found: list[Piece] = []

@@ -23,7 +23,7 @@ from kdump.storage.facts import log_end_offset
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica
 from kdump.topics.cluster_image import ClusterImage, Fields
-from kdump.topics.metadata_log import state_beside
+from kdump.topics.metadata_log import MetadataState, state_beside
 
 CLUSTER_ID = "kdump-serve-cluster-id"
 """Where no directory says which cluster it belongs to. It has as many characters as Kafka's."""
@@ -67,7 +67,7 @@ class Node:
 
     node_id: int
     directories: list[LogDirectory] = field(default_factory=list)
-    image: ClusterImage | None = None
+    state: MetadataState | None = None
     starts: dict[str, LogStarts] = field(default_factory=dict)
 
 
@@ -138,7 +138,9 @@ class ServedCluster:
             self._add(place, found)
         if not self.nodes:
             self.nodes[NODE_ID] = Node(NODE_ID)
-        self.image = next((node.image for node in self.nodes.values() if node.image is not None), None)
+        states = (node.state for node in self.nodes.values() if node.state is not None)
+        newest = max(states, key=lambda state: (state.epoch, state.end_offset), default=None)
+        self.image: ClusterImage | None = newest.image if newest else None
         for name in sorted(found.keys() | self._known_topics().keys()):
             self.topics[name] = self._topic(name, found.get(name, {}))
         self.names = {topic.topic_id: topic.name for topic in self.topics.values()}
@@ -165,9 +167,8 @@ class ServedCluster:
 
     def partition(self, node_id: int, topic: str, number: int) -> ServedPartition | None:
         """The replica of a node, opened if need be; None where it has none. Raises OSError."""
-        key = (node_id, topic, number)
-        known = self._open.get(key)
-        if known is not None and not known.has_changed():
+        known = self.opened(node_id, topic, number)
+        if known is not None:
             return known
         found = self.topics.get(topic)
         place = found.place(number) if found else None
@@ -178,8 +179,13 @@ class ServedCluster:
         start = self.nodes[node_id].starts[os.path.dirname(path)].of(topic, number)
         start = max(start, log.segments[0].base_offset if log.segments else 0)
         opened = ServedPartition(Replica(log, start, None), found.topic_id, self._files, self._on_damage, self._say)
-        self._open[key] = opened
+        self._open[node_id, topic, number] = opened
         return opened
+
+    def opened(self, node_id: int, topic: str, number: int) -> ServedPartition | None:
+        """The replica of a node, if it has been opened and nothing has changed since."""
+        known = self._open.get((node_id, topic, number))
+        return None if known is None or known.has_changed() else known
 
     def replicas(self, topic: str) -> Iterator[Replica]:
         """The replicas of a topic's partitions that lead. Raises OSError."""
@@ -216,9 +222,8 @@ class ServedCluster:
         if path not in node.starts:
             node.directories.append(directory)
             node.starts[path] = LogStarts(path)
-            if node.image is None:
-                state = state_beside(directory, self._report)
-                node.image = state.image if state else None
+            if node.state is None:
+                node.state = state_beside(directory, self._report)
         return node
 
     def _identity(self, directory: LogDirectory) -> BrokerIdentity:

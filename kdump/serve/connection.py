@@ -12,7 +12,7 @@ from kdump.errors import KdumpError
 from kdump.serve import answers
 from kdump.serve.channels import Channel
 from kdump.serve.context import Context, Fields
-from kdump.serve.fetch import fetch
+from kdump.serve.fetch import fetch, fetch_known
 from kdump.serve.metadata import api_versions
 from kdump.serve.partition import FileRange
 from kdump.serve.protocol.apis import ApiKey
@@ -82,7 +82,8 @@ class Connection:
         try:
             while True:
                 self.is_answering = False
-                size = SIZE.unpack(await asyncio.wait_for(self._channel.read(SIZE.size), IDLE_SECONDS))[0]
+                async with asyncio.timeout(IDLE_SECONDS):
+                    size = SIZE.unpack(await self._channel.read(SIZE.size))[0]
                 most = self._server.options.max_request_bytes if self._is_known else UNAUTHENTICATED_BYTES
                 if not 0 < size <= most:
                     raise RequestError(f"a request of {size} bytes: at most {most} are taken")
@@ -116,7 +117,8 @@ class Connection:
 
     async def _answer(self, size: int) -> _Answered | None:
         """Read a request and answer it; what is to be held for a while is returned."""
-        data = await asyncio.wait_for(self._channel.read(size), BODY_SECONDS)
+        async with asyncio.timeout(BODY_SECONDS):
+            data = await self._channel.read(size)
         self.is_answering = True
         started = time.perf_counter()
         request = read_request(data)
@@ -132,7 +134,9 @@ class Connection:
     async def _answered(self, request: Request) -> _Answered:
         key = request.api.key
         if key == ApiKey.FETCH:
-            fetched = await self._server.in_thread(fetch, self._context, request)
+            fetched = fetch_known(self._context, request)
+            if fetched is None:
+                fetched = await self._server.in_thread(fetch, self._context, request)
             seconds = min(request.body["maxWaitMs"] / 1000, MAX_WAIT_SECONDS) if fetched.is_empty else 0.0
             return _Answered(fetched.parts, fetched.size, fetched.errors, seconds)
         if key in answers.FROM_DISK:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from kdump.errors import KdumpError
 from kdump.formats.schemas.schema import write_unsigned_varint
+from kdump.serve.checked import NotCheckedError
 from kdump.serve.context import Context, Fields
 from kdump.serve.offsets import READ_COMMITTED
 from kdump.serve.partition import Fetched, FileRange, ServedPartition
@@ -25,6 +26,8 @@ from kdump.serve.protocol.frames import SIZE, Request, response_head
 
 MAX_BYTES = 55 << 20
 """Of records in one answer, whatever a client asks for (Kafka's fetch.max.bytes)."""
+MAX_AT_ONCE = 16
+"""Partitions that are answered without a thread."""
 _FLEXIBLE, _BY_ID = 12, 13
 _PARTITION = struct.Struct(">ihqq")
 _INT64 = struct.Struct(">q")
@@ -60,8 +63,28 @@ class _Answer:
     fetched: Fetched = _NOTHING
 
 
-def fetch(ctx: Context, request: Request) -> FetchAnswer:
-    """Answer a Fetch. Raises OSError."""
+def fetch_known(ctx: Context, request: Request) -> FetchAnswer | None:
+    """Answer a Fetch of a few partitions whose bytes have been checked before; None where that takes more time.
+
+    So most answers need no thread of their own. Raises OSError.
+    """
+    asked = [(topic, each) for topic in request.body["topics"] for each in topic["partitions"]]
+    if len(asked) > MAX_AT_ONCE:
+        return None
+    is_committed = request.body["isolationLevel"] == READ_COMMITTED
+    for topic, each in asked:
+        found = ctx.topic(topic["topic"], topic["topicId"] if request.version >= _BY_ID else None)
+        served = ctx.cluster.opened(ctx.node_id, found.name, each["partition"]) if found else None
+        if served is None or not served.is_known(is_committed=is_committed):
+            return None
+    try:
+        return fetch(ctx, request, only_known=True)
+    except NotCheckedError:
+        return None
+
+
+def fetch(ctx: Context, request: Request, *, only_known: bool = False) -> FetchAnswer:
+    """Answer a Fetch. Raises OSError, and NotCheckedError where `only_known` bytes may be sent, and are not enough."""
     body = request.body
     room = max(0, min(body["maxBytes"], MAX_BYTES))
     is_committed = body["isolationLevel"] == READ_COMMITTED
@@ -71,7 +94,7 @@ def fetch(ctx: Context, request: Request) -> FetchAnswer:
         answers = []
         for asked in topic["partitions"]:
             limit = min(room, asked["partitionMaxBytes"])
-            answer = _partition(ctx, request, topic, asked, is_committed, limit, is_first)
+            answer = _partition(ctx, request, topic, asked, is_committed, limit, is_first, only_known)
             if answer.fetched.ranges:
                 is_first = False
                 room -= answer.fetched.size
@@ -81,7 +104,14 @@ def fetch(ctx: Context, request: Request) -> FetchAnswer:
 
 
 def _partition(
-    ctx: Context, request: Request, topic: Fields, asked: Fields, is_committed: bool, limit: int, is_first: bool
+    ctx: Context,
+    request: Request,
+    topic: Fields,
+    asked: Fields,
+    is_committed: bool,
+    limit: int,
+    is_first: bool,
+    only_known: bool,
 ) -> _Answer:
     number = asked["partition"]
     by_id = request.version >= _BY_ID
@@ -92,14 +122,18 @@ def _partition(
     if isinstance(served, ErrorCode):
         return _Answer(number, served)
     try:
-        return _read(served, asked["fetchOffset"], is_committed, limit, is_first)
+        return _read(served, asked["fetchOffset"], is_committed, limit, is_first, only_known)
+    except NotCheckedError:
+        raise
     except KdumpError:
         return _Answer(number, ErrorCode.CORRUPT_MESSAGE)
     except OSError:
         return _Answer(number, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-def _read(served: ServedPartition, offset: int, is_committed: bool, limit: int, is_first: bool) -> _Answer:
+def _read(
+    served: ServedPartition, offset: int, is_committed: bool, limit: int, is_first: bool, only_known: bool
+) -> _Answer:
     start, end = served.log_start_offset, served.end_offset
     stable = served.last_stable_offset
     if not start <= offset <= end:
@@ -107,7 +141,8 @@ def _read(served: ServedPartition, offset: int, is_committed: bool, limit: int, 
     stop = stable if is_committed else end
     fetched = _NOTHING
     if offset < stop and (limit > 0 or is_first):
-        fetched = served.fetch(offset, stop, limit, is_first=is_first)
+        read = served.fetch_known if only_known else served.fetch
+        fetched = read(offset, stop, limit, is_first=is_first)
     end = served.end_offset  # damage that was met just now may have set it lower
     aborted = None
     if is_committed:

@@ -21,7 +21,7 @@ from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import AbortedTxn
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.query.lookup import LogLookup, TimestampOffset
-from kdump.serve.checked import CheckedSegment, Piece
+from kdump.serve.checked import CheckedSegment, Gate, NotCheckedError, Piece
 from kdump.serve.open_files import KeptFile, OpenFiles
 from kdump.storage.facts import log_end_offset
 from kdump.storage.replica import Replica
@@ -87,7 +87,9 @@ class ServedPartition:
         stops = [*bases[1:], MAX_OFFSET]
         self._is_stale = False
         self._state = self._state_now()
-        self._segments = [CheckedSegment(segment, stop) for segment, stop in zip(self.log.segments, stops, strict=True)]
+        self._gate = Gate()
+        pairs = zip(self.log.segments, stops, strict=True)
+        self._segments = [CheckedSegment(segment, stop, self._gate) for segment, stop in pairs]
 
     def has_changed(self) -> bool:
         """Whether something has been written since it was opened, so that it is to be opened again."""
@@ -194,6 +196,22 @@ class ServedPartition:
         """
         with self._lock:
             return self._fetch(offset, stop_offset, limit, is_first)
+
+    def is_known(self, *, is_committed: bool) -> bool:
+        """Whether its offsets have been found already, and its transactions, so that it answers without delay."""
+        needed = {"_end_of_log", "transactions"} | ({"_aborted_by_segment"} if is_committed else set())
+        return needed <= self.__dict__.keys()
+
+    def fetch_known(self, offset: int, stop_offset: int, limit: int, *, is_first: bool) -> Fetched:
+        """As `fetch`, of what has been checked before. Raises NotCheckedError where that is not enough, OSError."""
+        if not self._lock.acquire(blocking=False):
+            raise NotCheckedError("another thread is at it")
+        try:
+            self._gate.is_open = False
+            return self._fetch(offset, stop_offset, limit, is_first)
+        finally:
+            self._gate.is_open = True
+            self._lock.release()
 
     def _fetch(self, offset: int, stop_offset: int, limit: int, is_first: bool) -> Fetched:
         ranges: list[FileRange] = []

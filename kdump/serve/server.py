@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kdump.disk.held import room_for_files
 from kdump.errors import Problem
 from kdump.serve.channels import Channel, PlainChannel, TlsChannel
 from kdump.serve.cluster import Address, ServedCluster
@@ -78,6 +79,7 @@ class Server:
 
     async def start(self) -> list[tuple[int, Address]]:
         """Listen, a port for each node; the addresses that clients are told. Raises OSError."""
+        room_for_files()  # raises the limit: connections count as open files
         port = self.options.port
         addresses = []
         for node_id in sorted(self.cluster.nodes):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kdump.query.selection import Selection
 from kdump.query.sweep import Sweep
-from kdump.spark.options import EARLIEST_OFFSET, LATEST_OFFSET, Bound, ReadOptions
+from kdump.spark.options import EARLIEST_OFFSET, LATEST_OFFSET, Bound, OptionError, ReadOptions
 from kdump.spark.places import Partition, end_offset
 from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import Damage
@@ -25,20 +25,29 @@ class Interval(NamedTuple):
 
 
 def interval_of(partition: Partition, options: ReadOptions) -> Interval:
-    """What is wanted of a partition. Raises OSError."""
+    """What is wanted of a partition. Raises OSError, OptionError."""
     log = partition.log
-    if options.start.timestamp is not None:
-        start = first_offset_since(log, options.start.timestamp)
+    since, until = _time(partition, options.start), _time(partition, options.stop)
+    if since is not None:
+        start = first_offset_since(log, since)
+        if start is None and options.start.is_strict:
+            raise OptionError(
+                f"{log.path}: no record is from {since} ms on (startingOffsetsByTimestampStrategy=latest allows it)"
+            )
         start = end_offset(log) if start is None else start
     else:
         start = _given(partition, options.start)
         if start == LATEST_OFFSET:
             start = end_offset(log)
-    if options.stop.timestamp is not None:
-        stop = first_offset_since(log, options.stop.timestamp)
-    else:
-        stop = _given(partition, options.stop)
+    stop = _given(partition, options.stop) if until is None else first_offset_since(log, until)
     return Interval(None if start == EARLIEST_OFFSET else start, None if stop == LATEST_OFFSET else stop)
+
+
+def _time(partition: Partition, bound: Bound) -> int | None:
+    """The time (ms) that a bound has for a partition."""
+    if bound.timestamp is not None or partition.topic is None or partition.number is None:
+        return bound.timestamp
+    return bound.times.get((partition.topic, partition.number))
 
 
 def _given(partition: Partition, bound: Bound) -> int:

@@ -25,8 +25,9 @@ READ_OPTIONS = (
     "path", "paths", "kind", "columns", "includeHeaders", "includeControlRecords",
     "topics", "subscribe", "subscribePattern", "assign", "partitions", "replicas",
     "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
+    "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
     "minPartitions", "failOnDataLoss", "maxOffsetsPerTrigger", "maxDecompressedBytes",
-    "isolationLevel", "kafka.isolation.level",
+    "decode", "schemas", "isolationLevel", "kafka.isolation.level",
     "deep", "now", "retentionMs", "select", "ignore", "severities",
 )  # fmt: skip
 
@@ -42,12 +43,15 @@ class OptionError(KdumpError):
 class Bound:
     """One end of what is wanted: an offset for each partition, or a time (ms), or `default` (earliest or latest).
 
-    Of a partition that `offsets` does not name, everything is wanted.
+    Of a partition that neither `offsets` nor `times` (ms) name, everything is wanted. With `is_strict` a time that no
+    record reaches is an error.
     """
 
     default: int
     offsets: PartitionOffsets = field(default_factory=dict)
     timestamp: int | None = None
+    times: PartitionOffsets = field(default_factory=dict)
+    is_strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,8 @@ class ReadOptions:
     headers: bool = False
     control: bool = False
     isolation: Isolation = Isolation.READ_UNCOMMITTED
+    decodes: bool = False
+    schemas: str | None = None
     topics: tuple[str, ...] = ()
     topic_pattern: str | None = None
     assigned: frozenset[tuple[str, int]] | None = None
@@ -112,6 +118,8 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         headers=given.truth("includeHeaders", False),
         control=given.truth("includeControlRecords", False),
         isolation=_isolation(given),
+        decodes=given.text("decode") is not None and bool(given.choice("decode", ("json",), "json")),
+        schemas=given.text("schemas"),
         topics=topics,
         topic_pattern=pattern,
         assigned=assigned,
@@ -308,11 +316,30 @@ def partition_offsets(text: str) -> PartitionOffsets:
     return offsets
 
 
+def _partition_times(text: str) -> PartitionOffsets:
+    """Times (ms) as JSON. Raises ValueError with what is expected."""
+    expected = 'times (ms) by topic and partition as JSON, like {"orders":{"0":1700000000000}}'
+    try:
+        times = partition_offsets(text)
+    except ValueError:
+        raise ValueError(expected) from None
+    if any(time < 0 for time in times.values()):
+        raise ValueError(expected)
+    return times
+
+
 def _bound(given: Given, end: str, default: int) -> Bound:
     """One end of a read, from its two options."""
     timestamp = given.number(f"{end}Timestamp", 0)
     name = f"{end}Offsets"
     text = (given.text(name) or "").strip().lower()
+    times = given.value(f"{end}OffsetsByTimestamp", _partition_times)
+    if times is not None:
+        if text or timestamp is not None:
+            others = f"{end}Timestamp and {end}OffsetsByTimestamp"
+            raise OptionError(f"{name}, {others} exclude each other: give one of them")
+        strategy = given.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
+        return Bound(default, times=times, is_strict=end == "starting" and strategy == "error")
     if timestamp is not None:
         if text:
             raise OptionError(f"{name} and {end}Timestamp exclude each other: give one of them")

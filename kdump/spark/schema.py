@@ -25,6 +25,17 @@ class Column(NamedTuple):
 _HEADERS_DDL = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 _DAMAGE_DDL = "STRUCT<position: BIGINT, resumed: BIGINT, message: STRING>"
 
+DECODED = {
+    f"{name}{what}": Column(kind, field, False)
+    for name in ("key", "value")
+    for what, kind, field in (
+        ("Json", "STRING", name),
+        ("SchemaId", "INT", f"{name}_schema_id"),
+        ("Error", "STRING", f"{name}_error"),
+    )
+}
+"""What keys and values decode to by their schemas; the fields are those of kdump.columns.decoding."""
+
 _RECORDS = {
     "key": Column("BINARY", "key"),
     "value": Column("BINARY", "value"),
@@ -45,8 +56,10 @@ _RECORDS = {
     "isControl": Column("BOOLEAN", "is_control", False),
     "magic": Column("INT", "magic", False),
     "codec": Column("STRING", "codec", False),
+    "transaction": Column("STRING", "transaction", False),
     "position": Column("BIGINT", "position", False),
     "path": Column("STRING", "path", False),
+    **DECODED,
     DAMAGE: Column(_DAMAGE_DDL, "", False),
 }
 
@@ -123,7 +136,10 @@ def column_names(options: ReadOptions) -> tuple[str, ...]:
     known = COLUMNS[options.kind]
     if not options.columns:
         wanted = [name for name, column in known.items() if column.is_default]
-        return (*wanted, HEADERS) if options.headers and options.kind == RECORDS else tuple(wanted)
+        if options.kind == RECORDS:
+            wanted += [HEADERS] if options.headers else []
+            wanted += DECODED if options.decodes else ()
+        return tuple(wanted)
     names = {name.lower(): name for name in known}
     chosen = []
     for name in options.columns:

@@ -46,7 +46,7 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceS
     found = checked(options, schema)
     if found.kind != RECORDS:
         raise OptionError(f"kind={found.kind} cannot be streamed: only records can")
-    if found.stop.offsets or found.stop.timestamp is not None:
+    if found.stop.offsets or found.stop.times or found.stop.timestamp is not None:
         raise OptionError("a stream has no end: leave endingOffsets and endingTimestamp out")
     return LogStreamReader(found)
 

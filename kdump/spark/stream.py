@@ -101,7 +101,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._options.fails and interval.start is not None and interval.start < first:
                 raise DataLossError(
                     f"{partition.log.path}: offsets {interval.start} to {first - 1} are not there any more"
-                    " (failOnDataLoss=false goes on behind them)"
+                    " (failOnDataLoss=false continues after them)"
                 )
             with reading(partition.log):
                 ranges += ranges_of(partition, interval)
@@ -148,7 +148,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if gone and self._options.fails:
             raise DataLossError(
                 f"partitions that the query has read are not there any more: {', '.join(gone)}"
-                " (failOnDataLoss=false goes on without them)"
+                " (failOnDataLoss=false continues without them)"
             )
 
 

@@ -9,10 +9,12 @@ import pyarrow as pa
 
 from kdump.columns import BATCH_FIELDS, RECORD_FIELDS, BatchTables, Labels, RecordTables, read_batches, read_records
 from kdump.columns.arrays import utf8
+from kdump.columns.decoding import json_columns
 from kdump.errors import KdumpError
 from kdump.query.selection import Selection
+from kdump.spark.decoding import payload_decoder
 from kdump.spark.options import RECORDS, ReadOptions
-from kdump.spark.schema import COLUMNS, DAMAGE, column_names
+from kdump.spark.schema import COLUMNS, DAMAGE, DECODED, column_names
 from kdump.spark.splits import Range
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
@@ -76,15 +78,36 @@ class _Tables:
             selection = isolated(selection, PartitionLog(os.path.dirname(each.path)), self._options.isolation)
         fields = [self._known[name].field for name in self._names if name != DAMAGE]
         if self._options.kind == RECORDS:
-            records = RecordTables(fields, labels, control=self._options.control)
-            yield from read_records(
+            decoded = [name for name in self._names if name in DECODED]
+            needed = self._needed(decoded) if decoded else fields
+            records = RecordTables(needed, labels, control=self._options.control)
+            for part in read_records(
                 segment, log, records, selection, each.start, each.stop, limit=self._options.limit
-            )
-            yield from records.rest()
+            ):
+                yield self._decoded(part, labels) if decoded and isinstance(part, pa.RecordBatch) else part
+            for part in records.rest():
+                yield self._decoded(part, labels) if decoded else part
         else:
             batches = BatchTables(fields, labels)
             yield from read_batches(segment, log, batches, selection, each.start, each.stop)
             yield from batches.rest()
+
+    def _needed(self, decoded: list[str]) -> list[str]:
+        """The columns to read, where some are decoded from others."""
+        plain = [self._known[name].field for name in self._names if name not in DECODED and name != DAMAGE]
+        sources = {"key" if name.startswith("key") else "value" for name in decoded}
+        return list(dict.fromkeys((*plain, *sorted(sources), "headers")))
+
+    def _decoded(self, part: pa.RecordBatch, labels: Labels) -> pa.RecordBatch:
+        """The columns of the read, with keys and values as they decode by their schemas."""
+        topic = json_columns(payload_decoder(self._options), labels.topic or "")
+        found = topic.decoded(part, part.schema.names)
+        names = [name for name in self._names if name != DAMAGE]
+        fields = [self._known[name].field for name in names]
+        columns = [
+            found[field] if name in DECODED else part.column(field) for name, field in zip(names, fields, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=names)
 
     def _ordered(self, part: pa.RecordBatch) -> pa.RecordBatch:
         """A record batch under Spark's names, with a column for damage where one is asked for."""
@@ -97,7 +120,7 @@ class _Tables:
         if self._options.fails:
             raise DataLossError(
                 f"{labels.path} at byte {damage.position}: {damage.text}"
-                " (failOnDataLoss=false goes on behind it; kdump verify tells more)"
+                " (failOnDataLoss=false continues after it; kdump verify shows more)"
             )
         if DAMAGE in self._names:
             yield from self._add(_damage_row(damage, labels, self._names, schema_of(self._names, self._options)))
@@ -128,9 +151,15 @@ def schema_of(names: tuple[str, ...], options: ReadOptions) -> pa.Schema:
     """The Arrow schema of records or batches with these columns."""
     fields = RECORD_FIELDS if options.kind == RECORDS else BATCH_FIELDS
     known = COLUMNS[options.kind]
-    return pa.schema(
-        [pa.field(name, DAMAGE_TYPE if name == DAMAGE else fields[known[name].field].kind) for name in names]
-    )
+
+    def kind(name: str) -> pa.DataType:
+        if name == DAMAGE:
+            return DAMAGE_TYPE
+        if name in DECODED:
+            return pa.int32() if known[name].ddl == "INT" else pa.string()
+        return fields[known[name].field].kind
+
+    return pa.schema([pa.field(name, kind(name)) for name in names])
 
 
 def _damage_row(damage: Damage, labels: Labels, names: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:

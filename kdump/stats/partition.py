@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
@@ -94,6 +95,15 @@ class Stats:
         self.damaged += damage.resumed - damage.position
         if len(self.damage) < MOST_DAMAGE:
             self.damage.append(damage)
+
+
+class PartitionStats(NamedTuple):
+    """The figures of the partition in the directory `path`."""
+
+    path: str
+    topic: str
+    partition: int
+    stats: Stats
 
 
 def partition_stats(log: PartitionLog, options: StatsOptions, progress: Progress = lambda _, __: None) -> Stats:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from kdump.disk.reading import list_directory, read_small
 from kdump.formats import names
-from kdump.formats.checkpoints import parse_offset_checkpoint
 from kdump.formats.metadata_files import CleanShutdown, MetaProperties, parse_clean_shutdown, parse_meta_properties
 from kdump.formats.names import is_partition_dir
+from kdump.storage.checkpoints import read_offsets
 from kdump.storage.partition import PartitionLog
 
 
@@ -54,11 +54,7 @@ class LogDirectory:
 
         Empty without the file. Raises OSError, CheckpointError.
         """
-        data = self._content(name)
-        if data is None:
-            return {}
-        entries = parse_offset_checkpoint(data, self._path(name))
-        return {(topic, partition): offset for topic, partition, offset in entries}
+        return read_offsets(self._path(name))
 
     def _path(self, name: str) -> str:
         return os.path.join(self.path, name)

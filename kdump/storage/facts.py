@@ -7,6 +7,7 @@ asked for.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from kdump.blocks import BatchBlock
@@ -112,14 +113,13 @@ def log_end_offset(log: PartitionLog, log_start_offset: int = 0) -> int:
     """
     if not log.segments:
         return log_start_offset
-    last = log.segments[-1]
-    with last.open_log() as file:
-        return max(log_start_offset, segment_end_offset(last, file))
+    return max(log_start_offset, segment_end_offset(log.segments[-1]))
 
 
-def segment_end_offset(segment: Segment, log: LogFile) -> int:
-    """Return the offset behind the last whole batch of a segment, whose open log is `log`. Raises OSError."""
-    return _end_offset(segment, _walked(log, segment.position_of(log, _LAST_OFFSET)))
+def segment_end_offset(segment: Segment, log: LogFile | None = None) -> int:
+    """Return the offset behind the last whole batch of a segment; `log` is its log where it is open. Raises OSError."""
+    with segment.open_log() if log is None else nullcontext(log) as file:
+        return _end_offset(segment, _walked(file, segment.position_of(file, _LAST_OFFSET)))
 
 
 def largest_in_tail(log: LogFile, position: int) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from kdump.disk.reading import list_directory
 from kdump.errors import HoldsLogDirectoriesError, NameFormatError, RefusedError
 from kdump.formats import names
 from kdump.formats.names import is_partition_dir, parse_file_name
@@ -12,24 +13,26 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 
 
-def open_segment(path: str) -> Segment:
+def open_segment(path: str | os.PathLike[str]) -> Segment:
     """The segment of a .log file. Raises NameFormatError, and FileNotFoundError where there is no such file."""
+    path = os.fspath(path)
     if not os.path.exists(path):
         raise FileNotFoundError(2, "No such file", path)
     return Segment(path)
 
 
-def open_log(path: str) -> PartitionLog:
+def open_log(path: str | os.PathLike[str]) -> PartitionLog:
     """The log in a partition directory. Raises OSError."""
-    return PartitionLog(path)
+    return PartitionLog(os.fspath(path))
 
 
-def open_directory(path: str) -> PartitionLog | LogDirectory:
+def open_directory(path: str | os.PathLike[str]) -> PartitionLog | LogDirectory:
     """What a directory is, by its name and by what is in it.
 
     Raises OSError, NameFormatError where it has neither a segment nor a partition directory in it, and
     HoldsLogDirectoriesError where log directories are in it.
     """
+    path = os.fspath(path)
     partition = PartitionLog(path)
     if partition.segments:
         return partition
@@ -78,3 +81,27 @@ def log_directories_in(directory: LogDirectory) -> list[str]:
         if os.path.exists(os.path.join(directory.path, name, names.META_PROPERTIES))
     ]
     return inner if inner and set(inner).issuperset(directory.partition_names) else []
+
+
+_OF_A_LOG_DIRECTORY = frozenset({*names.OFFSET_CHECKPOINTS, names.META_PROPERTIES})
+
+
+def directory_of_kafka(target: str) -> str | None:
+    """Return the partition or log directory that a file or directory to be written would be in; None in no such one."""
+    at = os.path.realpath(target)
+    while not os.path.isdir(at) and at != os.path.dirname(at):
+        at = os.path.dirname(at)
+    for place in (at, os.path.dirname(at)):
+        try:
+            files = list_directory(place)[1]
+        except OSError:
+            continue
+        if any(map(_is_kafkas, files)):
+            return place
+    return None
+
+
+def _is_kafkas(name: str) -> bool:
+    """Whether only a partition or log directory has a file of this name."""
+    says = parse_file_name(name)
+    return says.kind in _OF_A_LOG_DIRECTORY or (says.kind in names.SEGMENT_KINDS and says.offset is not None)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from kdump.errors import CheckpointError, Problem, Report
+from kdump.errors import Problem, Report
 from kdump.formats import names
-from kdump.formats.names import PartitionDirName
+from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import log_end_offset
 from kdump.storage.live import held, opened
@@ -65,15 +65,38 @@ def held_replicas(found: Iterable[Replica], report: Report) -> Iterator[Replica]
             report(Problem.unreadable(replica.log.path, error))
 
 
+def farthest(
+    found: Iterable[Replica], report: Report, unused: Callable[[Replica, Replica], object] = lambda _, __: None
+) -> list[Replica]:
+    """One replica of each partition, by partition: where there are several, the one whose log reaches farthest.
+
+    `unused` hears of each other one, with the one that is taken.
+    """
+    chosen: dict[tuple[str, int], tuple[int, Replica]] = {}
+    for replica in found:
+        key = (replica.topic, replica.partition)
+        try:
+            end = replica.end_offset()
+        except OSError as error:
+            report(Problem.unreadable(replica.log.path, error))
+            continue
+        here = (end, replica)
+        if key in chosen:
+            other, here = sorted((chosen[key], here), key=lambda item: item[0])
+            unused(other[1], here[1])
+        chosen[key] = here
+    return [chosen[key][1] for key in sorted(chosen)]
+
+
 def replicas(places: Iterable[PartitionLog | LogDirectory], report: Report) -> Iterator[Replica]:
     """The replicas in partition directories and log directories.
 
     Of a log directory those that a broker serves: none that waits for its deletion, is being moved or is astray.
     """
-    parents: dict[str, _Checkpoints] = {}
+    parents: dict[str, Checkpoints] = {}
     for place in places:
         if isinstance(place, LogDirectory):
-            checkpoints = _Checkpoints(place, report)
+            checkpoints = _reported(Checkpoints.read(place.path, _WANTED), report)
             for name in place.partition_names:
                 path = os.path.join(place.path, name)
                 try:
@@ -82,45 +105,22 @@ def replicas(places: Iterable[PartitionLog | LogDirectory], report: Report) -> I
                     report(Problem.unreadable(path, error))
                     continue
                 if log and log.name and not log.name.state:
-                    yield checkpoints.replica(log)
+                    yield _replica(log, checkpoints)
         else:
             folder = os.path.dirname(os.path.abspath(place.path))
             if folder not in parents:
-                parents[folder] = _checkpoints_in(folder, report)
-            yield parents[folder].replica(place)
+                parents[folder] = _reported(Checkpoints.read(folder, _WANTED), report)
+            yield _replica(place, parents[folder])
 
 
-class _Checkpoints:
-    def __init__(self, directory: LogDirectory | None, report: Report) -> None:
-        self._directory = directory
-        self._report = report
-        self._starts = self._read(names.LOG_START_CHECKPOINT)
-        self._watermarks = self._read(names.REPLICATION_CHECKPOINT)
-
-    def replica(self, log: PartitionLog) -> Replica:
-        key = self._key(log.name)
-        start = self._starts.get(key, 0)
-        if log.segments:
-            start = max(start, log.segments[0].base_offset)
-        return Replica(log, start, self._watermarks.get(key))
-
-    def _key(self, name: PartitionDirName | None) -> tuple[str, int]:
-        return (name.topic, name.partition) if name else ("", -1)
-
-    def _read(self, name: str) -> dict[tuple[str, int], int]:
-        if self._directory is None:
-            return {}
-        try:
-            return self._directory.checkpoint(name)
-        except CheckpointError as error:
-            self._report(Problem(os.path.join(self._directory.path, name), None, str(error)))
-        except OSError as error:
-            self._report(Problem.unreadable(os.path.join(self._directory.path, name), error))
-        return {}
+_WANTED = (names.LOG_START_CHECKPOINT, names.REPLICATION_CHECKPOINT)
 
 
-def _checkpoints_in(folder: str, report: Report) -> _Checkpoints:
-    try:
-        return _Checkpoints(LogDirectory(folder), report)
-    except OSError:  # the partition can be read, what is around it need not be
-        return _Checkpoints(None, report)
+def _reported(checkpoints: Checkpoints, report: Report) -> Checkpoints:
+    for problem in checkpoints.problems:
+        report(problem)
+    return checkpoints
+
+
+def _replica(log: PartitionLog, checkpoints: Checkpoints) -> Replica:
+    return Replica(log, checkpoints.log_start_offset(log), checkpoints.of(log.name).high_watermark)

@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from kdump.errors import CheckpointError
 from kdump.findings.catalogue import GOES_OFFLINE, Finding, found
 from kdump.formats import names
+from kdump.formats.names import PartitionDirName
 from kdump.formats.words import offset_range
-from kdump.storage.directory import LogDirectory
-
-Partition = tuple[str, int]
+from kdump.storage.checkpoints import Checkpoints, TopicPartition
 
 
-@dataclass(slots=True)
-class Checkpoints:
-    """What the four checkpoints of a log directory say: by file name, (topic, partition) to absolute offset."""
-
-    folder: str
-    lines: dict[str, dict[Partition, int]] = field(default_factory=dict)
-
-    def of(self, name: str, partition: Partition) -> int | None:
-        """The offset of a partition; None without a line."""
-        return self.lines.get(name, {}).get(partition)
-
-    def path(self, name: str) -> str:
-        """The path of a checkpoint."""
-        return os.path.join(self.folder, name)
+def unusable(checkpoints: Checkpoints) -> Iterator[Finding]:
+    """Checkpoints that cannot be read or parsed."""
+    for name, error in checkpoints.errors.items():
+        if isinstance(error, OSError):
+            yield found("KD-READ", checkpoints.path(name), error.strerror or str(error))
+        else:
+            effect = GOES_OFFLINE if error.is_io else None
+            yield found("KD-CKPT-FORMAT", checkpoints.path(name), str(error), effect=effect)
 
 
-def read_checkpoints(directory: LogDirectory, into: Checkpoints) -> Iterator[Finding]:
-    """Read all four; what cannot be read or parsed is found and left out."""
-    for name in names.OFFSET_CHECKPOINTS:
-        path = into.path(name)
-        try:
-            into.lines[name] = directory.checkpoint(name)
-        except CheckpointError as error:
-            yield found("KD-CKPT-FORMAT", path, str(error), effect=GOES_OFFLINE if error.is_io else None)
-        except OSError as error:
-            yield found("KD-READ", path, error.strerror or str(error))
-
-
-def stale_lines(checkpoints: Checkpoints, present: set[Partition]) -> Iterator[Finding]:
+def stale_lines(checkpoints: Checkpoints, present: set[TopicPartition]) -> Iterator[Finding]:
     """Lines of partitions that are not in the directory."""
     for name, lines in checkpoints.lines.items():
         for (topic, partition), offset in lines.items():
@@ -56,17 +34,14 @@ _MISSING = {"KD-CKPT-RECOVERY": "flushed", "KD-CKPT-HIGH-WATERMARK": "committed"
 
 
 def check_partition(
-    checkpoints: Checkpoints, partition: Partition, start_offset: int, end_offset: int, *, was_closed: bool
+    checkpoints: Checkpoints, partition: PartitionDirName, start_offset: int, end_offset: int, *, was_closed: bool
 ) -> Iterator[Finding]:
     """A partition's lines against its log, which begins at `start_offset` and ends before `end_offset`.
 
     A log that `was_closed` in order is flushed up to its end.
     """
-    topic = f"{partition[0]}-{partition[1]}"
-    recovery = checkpoints.of(names.RECOVERY_POINT_CHECKPOINT, partition)
-    high_watermark = checkpoints.of(names.REPLICATION_CHECKPOINT, partition)
-    log_start = checkpoints.of(names.LOG_START_CHECKPOINT, partition)
-    cleaner = checkpoints.of(names.CLEANER_CHECKPOINT, partition)
+    topic = f"{partition.topic}-{partition.partition}"
+    log_start, recovery, high_watermark, cleaner = checkpoints.of(partition)
     beyond = (
         ("KD-CKPT-RECOVERY", names.RECOVERY_POINT_CHECKPOINT, "recovery point", recovery),
         ("KD-CKPT-HIGH-WATERMARK", names.REPLICATION_CHECKPOINT, "high watermark", high_watermark),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kdump.disk.reading import is_file, read_small
 from kdump.errors import CheckpointError, KdumpError, NameFormatError
@@ -84,6 +84,7 @@ class Place:
         self._places = PartitionPlaces()
         self._topic_ids: dict[tuple[str | None, str], tuple[bytes, str]] = {}
         self._first: tuple[Owner, str] | None = None
+        self._cleaned: dict[tuple[Owner, tuple[str, int]], str] = {}
 
     def partition(self, path: str, name: PartitionDirName, owner: Owner) -> Iterator[Finding]:
         """A partition directory that a broker would load."""
@@ -112,6 +113,15 @@ class Place:
         if topic_id != metadata.topic_id:
             text = f"the topic id is {format_uuid(metadata.topic_id)}, in {other} it is {format_uuid(topic_id)}"
             yield found("KD-META-TOPIC-ID", path, text)
+
+    def cleaned(self, checkpoint: str, partitions: Iterable[tuple[str, int]], owner: Owner) -> Iterator[Finding]:
+        """Partitions in the cleaner's checkpoint of a log directory that another one's has as well."""
+        if owner is None:
+            return
+        for topic, number in partitions:
+            other = self._cleaned.setdefault((owner, (topic, number)), checkpoint)
+            if other != checkpoint:
+                yield found("KD-CKPT-CLEANER-TWICE", checkpoint, f"{topic}-{number} has a line here and in {other}")
 
     def differs(self, directory: LogDirectory, owner: Owner) -> Iterator[Finding]:
         """Whether a log directory is of the same broker as the first one."""

@@ -115,5 +115,5 @@ def _judged(
     elif not 0 <= kind <= 6:
         odd = f"control type {kind}"
     elif value_size > 6:
-        odd = f"{value_size - 6} bytes behind the marker's value"
+        odd = f"{value_size - 6} bytes after the marker's value"
     return Marker(kind, epoch, timestamp, odd=odd)

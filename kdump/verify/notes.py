@@ -6,16 +6,19 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump.findings.catalogue import INFO, Finding
+from kdump.findings.catalogue import INFO, Finding, found
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage.segment import Segment
 from kdump.verify.partition import Before
 from kdump.verify.sheets import Part, Sheet
-from kdump.verify.state import Checksum, State, Verified, files_of
+from kdump.verify.state import Checksum, State, Verified, files_of, is_same_file
 
 if TYPE_CHECKING:
     from kdump.verify.tasks import PartitionTask
+
+
+_REWRITTEN = "the batches are sound, but not those that an earlier run verified in this file"
 
 
 class Notes:
@@ -27,6 +30,8 @@ class Notes:
         self._verified: list[Verified] = []
         self._checksum = Checksum()
         self._is_wrong = False
+        self._before: dict[int, Verified] = {}  # what an earlier run verified, by base offset
+        self._changed: list[Finding] = []
         self._open_from: int | None = None  # base offset of the first segment with a transaction that is open still
 
     def begin(self, task: PartitionTask) -> None:
@@ -35,6 +40,8 @@ class Notes:
         self._checksum = Checksum()
         self._is_wrong = False
         self._open_from = None
+        earlier = self._state.verified(task.log) if self._state is not None else ()
+        self._before = {each.base_offset: each for each in earlier}
 
     def part(self, part: Part) -> None:
         """The next part of the log of a segment."""
@@ -51,6 +58,9 @@ class Notes:
         except OSError:
             self._is_wrong = True
             return
+        before = self._before.get(segment.base_offset)
+        if before is not None and is_same_file(before.files, files) and before.checksum != checksum:
+            self._changed.append(found("KD-LOG-REWRITTEN", segment.log_path, _REWRITTEN, offset=segment.base_offset))
         last, epoch = before_next.last_offset, before_next.leader_epoch
         self._verified.append(Verified(segment.base_offset, files, checksum, last, epoch, self._deep))
 
@@ -63,6 +73,8 @@ class Notes:
             elif finding.code == "KD-TXN-OPEN" and says.offset is not None:
                 self._open_from = says.offset if self._open_from is None else min(self._open_from, says.offset)
             yield finding
+        while self._changed:
+            yield self._changed.pop(0)
 
     def keep(self, task: PartitionTask) -> None:
         """The partition is over, or as much of it as there was time for."""

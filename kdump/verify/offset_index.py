@@ -82,7 +82,7 @@ class OffsetIndexCheck:
         index.drop_zero_tail()
         if zeros := total - index.entries:
             code = "KD-IDX-PREALLOCATED" if self._excused else "KD-IDX-ZEROS"
-            text = f"{zeros} entries of zeros behind {index.entries} entries"
+            text = f"{zeros} entries of zeros after {index.entries} entries"
             yield found(code, self.path, text, index.entries * OFFSET_ENTRY_SIZE)
         elif not total and not self._is_open:
             times = used_entries(self._segment, names.TIME_INDEX)
@@ -178,7 +178,7 @@ class OffsetIndexCheck:
                 yield from self._settle(sheet, position)
             row = bisect_left(sheet.position, position)
             if row == len(sheet.position) or sheet.position[row] != position:
-                text = f"entry {number} (offset {offset}) leads to byte {position}, where no good batch starts"
+                text = f"entry {number} (offset {offset}) leads to byte {position}, where no valid batch starts"
                 yield found("KD-IDX-POSITION", self.path, text, number * OFFSET_ENTRY_SIZE, offset)
             elif offset > sheet.last_offset[row]:
                 self._waiting = number, offset, position
@@ -223,7 +223,7 @@ class OffsetIndexCheck:
             yield self._misnamed(*self._waiting)
         while True:
             for number, offset, position in self._entries:
-                text = f"entry {number} (offset {offset}) leads to byte {position}, the last good batch ends at"
+                text = f"entry {number} (offset {offset}) leads to byte {position}, the last valid batch ends at"
                 yield found("KD-IDX-POSITION", self.path, f"{text} {self._end}", number * OFFSET_ENTRY_SIZE, offset)
             self._entries.drop(len(self._entries))
             if self._next >= index.entries:

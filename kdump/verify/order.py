@@ -116,7 +116,7 @@ class OrderCheck:
     def _in_range(self, batch: _Batch) -> Iterator[Finding]:
         if self._far:
             first, self._far = self._far[0], []
-            text = f"{self._distance(first)}, but offset {batch.base} comes behind it"
+            text = f"{self._distance(first)}, but offset {batch.base} comes after it"
             yield self._found("KD-LOG-OFFSET", first, text)
         if self._next_base is not None and batch.last >= self._next_base:
             if not self._overlaps:

@@ -11,9 +11,10 @@ from kdump.errors import CorruptIndexError
 from kdump.findings import remedies as ways
 from kdump.findings.catalogue import ERROR, Finding, found
 from kdump.formats import names
+from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
-from kdump.verify.checkpoints import Checkpoints, check_partition
+from kdump.verify.checkpoints import check_partition
 from kdump.verify.cluster import check_placement
 from kdump.verify.directory import Owner, Place, directory_state, no_files, partition_files
 from kdump.verify.entries import fits_preallocation
@@ -25,7 +26,7 @@ from kdump.verify.producers import ProducerCheck
 from kdump.verify.sheets import BadBytes, Part
 from kdump.verify.snapshots import check_snapshot, stray_offsets
 from kdump.verify.time_index import TimeIndexCheck
-from kdump.verify.timestamps import TimestampCheck
+from kdump.verify.timestamps import TIME_CODES, TimestampCheck
 from kdump.verify.txn import check_txn_index
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class PartitionCheck:
         self._options = options
         self._was_closed = was_closed
         self._placing = placing
+        self._tells_times = any(map(options.filter.wants, TIME_CODES))
         before = before or Before()
         is_metadata = log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC
         self._logs = LogCheck(before.last_offset, holds_metadata=is_metadata)
@@ -90,10 +92,7 @@ class PartitionCheck:
         self._has_lost = self._has_unread = self._has_log_fault = False
 
     def _log_start(self) -> int:
-        name = self.log.name
-        if name is None:
-            return 0
-        return self._checkpoints.of(names.LOG_START_CHECKPOINT, (name.topic, name.partition)) or 0
+        return self._checkpoints.of(self.log.name).log_start or 0
 
     @property
     def before_next(self) -> Before:
@@ -250,6 +249,8 @@ class PartitionCheck:
         yield from self._guarded(index, checks)
 
     def _held(self, segment: Segment, modified: int) -> Iterator[Finding]:
+        if not self._tells_times:
+            return
         holder = self._times.holder
         limit = self._options.limit if self._options.deep else None
         record = holder.record(segment, limit) if holder else None
@@ -265,10 +266,9 @@ class PartitionCheck:
         yield from self._epochs.finish(end_offset)
         name = self.log.name
         if name is not None and not name.state and end_offset is not None:
-            partition = name.topic, name.partition
             start_offset = (self.log.segments or self._segments)[0].base_offset
             yield from check_partition(
-                self._checkpoints, partition, start_offset, end_offset, was_closed=self._was_closed
+                self._checkpoints, name, start_offset, end_offset, was_closed=self._was_closed
             )
 
 

@@ -24,8 +24,39 @@ class Mark(NamedTuple):
     leader_epoch: int
 
 
-def read_mark(path: str, paths: list[str]) -> Mark | None:
-    """The mark in the file at `path`; None where there is no file, or one of a run over other paths.
+class PassTotals(NamedTuple):
+    """What the runs of one pass over the same paths came to, together; `seconds` that they took."""
+
+    runs: int = 0
+    errors: int = 0
+    warnings: int = 0
+    infos: int = 0
+    unread: int = 0
+    partitions: int = 0
+    segments: int = 0
+    skipped: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+    def plus(self, other: PassTotals) -> PassTotals:
+        """The totals with those of the next run, which begins in the partition where the one before it ended."""
+        seconds, overlap = self.seconds + other.seconds, bool(self.runs and other.partitions)
+        sums = PassTotals(*(a + b for a, b in zip(self[:-1], other[:-1], strict=True)))
+        return sums._replace(partitions=sums.partitions - overlap, seconds=seconds)
+
+
+NOTHING_YET = PassTotals()
+
+
+class Place(NamedTuple):
+    """What a resume file keeps: where to go on, and what the pass has come to so far."""
+
+    mark: Mark | None = None
+    totals: PassTotals = NOTHING_YET
+
+
+def read_place(path: str, paths: list[str]) -> Place:
+    """What the file at `path` keeps; nothing where there is no file, or one of a run over other paths.
 
     Raises OSError, and KdumpError where the file is something else.
     """
@@ -33,7 +64,7 @@ def read_mark(path: str, paths: list[str]) -> Mark | None:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
     except FileNotFoundError:
-        return None
+        return Place()
     except (ValueError, RecursionError) as error:
         raise KdumpError(f"{path} is not a resume file of kdump verify: {error}") from None
     match content:
@@ -45,13 +76,24 @@ def read_mark(path: str, paths: list[str]) -> Mark | None:
             "last_offset": int() | None as last,
             "leader_epoch": int(epoch),
         }:
-            return Mark(partition, base, last, epoch) if before == paths else None
+            mark = Mark(partition, base, last, epoch)
+            return Place(mark, _totals(content.get("so_far"))) if before == paths else Place()
     raise KdumpError(f"{path} is not a resume file of kdump verify")
 
 
-def write_mark(path: str, paths: list[str], mark: Mark) -> None:
+def _totals(found: object) -> PassTotals:
+    """The totals of a resume file; none in one of an older release."""
+    if not isinstance(found, dict):
+        return NOTHING_YET
+    counts = [found.get(name) for name in PassTotals._fields[:-1]]
+    seconds = found.get("seconds")
+    totals = PassTotals(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))
+    return totals._replace(seconds=seconds if isinstance(seconds, int | float) and seconds >= 0 else 0.0)
+
+
+def write_place(path: str, paths: list[str], mark: Mark, totals: PassTotals) -> None:
     """Write the file anew, or leave it as it was where that fails. Raises OSError."""
-    content = {"kdump_verify": VERSION, "paths": paths, **mark._asdict()}
+    content = {"kdump_verify": VERSION, "paths": paths, **mark._asdict(), "so_far": totals._asdict()}
     temporary = f"{path}.tmp"
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(content, file)

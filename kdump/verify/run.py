@@ -51,7 +51,8 @@ def verify(
     """The findings of log directories, partition directories and files; the keywords are the fields of Options.
 
     Raises ValueError for options that make no sense, OSError and NameFormatError for a path that is not there or is
-    nothing of Kafka's, when the first finding is asked for. What cannot be read below a path is a finding (KD-READ).
+    nothing of Kafka's. Nothing else is read before a finding is asked for. What cannot be read below a path is a
+    finding (KD-READ).
     """
     options = Options(
         deep=deep,
@@ -67,7 +68,10 @@ def verify(
         most_alike=most_alike,
     )
     options.check()
-    return Verification(options).run([os.fspath(path) for path in paths])
+    found = [os.fspath(path) for path in paths]
+    for path in found:
+        look(path)
+    return Verification(options).run(found)
 
 
 class Verification:
@@ -83,8 +87,8 @@ class Verification:
     ) -> None:
         """`mark` is where an earlier run over the same paths was ended; `share` what of the whole is to be done.
 
-        `around` is what is around partition directories, where that is known and need not be read again. What `state`
-        knows is not read again, and what is verified is put into it. `skipped` counts those segments.
+        With `around` paths are those of partition directories, and what is around them need not be read again. What
+        `state` knows is not read again, and what is verified is put into it. `skipped` counts those segments.
         """
         self.mark: Mark | None = None
         self._first_mark: Mark | None = None  # that of the partition at hand
@@ -94,6 +98,7 @@ class Verification:
         self._now = int(time.time() * 1000) if options.now is None else options.now
         self._jobs = options.jobs or os.cpu_count() or 1
         self._place = Place()
+        self._has_around = around is not None
         self._alike = FindingLimit(options.most_alike)
         self._tasks = Tasks(options, self._place, mark, share, around, state)
         self._effects = Effects()
@@ -106,7 +111,7 @@ class Verification:
 
     def run(self, paths: list[str]) -> Iterator[Finding]:
         """The findings. Raises OSError and NameFormatError for a path that is nothing to verify."""
-        for path in paths:
+        for path in () if self._has_around else paths:
             look(path)
         options = self._options
         findings = self._effects.of_all(self._findings(paths))

@@ -56,6 +56,10 @@ class State:
             found.append(verified)
         return found
 
+    def verified(self, log: PartitionLog) -> list[Verified]:
+        """What was verified of a log before, whether it is the same still or not."""
+        return self.partitions.get(os.path.abspath(log.path), [])
+
     def put(self, path: str, verified: Sequence[Verified]) -> None:
         """Remember the first segments of the partition at a path."""
         self.partitions[os.path.abspath(path)] = list(verified)
@@ -65,6 +69,11 @@ def files_of(segment: Segment) -> Files:
     """What tells whether a segment is still the same. Raises OSError."""
     kinds = (kind for kind in (names.LOG, *names.INDEX_KINDS) if is_file(segment.path(kind)))
     return {kind: _identity(status_of(segment.path(kind))) for kind in kinds}
+
+
+def is_same_file(before: Files, now: Files) -> bool:
+    """Whether a .log is the file that it was, of the same size. The cleaner and a broker's fetches make new files."""
+    return names.LOG in before and names.LOG in now and before[names.LOG][:2] == now[names.LOG][:2]
 
 
 def _identity(status: FileStatus) -> tuple[int, int, int]:

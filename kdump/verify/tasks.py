@@ -16,6 +16,7 @@ from kdump.errors import NameFormatError
 from kdump.findings.catalogue import Finding
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
+from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on, held, is_live
 from kdump.storage.open import open_directory
@@ -24,7 +25,7 @@ from kdump.storage.scan import MAX_OFFSET
 from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
 from kdump.verify.changes import check_changes
-from kdump.verify.checkpoints import Checkpoints, read_checkpoints, stale_lines
+from kdump.verify.checkpoints import stale_lines, unusable
 from kdump.verify.cluster import check_metadata
 from kdump.verify.directory import NO_FILE, Owner, Place, clean_shutdown, directory_names, no_files, owner_of
 from kdump.verify.kraft import check_kraft_snapshot
@@ -118,8 +119,8 @@ class Tasks:
     ) -> None:
         """`resume` is where an earlier run over the same paths was ended; what it has checked is left out.
 
-        So are the segments that `state` knows, up to the first one that has changed. `around` is what is around
-        partition directories that are named, where that is known.
+        So are the segments that `state` knows, up to the first one that has changed. With `around`, what is
+        around them, paths are those of partition directories, and changes that were interrupted are not looked for.
 
         `clusters` is what the metadata in the log directories at hand tells of partitions.
         """
@@ -164,6 +165,10 @@ class Tasks:
             resume = None  # it is gone: start over
         share, number = self._share, 0
         self.clusters = Clusters(paths)
+        if self._around is not None:
+            for folder in paths:
+                yield from self._partition_tasks(folder, self._around, None)
+            return
         for path in paths:
             if not os.path.isdir(path):
                 yield from self._file_tasks(path)
@@ -177,7 +182,7 @@ class Tasks:
                 continue
             if isinstance(place, PartitionLog):
                 logs = [path]
-                around = self._around or _around(path)
+                around = _around(path)
                 if share.has(number):
                     yield Said(_changes(os.path.dirname(os.path.abspath(path)), logs))
             else:
@@ -210,8 +215,8 @@ class Tasks:
         yield from confirmed(judged(findings), look_again, time.monotonic())
 
     def _directory(self, directory: LogDirectory) -> tuple[Around, list[Finding]]:
-        checkpoints = Checkpoints(directory.path)
-        found = [*read_checkpoints(directory, checkpoints)]
+        checkpoints = Checkpoints.read(directory.path)
+        found = [*unusable(checkpoints)]
         try:
             found += no_files(directory.path)
         except OSError as error:
@@ -227,6 +232,8 @@ class Tasks:
             if name.state in (names.LIVE, names.FUTURE)
         }
         found += stale_lines(checkpoints, present)
+        lines = checkpoints.lines.get(names.CLEANER_CHECKPOINT, {})
+        found += self._place.cleaned(checkpoints.path(names.CLEANER_CHECKPOINT), lines, owner)
         found += _changes(directory.path, [os.path.join(directory.path, name) for name in directory.partition_names])
         return Around(checkpoints, directory.clean_shutdown, owner, directory), found
 
@@ -266,8 +273,7 @@ class Tasks:
             segments = [segment for segment in segments if segment.base_offset >= resume.base_offset]
             before = Before(resume.last_offset, resume.leader_epoch)
         elif self._options.since_checkpoint and log.name is not None:
-            recovery = around.checkpoints.of(names.RECOVERY_POINT_CHECKPOINT, (log.name.topic, log.name.partition))
-            segments = log.segments_from(recovery or 0) if log.segments else []
+            segments = log.segments_from(around.checkpoints.of(log.name).recovery_point or 0) if log.segments else []
         if log.name is not None and log.name.state == names.DELETE:
             segments = []
         known = self._known(log) if segments and segments[0] is log.segments[0] else []
@@ -358,13 +364,11 @@ def _changes(log_directory: str, partitions: list[str]) -> list[Finding]:
 def _around(folder: str) -> Around:
     """What is around a partition directory; what is wrong with it is said where the log directory is verified."""
     parent = os.path.dirname(os.path.abspath(folder))
-    checkpoints = Checkpoints(parent)
+    checkpoints = Checkpoints.read(parent)
     try:
         directory = LogDirectory(parent)
     except OSError:
         return Around(checkpoints, False, None)
-    for _ in read_checkpoints(directory, checkpoints):
-        pass
     return Around(checkpoints, directory.clean_shutdown, owner_of(directory)[0], directory)
 
 

@@ -63,7 +63,7 @@ class TimeIndexCheck:
             index.entries = 1  # a single entry of zeros may be meant: timestamp 0 at the base offset
         if zeros := total - index.entries:
             code = "KD-TIDX-PREALLOCATED" if self._excused else "KD-TIDX-ZEROS"
-            text = f"{zeros} entries of zeros behind {index.entries} entries"
+            text = f"{zeros} entries of zeros after {index.entries} entries"
             if not self._excused and has_zero_tail(self._segment):
                 text += ": a broker treats the records as written in 1970, and retention deletes the segment"
             yield found(code, self.path, text, index.entries * TIME_ENTRY_SIZE)

@@ -23,6 +23,17 @@ from kdump.verify.sheets import Sheet
 RETENTION_MS = 604_800_000
 """retention.ms where nothing else is configured: seven days."""
 
+TIME_CODES = (
+    "KD-TIME-FUTURE",
+    "KD-TIME-NEGATIVE",
+    "KD-TIME-ABSENT",
+    "KD-TIME-ORDER",
+    "KD-TIME-TYPE",
+    "KD-TIME-UNIT",
+    "KD-TIME-HELD",
+)
+"""What is found when a segment is over."""
+
 _DAY = 86_400_000
 _YEAR_10000 = 253_402_300_800_000
 
@@ -217,7 +228,7 @@ class TimestampCheck:
 
     def _unit(self, unit: str, tally: _Tally) -> Finding:
         off = abs(tally.timestamp - self._now)
-        side = "ahead of" if tally.timestamp > self._now else "behind"
+        side = "ahead of" if tally.timestamp > self._now else "before"
         effect = "kept for as long" if tally.timestamp > self._now else "so the segment may be deleted at once"
         text = f"{tally.timestamp} is a time in {unit}; as ms it is {distance(off)} {side} the clock, {effect}"
         return self._said("KD-TIME-UNIT", tally, text)

@@ -69,7 +69,7 @@ def _entries(segment: Segment, path: str) -> Iterator[tuple[int, AbortedTxn | No
     before = -1
     with segment.txn_index() as index:
         if left := index.size % ABORTED_TXN_SIZE:
-            text = f"{left} bytes are left behind the last entry"
+            text = f"{left} bytes are left after the last entry"
             yield 0, None, found("KD-TXN-LENGTH", path, text, index.size - left)
         for number, txn in enumerate(index):
             position = number * ABORTED_TXN_SIZE

@@ -13,9 +13,8 @@ from typing import Self
 
 from kdump.disk.durable import replace_file, sync_directory
 from kdump.disk.reading import read_small
-from kdump.errors import CheckpointError
 from kdump.formats import names
-from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint, parse_offset_checkpoint
+from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
 from kdump.formats.metadata_files import (
     CleanShutdown,
     MetaProperties,
@@ -24,32 +23,24 @@ from kdump.formats.metadata_files import (
 )
 from kdump.formats.names import parse_partition_dir, partition_dir_name
 from kdump.settings.views import WritingSettings
+from kdump.storage.checkpoints import Checkpoints, TopicPartition
 from kdump.storage.partition import base_offsets
 from kdump.write.clocks import Clock, Jitter, random_jitter, wall_clock
 from kdump.write.log_writer import LogWriter
 
-_MOST_BYTES = 1 << 26
 
-Partition = tuple[str, int]
-
-
-def read_offsets(log_dir: str, checkpoint: str) -> dict[Partition, int]:
+def read_offsets(log_dir: str, checkpoint: str) -> dict[TopicPartition, int]:
     """An offset checkpoint by (topic, partition); empty without the file, and where a broker could not read it either.
 
     Raises OSError.
     """
-    path = os.path.join(log_dir, checkpoint)
-    try:
-        entries = parse_offset_checkpoint(read_small(path, _MOST_BYTES), path)
-    except (FileNotFoundError, CheckpointError):
-        return {}
-    return {(topic, partition): offset for topic, partition, offset in entries}
+    return dict(Checkpoints.read(log_dir, (checkpoint,)).readable().lines.get(checkpoint, {}))
 
 
 def write_offsets(
     log_dir: str,
     checkpoint: str,
-    offsets: dict[Partition, int],
+    offsets: dict[TopicPartition, int],
     *,
     durable: bool = True,
     like: os.stat_result | None = None,
@@ -60,7 +51,7 @@ def write_offsets(
 
 
 def note_offsets(
-    log_dir: str, logs: dict[Partition, LogWriter], *, durable: bool = True, like: os.stat_result | None = None
+    log_dir: str, logs: dict[TopicPartition, LogWriter], *, durable: bool = True, like: os.stat_result | None = None
 ) -> None:
     """Bring the checkpoints of recovery points, high watermarks and log start offsets up to date for some partitions.
 
@@ -82,7 +73,7 @@ class _Offsets:
         self._watermarks = read_offsets(log_dir, names.REPLICATION_CHECKPOINT)
         self._starts = read_offsets(log_dir, names.LOG_START_CHECKPOINT)
 
-    def note(self, partition: Partition, log: LogWriter) -> None:
+    def note(self, partition: TopicPartition, log: LogWriter) -> None:
         """Bring them up to date for a partition; nothing is written yet. Raises OSError."""
         self._points[partition] = log.recovery_point
         self._watermarks[partition] = log.high_watermark
@@ -138,7 +129,7 @@ class LogDirWriter:
         """Make the directory and its meta.properties (of a node in KRaft mode). Raises OSError."""
         self.path = os.path.abspath(path)
         self.broker_epoch = broker_epoch
-        self.logs: dict[Partition, LogWriter] = {}
+        self.logs: dict[TopicPartition, LogWriter] = {}
         self.is_open = True
         self._clock, self._jitter, self._durable = clock, jitter, durable
         os.makedirs(self.path, exist_ok=True)
@@ -181,7 +172,7 @@ class LogDirWriter:
         """Close a log and let go of it, where there are more than memory should hold. Raises OSError, KdumpError."""
         self._close_log((topic, partition), self.logs.pop((topic, partition)), clean=clean)
 
-    def _close_log(self, partition: Partition, log: LogWriter, *, clean: bool) -> None:
+    def _close_log(self, partition: TopicPartition, log: LogWriter, *, clean: bool) -> None:
         if log.is_open:
             log.close(clean=clean)
         self._offsets.note(partition, log)

@@ -18,10 +18,10 @@ from kdump.formats import names
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
-from kdump.query.inventory import DirectoryCheckpoints
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
 from kdump.settings.views import CleaningSettings, LoadingSettings
+from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.records import Batch, Record
 
@@ -109,7 +109,7 @@ def checkpoint_of(partition: Path) -> int | None:
 def state_of(partition: Path, config: CleaningSettings = CONFIG, now: int = NOW) -> PartitionState:
     """What the cleaner knows of the partition."""
     log = kdump.open_log(str(partition))
-    return look(log, DirectoryCheckpoints(LogDirectory(str(partition.parent))).of(log), config, now)
+    return look(log, Checkpoints.read(str(partition.parent)).of(log.name), config, now)
 
 
 def dry_run(partition: Path, config: CleaningSettings = CONFIG, now: int = NOW, *, exact: bool = False) -> Cleaning:

@@ -11,6 +11,7 @@ import pytest
 
 from kdump.disk.locks import holding
 from kdump.formats import names
+from kdump.formats.kraft_snapshot import Voter
 from kdump.formats.uuids import format_uuid
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -551,3 +552,24 @@ def test_the_lock_is_held_while_it_is_applied(run: Run, tmp_path: Path) -> None:
     disks = three_brokers(tmp_path)
     with holding(str(disks[0].path)):
         assert run("resurrect", *paths(disks), "--in-place") == 1
+
+
+def test_a_dead_controller_s_disk_is_the_controller_again(run: Run, tmp_path: Path) -> None:
+    controller, broker = Disk(tmp_path / "c", 100, 1), Disk(tmp_path / "b", 1, 2)
+    broker.partition("orders-0", (0, 5))
+    image = image_of({"orders": [[1]]})
+    voter = Voter(100, directory_id(1), "CONTROLLER", "old", 9093)
+    controller.metadata(image, voters=[voter], more=0)
+    assert run("resurrect", controller.path, broker.path, "--in-place", "--apply", "--format", "jsonl") == 0, run.err
+    (cluster,) = run.of_type("cluster")
+    assert (cluster["controller"], cluster["quorum"]) == (100, "dynamic")
+    roles = {row["nodeId"]: row["properties"]["process.roles"] for row in run.of_type("node")}
+    assert roles == {100: "controller", 1: "broker"}
+    assert partition(state(controller.path).image, "orders", 0)["replicas"] == [1]
+    assert not (broker.path / names.CLUSTER_METADATA_DIR).exists()
+
+
+def test_the_old_cluster_id_is_remarked_upon(run: Run, tmp_path: Path) -> None:
+    disks = three_brokers(tmp_path)
+    assert run("resurrect", *paths(disks), "--in-place", "--cluster-id", CLUSTER, "--format", "jsonl") == 1
+    assert any("nothing of the old cluster runs" in text for _, text in notes(run, "metadata"))

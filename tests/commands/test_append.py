@@ -128,7 +128,7 @@ def test_a_producers_batches_appended_twice_are_there_once(run: Any, dump: Any, 
     run(tmp_path / "t-0", "--create", "--format", "lines", "--producer-id", "5", AT, text="a\nb\n")
     text = dump(tmp_path / "t-0")
     done = run(tmp_path / "t-0", AT, text=text)
-    assert done.out == "t-0: 1 batch left out that the producer had sent before\n"
+    assert done.out == "t-0: 1 batch skipped that the producer had sent before\n"
     done = run(tmp_path / "t-0", "--repack", AT, text=text)
     assert done.out == "t-0: 2 records in 1 batch at offsets 2 to 3\n"
 
@@ -367,7 +367,7 @@ def test_files_made_anew_are_told_of(run: Any, tmp_path: Path) -> None:
     run(tmp_path / "t-0", "--create", "--format", "lines", text="a\n")
     (tmp_path / "t-0" / f"{0:020}.timeindex").unlink()
     done = run(tmp_path / "t-0", "--format", "lines", "--unclean", text="b\n")
-    assert "note: t-0: files beside the log were made anew" in done.err
+    assert "note: t-0: files beside the log were rebuilt" in done.err
     assert only_change(tmp_path / "t-0").id in done.err
 
 

@@ -476,7 +476,7 @@ def test_damage_is_passed_over_and_reported(partition: Path) -> None:
     assert [item["offset"] for item in found if item["type"] == "record"] == [*range(25), *range(30, 60)]
     crc, tail = done.stderr.decode().splitlines()
     assert crc.startswith(f"kdump: {path}: byte {first}: batch 25\N{EN DASH}29 (5 records, {second} bytes) fails")
-    assert crc.endswith(f"; the dump goes on at byte {first + second}")
+    assert crc.endswith(f"; the dump continues at byte {first + second}")
     assert tail.startswith(f"kdump: {path}: byte {len(data)}: ")
     assert tail.endswith("; nothing that can be trusted follows")
 
@@ -677,7 +677,7 @@ def test_paths_that_are_nothing(partition: Path, tmp_path: Path) -> None:
     (partition / "copy of 00.log").write_bytes(b"")
     done = process(partition, "--format", "jsonl")
     assert done.returncode == 1
-    assert b"copy of 00.log: passed over" in done.stderr
+    assert b"copy of 00.log: skipped" in done.stderr
     assert len(rows_in(done.stdout.decode())) == 72
 
 

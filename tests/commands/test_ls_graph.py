@@ -11,7 +11,8 @@ import pytest
 
 from kdump.commands.ls.graph import LOOKS, MOST_ROWS, picture
 from kdump.formats import names
-from kdump.query.inventory import Checkpoints, PartitionInfo, partition_info
+from kdump.query.inventory import PartitionInfo, partition_info
+from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import write_partition, write_segment
 from tests.commands.running import Run
@@ -42,7 +43,7 @@ def drawn(info: PartitionInfo, columns: int = 120, *, plain: bool = True) -> lis
 
 
 def info_of(folder: Path, **checkpoints: int) -> PartitionInfo:
-    return partition_info(PartitionLog(str(folder)), Checkpoints(**checkpoints))
+    return partition_info(PartitionLog(str(folder)), PartitionCheckpoints(**checkpoints))
 
 
 def test_sections_and_offsets(run: Run, keyed: Path) -> None:

@@ -265,7 +265,7 @@ class TestOnly:
 
     def test_an_index_of_a_log_that_needs_repair(self, run: Run, data: Path, config: list[str]) -> None:
         assert run("repair", data / "orders-0", "--only", "indexes", "--apply", *AS_BROKER, *config) == 3
-        assert ": the log itself needs repair, and other files follow from it" in run.err
+        assert ": not rebuilt: the log is damaged. First: kdump repair" in run.err
 
     def test_an_unknown_kind(self, run: Run, data: Path) -> None:
         assert run("repair", data, "--only", "indices") == 2
@@ -535,7 +535,7 @@ class TestInterrupted:
         arguments = ["repair", str(data), "--apply", "--jobs", "1", *AS_BROKER, *config]
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 130
-        assert "interrupted: the same command goes on from here" in done.stderr
+        assert "interrupted: the same command continues from here" in done.stderr
         assert "Traceback" not in done.stderr
         assert bytes_of(data) != bytes_of(undisturbed)
         assert run("repair", data, "--apply", *AS_BROKER, *config) == 0
@@ -561,7 +561,7 @@ class TestInterrupted:
         arguments = ["repair", str(data), "--apply", "--jobs", "2", *config]
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 130
-        assert "interrupted: the same command goes on from here" in done.stderr
+        assert "interrupted: the same command continues from here" in done.stderr
         assert not [change for each in DAMAGED for change in journal.unfinished(str(data / each))]
         assert run("repair", data, "--apply", *AS_BROKER, *config) == 0
         assert run("repair", data, *AS_BROKER, *config) == 0
@@ -654,8 +654,8 @@ class TestCodecs:
 
 class TestLostMarkers:
     def test_only_with_salvage(self, run: Run, data: Path) -> None:
-        assert run("repair", data, "--lost-markers", "abort") == 2
-        assert "--lost-markers goes with --strategy salvage" in run.err
+        assert run("repair", data, "--missing-markers", "abort") == 2
+        assert "--missing-markers goes with --strategy salvage" in run.err
 
     @pytest.fixture
     def lost(self, data: Path) -> Path:
@@ -670,7 +670,7 @@ class TestLostMarkers:
         assert "put in:" not in run.out
 
     def test_aborted(self, run: Run, lost: Path, config: list[str]) -> None:
-        arguments = ["repair", lost, "--strategy", "salvage", "--lost-markers", "abort", *config]
+        arguments = ["repair", lost, "--strategy", "salvage", "--missing-markers", "abort", *config]
         assert run(*arguments, "--apply") == 0
         told = "put in: an ABORT marker at offset 58 ends the transaction of producer 7 from offset 40 on"
         assert f"{told}: it may have lost its marker ({name(40, 'log')})" in run.out
@@ -679,7 +679,7 @@ class TestLostMarkers:
         assert errors(lost) == []
 
     def test_rows(self, run: Run, lost: Path, config: list[str]) -> None:
-        run("repair", lost, "--strategy", "salvage", "--lost-markers", "abort", "--format", "jsonl", *config)
+        run("repair", lost, "--strategy", "salvage", "--missing-markers", "abort", "--format", "jsonl", *config)
         (row,) = run.of_type("partition")
         assert row["markers"] == [
             {

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from tests.agreement.running import Said, kdump
+from tests.commands.logs import write_segment
 from tests.replicas.building import OnDisk, chain, flip, partition_fields, write_copy, write_metadata
 
 SHARED = chain(0, (0, 40))
@@ -146,6 +148,25 @@ def test_without_metadata(tmp_path: Path) -> None:
     assert {row["standing"] for row in rows(tmp_path, "choice")} == {None}
 
 
+def test_without_metadata_the_newer_history_is_the_better_one(tmp_path: Path) -> None:
+    """The tail of a dead leader may be longer."""
+    shared = chain(0, (0, 10))
+    write_copy(tmp_path, 1, OnDisk([*shared, *chain(50, (0, 9), mark="old")]))
+    write_copy(tmp_path, 2, OnDisk([*shared, *chain(50, (1, 4))]))
+    assert "Let broker 2 lead" in said(tmp_path).out
+
+
+def test_what_cannot_be_parsed_is_said(tmp_path: Path) -> None:
+    for broker in (1, 2):
+        write_copy(tmp_path, broker, OnDisk(SHARED))
+    (tmp_path / "b1" / "replication-offset-checkpoint").write_text("garbage")
+    (tmp_path / "b2" / "meta.properties").write_text("version=garbage")
+    out = said(tmp_path)
+    assert out.code == 1
+    assert "b1/replication-offset-checkpoint" in out.err
+    assert "b2/meta.properties" in out.err
+
+
 def test_partition_directories(behind: Path) -> None:
     out = said(behind, "b1/orders-0", "b2/orders-0")
     assert out.code == 0
@@ -221,3 +242,37 @@ def test_nothing_is_written(behind: Path) -> None:
     before = {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in behind.rglob("*")}
     said(behind)
     assert {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in behind.rglob("*")} == before
+
+
+def _keyed(folder: Path, records: list[tuple[int, bytes, bytes | None]]) -> None:
+    """Let the partition's only segment have these records (offset, key, value), a batch each."""
+    data = [
+        encode_batch([NewRecord(offset, 1_700_000_000_000, key, value, ())], NewBatch(leader_epoch=0))
+        for offset, key, value in records
+    ]
+    write_segment(folder, 0, data)
+
+
+@pytest.mark.parametrize(
+    ("second", "differing"),
+    [
+        # cleaned farther: older values are gone, a tombstone too
+        ([(3, b"a", b"2"), (5, b"b", b"3")], []),
+        # the value that a later one replaced is still there
+        ([(0, b"a", b"1"), (3, b"a", b"2"), (4, b"c", None), (5, b"b", b"3")], []),
+        # a latest value is another one, or gone
+        ([(3, b"a", b"other"), (4, b"c", None), (5, b"b", b"3")], [3]),
+        ([(4, b"c", None), (5, b"b", b"3")], [3]),
+    ],
+)
+def test_compacted_copies_are_compared_by_keys(
+    second: list[tuple[int, bytes, bytes | None]], differing: list[int], tmp_path: Path
+) -> None:
+    first = [(0, b"a", b"1"), (1, b"c", b"0"), (3, b"a", b"2"), (4, b"c", None), (5, b"b", b"3")]
+    for broker, records in ((1, first), (2, second)):
+        _keyed(write_copy(tmp_path, broker, OnDisk(chain(0, (0, 1)), high_watermark=6)), records)
+        write_metadata(tmp_path, broker, partition_fields([1, 2], [1, 2], 1), config={"cleanup.policy": "compact"})
+        (tmp_path / f"b{broker}" / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 2\n")
+    (pair,) = rows(tmp_path, "pair")
+    assert (pair["isEquivalent"], pair["keys"], pair["differingKeyOffsets"]) == (not differing, 3, differing)
+    assert said(tmp_path).code == (1 if differing else 0)

@@ -307,7 +307,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_done(run: Run, data: Path) -> 
     (data / "orders-0" / f"{1:020d}.log").symlink_to(data / "orders-0" / "nowhere")
     checkpoint(data, names.LOG_START_CHECKPOINT, stuck=99)
     assert run("retain", data, WEEK, AT) == 3
-    assert "log start offset 99 lies behind the log's end 4" in run.err
+    assert "the log start offset 99 is above the log end offset 4" in run.err
     assert f"{data}/keyed-0" in run.out
 
 

@@ -77,6 +77,18 @@ class TestState:
         assert self.check(run, log) == (0, 5, 3)
         assert self.check(run, log) == (0, 2, 6)
 
+    def test_a_file_that_was_written_into_is_told_by_the_checksum_of_its_batches(self, run: Run, log: Log) -> None:
+        """A disk or a restore may bring other sound batches; neither a broker nor the cleaner writes into a file."""
+        assert self.check(run, log) == (0, 8, 0)
+        path = log.directory / "orders-0" / file(6, "log")
+        data = b"".join(batch(base, value=b"eulav") for base in (6, 8, 10))
+        assert len(data) == path.stat().st_size
+        with path.open("r+b") as opened:
+            opened.write(data)
+        self.check(run, log)
+        changed = [row for row in map(json.loads, run.lines) if row.get("code") == "KD-LOG-REWRITTEN"]
+        assert [row["path"] for row in changed] == [str(path)]
+
     def test_an_index_counts_too(self, run: Run, log: Log) -> None:
         self.check(run, log)
         log.path(0, "timeindex").unlink()
@@ -132,6 +144,29 @@ class TestPlace:
         assert run("verify", log.directory, AT, "--resume", place, "--format=jsonl") == 0
         assert summary(run)["segments"] == 3
         assert not place.exists()
+
+    def test_the_totals_of_a_pass_are_those_of_all_its_runs(self, run: Run, log: Log, tmp_path: Path) -> None:
+        log.edit(file(0, "log"), flip(70))
+        assert run("verify", log.directory, AT, "--format=jsonl") == 1
+        at_once = summary(run)
+        place, rows = tmp_path / "place", []
+        while not rows or place.exists():
+            run("verify", log.directory, AT, "--jobs=1", "--max-duration=0s", "--resume", place, "--format=jsonl")
+            rows.append(summary(run))
+        whole = rows[-1]["pass"]
+        assert whole["runs"] == len(rows) > 3
+        for name in ("errors", "warnings", "partitions", "segments", "bytes"):
+            assert whole[name] == at_once[name], name
+
+    def test_text_says_when_a_pass_is_finished(self, run: Run, log: Log, tmp_path: Path) -> None:
+        place, said = tmp_path / "place", []
+        while not said or place.exists():
+            run("verify", log.directory, AT, "--jobs=1", "--max-duration=0s", "--resume", place)
+            said.append(next(line for line in run.lines if "pass" in line))
+        assert said[0].startswith("The pass goes on; so far: no error; ")
+        assert re.match(r"Complete pass finished in \d+ runs: no error; 2 partitions, 8 segments, ", said[-1])
+        run("verify", log.directory, AT)
+        assert "pass" not in run.out
 
     @pytest.mark.parametrize("option", ["--resume", "--state", "--report"])
     def test_it_is_looked_at_first_whether_it_can_be_written(self, run: Run, log: Log, option: str) -> None:
@@ -204,7 +239,7 @@ class TestBesideABroker:
         with open(log.path(18, "log"), "ab") as growing:
             growing.write(batch(24)[:-1])
         assert run("verify", log.directory, AT, "--priority=normal") == 0
-        assert run.err == (f"Note: a broker is running on {log.directory}. The growing end of 1 log was left out.\n")
+        assert run.err == (f"Note: a broker is running on {log.directory}. The growing end of 1 log was skipped.\n")
 
     def test_low_priority_and_the_page_cache(self, log: Log, broker: int) -> None:
         done = subprocess.run(
@@ -228,7 +263,7 @@ class TestBesideABroker:
         with open(log.path(18, "log"), "ab") as growing:
             growing.write(batch(24)[:-1])
         assert run(command[0], log.directory, *command[1:]) == 0
-        assert "The growing end of 1 log was left out." in run.err
+        assert "The growing end of 1 log was skipped." in run.err
         assert (command[0] == "startup") == ("A broker is running. This is what a crash now would leave." in run.out)
 
 

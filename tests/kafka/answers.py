@@ -256,7 +256,7 @@ class Answers(NamedTuple):
 
 
 def check_nothing_found(compare: Comparison, done: Ran) -> None:
-    """That `kdump verify --strict` has no error and no warning to report; each segment counts."""
+    """That `kdump verify --fail-on warning` has no error and no warning to report; each segment counts."""
     compare.same("verify: exit code", done.exit_code, 0)
     found = [row for row in done.of_type("finding") if row["severity"] != "info"]
     for code, rows in groupby(sorted(found, key=itemgetter("code")), itemgetter("code")):

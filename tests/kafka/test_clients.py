@@ -95,7 +95,7 @@ def test_dump_reads_what_clients_write(written: Written, tally: Tally) -> None:
             compare.same(f"dump: number of records of {topic}", len(ours), len(got))
             for mine, theirs in zip(ours, got, strict=False):
                 compare.same(f"dump: {topic} at {theirs.offset}", mine, theirs)
-        done = jsonl("verify", "--deep", "--strict", log_dir)
+        done = jsonl("verify", "--deep", "--fail-on", "warning", log_dir)
         compare.same("verify: exit code", done.exit_code, 0)
 
 

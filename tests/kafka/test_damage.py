@@ -17,9 +17,7 @@ from tests.kafka.server_log import Loaded, loaded, offline
 from tests.kafka.tally import Column, Comparison, Tally
 
 
-def test_starts_on_damaged_directories(
-    release: str, tally: Tally, tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
+def test_starts_on_damaged_directories(release: str, tally: Tally, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     rounds, seed = pytestconfig.getoption("--rounds"), pytestconfig.getoption("--seed")
     with tally.of(release, Column.FORECAST) as compare:
         done = number = 0

@@ -68,11 +68,13 @@ def cluster(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]
         yield made
 
 
-def test_a_healed_replica_joins_from_where_it_was_healed_to(cluster: Cluster) -> None:
+@pytest.mark.parametrize("ends", ["killed", "stopped"])
+def test_a_healed_replica_joins_from_where_it_was_healed_to(cluster: Cluster, ends: str) -> None:
     number = len(DAMAGES)
+    healed = cluster.nodes[HEALED]
     cluster.create(TOPIC, number, internal_segment_bytes="32768")
     cluster.produce(TOPIC, number, 500)
-    cluster.nodes[HEALED].kill()
+    healed.kill() if ends == "killed" else healed.stop()
     cluster.until(lambda: all(HEALED not in isr for isr in cluster.isr(TOPIC).values()))
     cluster.produce(TOPIC, number, 40)
     expected = {}
@@ -85,9 +87,9 @@ def test_a_healed_replica_joins_from_where_it_was_healed_to(cluster: Cluster) ->
         assert found
         expected[partition] = int(found[1])
         assert expected[partition] > 400
-    cluster.nodes[HEALED].start()
+    healed.start()
     cluster.until(lambda: all(isr == list(NODES) for isr in cluster.isr(TOPIC).values()))
-    log = cluster.nodes[HEALED].log
+    log = healed.log
     for partition, end in expected.items():
         starts = re.findall(rf"Follower {TOPIC}-{partition} starts at leader epoch \d+ from offset (\d+)", log)
         assert starts[0] == str(end), DAMAGES[partition].__name__

@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 from tests.kafka.broker import CLUSTER, Broker, BrokerError, free_ports, java
 from tests.kafka.command import jsonl
@@ -93,6 +94,13 @@ def _until(holds: Callable[[], bool], seconds: int = 60) -> None:
     pytest.fail("it did not come")
 
 
+def _created(quorum: Dynamic, topic: str, replicas: list[int]) -> bool:
+    """Create a topic, which needs a controller that may just be elected."""
+    with suppress(TopicAlreadyExistsError):
+        quorum.create(topic, replicas)
+    return True
+
+
 def _topics(port: int) -> set[str]:
     admin = KafkaAdminClient(bootstrap_servers=[f"127.0.0.1:{port}"])
     try:
@@ -105,7 +113,7 @@ def test_one_of_three_voters_survives(quorum: Dynamic, tmp_path: Path) -> None:
     quorum.create("orders", [1, 2, 3])
     time.sleep(2)
     quorum.nodes[3].kill()
-    quorum.create("late", [1, 2])
+    _until(lambda: _created(quorum, "late", [1, 2]))
     for node in (2, 1):
         quorum.nodes[node].kill()
     data = {node: quorum.nodes[node].log_dirs[0] for node in NODES}

@@ -58,7 +58,7 @@ def test_reading_beside_a_broker(running: Running, tally: Tally) -> None:
 def test_verify_beside_a_broker(running: Running, tally: Tally) -> None:
     with tally.of(running.broker.release, Column.VERIFY) as compare:
         # One transaction is open for as long as the data set is old.
-        options = ("--deep", "--strict", "--ignore", "KD-TXN-HANGING")
+        options = ("--deep", "--fail-on", "warning", "--ignore", "KD-TXN-HANGING")
         check_nothing_found(compare, jsonl("verify", *options, *running.broker.log_dirs))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kdump.serve.background import served
+from tests.kafka.broker import Broker
 from tests.kafka.directories import MADE, Rich, State
 from tests.kafka.kit import Kit
 from tests.kafka.tally import Column, Comparison, Tally
@@ -87,3 +88,39 @@ def test_consoles_read(directory: Rich, tmp_path: Path) -> None:
             "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", servers, "--list"
         )
         assert b"g-classic" in groups.out, groups.err
+
+
+def test_beside_a_running_broker_it_keeps_up(release: str, tmp_path: Path) -> None:
+    """What `--ignore-lock` is for: records come into view as the broker writes them."""
+    from kafka import KafkaConsumer, TopicPartition
+
+    broker = Broker(release, tmp_path / "broker", [tmp_path / "data"])
+    broker.format()
+    try:
+        with Kit(release, MADE, tmp_path / "kit.log") as kit:
+            broker.start()
+            kit.ask("admin", servers=broker.servers, step="create", topic="live", configs={"segment.bytes": "1048576"})
+            made: list[str] = []
+
+            def produce(count: int) -> None:
+                values = [f"value {number}" for number in range(len(made), len(made) + count)]
+                kit.ask("admin", servers=broker.servers, step="produce", topic="live", values=values)
+                made.extend(values)
+
+            produce(100)
+            said: list[str] = []
+            with served([str(tmp_path / "data")], say=said.append) as servers:
+                consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest")
+                consumer.assign([TopicPartition("live", 0)])
+                found: list[str] = []
+                for _ in range(4):
+                    while len(found) < len(made):
+                        for records in consumer.poll(timeout_ms=1000).values():
+                            found += [record.value.decode() for record in records]
+                    assert found == made
+                    produce(150)
+                consumer.close()
+            assert said == []
+            broker.stop()
+    finally:
+        broker.kill()

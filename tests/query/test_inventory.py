@@ -21,8 +21,6 @@ from kdump.formats.index_entries import (
     encode_time_entries,
 )
 from kdump.query.inventory import (
-    Checkpoints,
-    DirectoryCheckpoints,
     PartitionInfo,
     duplicates,
     log_directory_info,
@@ -30,6 +28,7 @@ from kdump.query.inventory import (
     partition_info,
 )
 from kdump.storage import facts as segment_inventory
+from kdump.storage.checkpoints import Checkpoints, PartitionCheckpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import IndexInfo, SegmentInfo, segment_info
 from kdump.storage.log_reader import LogFile
@@ -43,9 +42,9 @@ UNIQUE = "0123456789abcdef" * 2
 
 def partition_of_case(case: str) -> PartitionInfo:
     directory = LogDirectory(str(CORPUS / case))
-    checkpoints = DirectoryCheckpoints(directory)
+    checkpoints = Checkpoints.read(directory.path)
     (log,) = directory.partitions()
-    return partition_info(log, checkpoints.of(log))
+    return partition_info(log, checkpoints.of(log.name))
 
 
 def build(folder: Path, parts: list[bytes], base_offset: int = 0, *, index_every: int = 4) -> Segment:
@@ -279,7 +278,7 @@ def test_a_partition_with_transactions() -> None:
     assert (info.log_start_offset, info.end_offset, info.records) == (0, 557, 557)
     assert [segment.base_offset for segment in info.segments] == [0, 142, 289, 406, 538]
     assert [segment.txn_index.entries for segment in info.segments if segment.txn_index] == [1, 2, 2, 2, 1]
-    assert info.checkpoints == Checkpoints(None, 557, 557, None)
+    assert info.checkpoints == PartitionCheckpoints(None, 557, 557, None)
     assert info.leader_epochs == ((3, 0),)
     assert [file.offset for file in info.producer_snapshots] == [142, 289, 406, 538, 557]
     assert (info.leftovers, info.orphans, info.strange, info.problems, info.errors) == ((), (), (), (), ())
@@ -292,7 +291,7 @@ def test_a_log_start_offset_above_the_first_base_offset() -> None:
     assert info.log_start_offset == 9223372036854675807
     assert info.end_offset == 9223372036854676968
     log = PartitionLog(str(CORPUS / "s-src-txn" / "topic-0"))
-    assert partition_info(log, Checkpoints(log_start=100)).log_start_offset == 100
+    assert partition_info(log, PartitionCheckpoints(log_start=100)).log_start_offset == 100
 
 
 def test_what_a_cleaner_left(tmp_path: Path) -> None:
@@ -378,7 +377,7 @@ def test_a_log_directory(tmp_path: Path) -> None:
     (tmp_path / names.RECOVERY_POINT_CHECKPOINT).write_text("0\n4\na 0 2\nc 0 1\nb 0 1\ngone 7 1\n")
     (tmp_path / names.CLEANER_CHECKPOINT).write_text("1\n0\n")
     directory = LogDirectory(str(tmp_path))
-    checkpoints = DirectoryCheckpoints(directory)
+    checkpoints = Checkpoints.read(directory.path)
     info = log_directory_info(directory, checkpoints)
     assert (info.cluster_id, info.node_id, info.directory_id) == ("abc", 1, None)
     assert (info.clean_shutdown, info.broker_epoch, info.partition_count) == (False, None, 5)
@@ -388,13 +387,13 @@ def test_a_log_directory(tmp_path: Path) -> None:
     assert [file.name for file in info.leftovers] == [f"{names.REPLICATION_CHECKPOINT}.tmp"]
     assert len(info.problems) == 1
     assert "Unrecognised version:1" in info.problems[0]
-    assert checkpoints.of(PartitionLog(str(tmp_path / "a-0"))) == Checkpoints(recovery_point=2)
-    assert checkpoints.of(PartitionLog(str(tmp_path / "a-1"))) == Checkpoints()
+    assert checkpoints.of(PartitionLog(str(tmp_path / "a-0")).name) == PartitionCheckpoints(recovery_point=2)
+    assert checkpoints.of(PartitionLog(str(tmp_path / "a-1")).name) == PartitionCheckpoints()
 
 
 def test_clean_shutdown_of_a_log_directory() -> None:
     directory = LogDirectory(str(CORPUS / "s-src-txn"))
-    info = log_directory_info(directory, DirectoryCheckpoints(directory))
+    info = log_directory_info(directory, Checkpoints.read(directory.path))
     assert (info.clean_shutdown, info.broker_epoch, info.node_id) == (True, 42, 1)
     assert (info.problems, info.errors, info.missing, info.not_partitions) == ((), (), (), ())
 
@@ -450,11 +449,11 @@ def test_whatever_is_done_to_a_directory_its_facts_come_out(case: str, seed: int
         if what == 7 and chance.random() < 0.2:
             path.rename(path.with_name(f"{chance.randrange(1000)}{path.suffix}"))
     directory = LogDirectory(str(tmp_path / case))
-    checkpoints = DirectoryCheckpoints(directory)
+    checkpoints = Checkpoints.read(directory.path)
     assert log_directory_info(directory, checkpoints).partition_count == 1
     for log in directory.partitions():
         for count in (False, True):
-            info = partition_info(log, checkpoints.of(log), count=count)
+            info = partition_info(log, checkpoints.of(log.name), count=count)
             assert info.errors == ()
             for segment in info.segments:
                 assert segment.size == os.path.getsize(segment.path)

@@ -185,7 +185,7 @@ def test_the_steps_of_a_search_are_told(log_dir: Path) -> None:
         steps.clear()
         lookup.find_timestamp(2400)
     assert offset_steps[0] == "segment 10: the largest base offset that is not above 12"
-    assert "nothing there: a fetch goes on with the next segment" in offset_steps
+    assert "nothing there: a fetch continues with the next segment" in offset_steps
     assert offset_steps[-1].startswith("batch at byte 0 of ")
     assert steps[0] == "segment 0: largest timestamp 2002, of its time index's last entry"
     assert steps[1].startswith("segment 10: largest timestamp 2500, that of the file's last change")

@@ -339,7 +339,7 @@ class TestLogStart:
         rescue = salvage(partition, startup)
         assert list(batches(partition)) == before
         assert (rescue.outcome.log_start_offset, rescue.outcome.log_end_offset) == (0, 59)
-        assert any("lies beyond the end of the log" in why for _, why in steps(rescue, WARN))
+        assert any("is above the log end offset" in why for _, why in steps(rescue, WARN))
 
     def test_inside_the_log_it_stays(self, partition: Path) -> None:
         edit(name(40, "log"), flip(70))(partition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
@@ -147,7 +148,7 @@ class TestOffsets:
 
     @pytest.mark.parametrize("shift", range(-2, 3))
     def test_wherever_the_window_ends(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shift: int) -> None:
-        monkeypatch.setattr("kdump.repair.salvage.WINDOW", 8)
+        monkeypatch.setattr(sys.modules["kdump.repair.salvage"], "WINDOW", 8)
         order = list(range(BASE, BASE + 40))
         for at in (4 + shift, 12 + shift, 20 + shift):
             order[at], order[at + 1] = order[at + 1], order[at]

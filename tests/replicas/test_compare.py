@@ -17,7 +17,8 @@ def compared(root: Path, *copies: OnDisk, threads: bool = True) -> Compared:
 
 
 @pytest.mark.parametrize("threads", [True, False])
-def test_segments_may_end_elsewhere(tmp_path: Path, threads: bool) -> None:
+def test_segments_may_end_elsewhere(tmp_path: Path, threads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kdump.replicas.compare.THREADS_FROM", 0)
     batches = chain(0, (0, 40))
     found = compared(tmp_path, OnDisk(batches, roll=[50, 120]), OnDisk(batches, roll=[75]), threads=threads)
     assert found.pairs[0].relation is Relation.IDENTICAL
@@ -103,7 +104,18 @@ def test_a_damaged_size_field(tmp_path: Path) -> None:
     assert [(each.first, each.last) for each in pair.only_first] == [(15, 19)]
 
 
-def test_more_than_a_block_of_batches(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kdump.replicas.compare.THREADS_FROM", 0)
+    logs = [
+        PartitionLog(str(write_copy(tmp_path, number, OnDisk(chain(0, (0, 5)), roll=[10])))) for number in (1, 2)
+    ]
+    Path(logs[1].segments[1].log_path).unlink()
+    with pytest.raises(FileNotFoundError):
+        compare(logs)
+
+
+def test_more_than_a_block_of_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kdump.replicas.compare.THREADS_FROM", 0)
     batches = chain(0, (0, 5000), size=1)
     other = [*batches[:4100], Sent(4100, 1, 0, "other"), *batches[4101:4990]]
     pair = compared(tmp_path, OnDisk(batches, roll=[3000]), OnDisk(other, roll=[10, 4500])).pairs[0]

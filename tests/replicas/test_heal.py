@@ -246,3 +246,34 @@ def test_itself_and_another_partition_are_refused(tmp_path: Path) -> None:
 def test_options_that_go_together_with_nothing_else(copies: tuple[Path, Path], tmp_path: Path) -> None:
     for option in (["--fix-bit"], ["--strategy", "salvage"], ["--only", "log"]):
         assert heal(tmp_path, "--from", "b2", *option).code == 2
+
+
+@pytest.fixture
+def cleaned(tmp_path: Path) -> tuple[Path, Path]:
+    """Copies of a compacted partition: two cleaners have left other batches below offset 100."""
+    first = [batch for number, batch in enumerate(BATCHES) if number >= 20 or number % 3]
+    second = [batch for number, batch in enumerate(BATCHES) if number >= 20 or number % 2]
+    folders = write_copy(tmp_path, 1, OnDisk(first, roll=(100,))), write_copy(tmp_path, 2, OnDisk(second, roll=(100,)))
+    for broker in (1, 2):
+        (tmp_path / f"b{broker}" / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 100\n")
+    return folders
+
+
+def test_above_what_a_cleaner_has_been_at_copies_are_healed(cleaned: tuple[Path, Path], tmp_path: Path) -> None:
+    before = content(cleaned[0])
+    flip(cleaned[0] / f"{100:020d}.log", 300)
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    assert content(cleaned[0]) == before
+
+
+def test_what_cleaners_have_left_is_not_mixed(cleaned: tuple[Path, Path], tmp_path: Path) -> None:
+    flip(cleaned[0] / f"{5:020d}.log", 300)
+    refused = heal(tmp_path, "--from", "b2")
+    assert refused.code == 4
+    assert "the topic is compacted" in refused.err
+
+
+def test_a_broker_that_has_nothing_gets_what_one_cleaner_has_left(cleaned: tuple[Path, Path], tmp_path: Path) -> None:
+    _wipe(cleaned[0])
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    assert content(cleaned[0]) == content(cleaned[1])

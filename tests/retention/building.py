@@ -11,13 +11,13 @@ from kdump.change.apply import apply_plan
 from kdump.change.place import new_change
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.query.inventory import Checkpoints
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.segments import Shutdown
 from kdump.settings.sources import COMMAND_LINE, TopicSettings
 from kdump.settings.views import RetentionSettings
+from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import write_segment
 
@@ -79,13 +79,13 @@ def look(
     partition: Path,
     *,
     shutdown: Shutdown = CLEAN,
-    checkpoints: Checkpoints | None = None,
+    checkpoints: PartitionCheckpoints | None = None,
     now: int = NOW,
     start: int | None = None,
     **properties: object,
 ) -> PartitionRetention:
     """What retention does with these settings."""
-    circumstances = Circumstances(shutdown, checkpoints or Checkpoints(), now, start)
+    circumstances = Circumstances(shutdown, checkpoints or PartitionCheckpoints(), now, start)
     return examine(PartitionLog(str(partition)), circumstances, settings(**properties))
 
 

@@ -15,7 +15,6 @@ from kdump.change.journal import unfinished
 from kdump.change.undo import undo
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
-from kdump.query.inventory import Checkpoints, DirectoryCheckpoints
 from kdump.recovery.loader import load_log
 from kdump.recovery.startup import Startup
 from kdump.retention.apply import carry_out, check_allowed
@@ -23,7 +22,7 @@ from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.plan import partition_plan
 from kdump.retention.segments import Shutdown
 from kdump.settings.views import RetentionSettings
-from kdump.storage.directory import LogDirectory
+from kdump.storage.checkpoints import Checkpoints, PartitionCheckpoints
 from kdump.storage.partition import PartitionLog
 from tests.change.kept import change_files, is_kept, only_change
 from tests.repair.test_crash import KILLED, Saboteur
@@ -57,7 +56,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 def found_in(log_dir: Path, **properties: object) -> PartitionRetention:
     log = PartitionLog(str(log_dir / "orders-0"))
-    checkpoints = DirectoryCheckpoints(LogDirectory(str(log_dir))).of(log)
+    checkpoints = Checkpoints.read(str(log_dir)).of(log.name)
     return look(log_dir / "orders-0", checkpoints=checkpoints, **properties)  # type: ignore[arg-type]
 
 
@@ -194,7 +193,7 @@ def test_undone(log_dir: Path) -> None:
 
 
 def examined(partition: Path, given: RetentionSettings) -> PartitionRetention:
-    return examine(PartitionLog(str(partition)), Circumstances(Shutdown(True), Checkpoints(), NOW), given)
+    return examine(PartitionLog(str(partition)), Circumstances(Shutdown(True), PartitionCheckpoints(), NOW), given)
 
 
 def test_refused_where_it_might_be_wrong(log_dir: Path) -> None:
@@ -208,7 +207,7 @@ def test_refused_where_it_might_be_wrong(log_dir: Path) -> None:
     aside = shutil.copytree(partition, log_dir / f"orders-0.{'0' * 32}-stray")
     with pytest.raises(RefusedError, match="set aside"):
         check_allowed(examined(aside, settings()))
-    assert not look(aside, checkpoints=Checkpoints(log_start=0)).checkpoint_changes()
+    assert not look(aside, checkpoints=PartitionCheckpoints(log_start=0)).checkpoint_changes()
     check_allowed(look(partition, remote_storage_enable="true", retention_ms=-1))
     (partition / f"{0:020d}.log.cleaned").write_bytes(b"")
     with pytest.raises(RefusedError, match="repair it first"):

@@ -12,13 +12,13 @@ from kdump.formats import names
 from kdump.formats.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from kdump.formats.codecs import GZIP, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.query.inventory import Checkpoints
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.partition import HIGH_WATERMARK, TIMESTAMP, Share
 from kdump.retention.policy import LOG_START, SIZE, TIME
 from kdump.retention.segments import Shutdown
 from kdump.retention.tombstones import Waiting, tombstones_of
 from kdump.retention.totals import Totals
+from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import write_segment
 from tests.retention.building import DAY, HOUR, NOW, look, write_log
@@ -61,22 +61,22 @@ def test_all_go(partition: Path) -> None:
 
 
 def test_the_high_watermark_holds(partition: Path) -> None:
-    found = look(partition, checkpoints=Checkpoints(high_watermark=5))
+    found = look(partition, checkpoints=PartitionCheckpoints(high_watermark=5))
     assert (len(found.reasons), found.high_watermark, found.is_watermark_known) == (2, 5, True)
     assert found.block is not None
     assert (found.block.reason, [state.base_offset for state in found.block.held]) == (HIGH_WATERMARK, [4, 6])
     texts = [item.text for item in advice_on(found)]
     assert "high watermark (5)" in texts[0]
     assert look(partition).high_watermark == 10
-    assert look(partition, checkpoints=Checkpoints(high_watermark=99)).high_watermark == 10
-    assert look(partition, checkpoints=Checkpoints(high_watermark=0, log_start=3)).high_watermark == 3
+    assert look(partition, checkpoints=PartitionCheckpoints(high_watermark=99)).high_watermark == 10
+    assert look(partition, checkpoints=PartitionCheckpoints(high_watermark=0, log_start=3)).high_watermark == 3
 
 
 def test_a_log_start_that_cannot_be(partition: Path) -> None:
     with pytest.raises(KdumpError, match=r"cannot start at 7, for its high watermark is 5"):
-        look(partition, start=7, checkpoints=Checkpoints(high_watermark=5))
+        look(partition, start=7, checkpoints=PartitionCheckpoints(high_watermark=5))
     with pytest.raises(KdumpError, match=r"log start offset 11 lies behind the log's end 10"):
-        look(partition, checkpoints=Checkpoints(log_start=11))
+        look(partition, checkpoints=PartitionCheckpoints(log_start=11))
 
 
 def test_a_timestamp_of_the_future_blocks_what_follows(tmp_path: Path) -> None:

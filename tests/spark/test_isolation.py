@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from kdump.spark.options import OptionError
 from kdump.spark.stream import LogStreamReader
 from kdump.transactions.isolation import Isolation
 from tests.spark.building import options_of, rows_of
-from tests.topics.building import Log
+from tests.topics.building import NOW, Log
 
 COMMITTED, ABORTED, OPEN = (1, 0), (2, 0), (3, 0)
 
@@ -44,3 +45,22 @@ def test_options_of_a_client_are_ignored_with_one_note(root: Path, caplog: pytes
             assert options_of(root, **dict.fromkeys(names, "x")).isolation is Isolation.READ_UNCOMMITTED
     assert len(caplog.records) == 1
     assert "kafka.bootstrap.servers" in caplog.text
+
+
+def offsets(root: Path, **options: str) -> list[int]:
+    return [row["offset"] for row in rows_of(options_of(root, **options))]
+
+
+def test_bounds_by_the_time_of_each_partition(root: Path) -> None:
+    begin, end = f'{{"x":{{"0":{NOW + 1}}}}}', f'{{"x":{{"0":{NOW + 5}}}}}'
+    assert offsets(root, startingOffsetsByTimestamp=begin, endingOffsetsByTimestamp=end) == [1, 2]
+    late = f'{{"x":{{"0":{NOW + 1000}}}}}'
+    assert offsets(root, startingOffsetsByTimestamp=late, startingOffsetsByTimestampStrategy="latest") == []
+    with pytest.raises(OptionError, match="no record is from"):
+        offsets(root, startingOffsetsByTimestamp=late)
+
+
+@pytest.mark.parametrize("text", ["earliest", '{"x":{"0":-2}}', '{"x":5}'])
+def test_times_that_are_none(text: str, root: Path) -> None:
+    with pytest.raises(OptionError, match="expected times"):
+        options_of(root, startingOffsetsByTimestamp=text)

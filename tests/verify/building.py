@@ -17,8 +17,11 @@ from kdump.formats.index_entries import (
     encode_offset_entries,
     encode_time_entries,
 )
-from kdump.formats.names import segment_file_name
+from kdump.formats.names import INDEX_KINDS, parse_file_name, segment_file_name
+from kdump.recovery.startup import Startup
+from kdump.repair.survey import survey
 from kdump.storage.log_reader import LogFile
+from kdump.storage.partition import PartitionLog
 from kdump.verify import Finding, verify
 
 TIME = 1_700_000_000_000
@@ -222,3 +225,9 @@ def put(at: int, content: bytes) -> Change:
 def touch(path: Path, ms: int) -> None:
     """Give a file this time of modification."""
     os.utime(path, ns=(ms * 1_000_000, ms * 1_000_000))
+
+
+def unsound_indexes(log: PartitionLog) -> frozenset[str]:
+    """The names of the index files, present or missing, that a repair would replace."""
+    unsound = survey(log, Startup(now=NOW), deep=False).unsound
+    return frozenset(name for name in unsound if parse_file_name(name).kind in INDEX_KINDS)

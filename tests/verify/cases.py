@@ -356,6 +356,11 @@ CASES = (
     ),
     Case("KD-CKPT-CLEANER", names.CLEANER_CHECKPOINT, log(line(names.CLEANER_CHECKPOINT, 99))),
     Case("KD-CKPT-STALE", names.CLEANER_CHECKPOINT, log(written(names.CLEANER_CHECKPOINT, "0\n1\ngone 0 5\n"))),
+    Case(
+        "KD-CKPT-CLEANER-TWICE",
+        names.CLEANER_CHECKPOINT,
+        two_directories(line(names.CLEANER_CHECKPOINT, 3), line(names.CLEANER_CHECKPOINT, 4)),
+    ),
     # directories and the files of other kinds
     Case("KD-DIR-NAME", "lost+found", log(made("lost+found"))),
     Case("KD-DIR-DUPLICATE", "orders-0", two_directories(unchanged, unchanged)),

@@ -28,7 +28,8 @@ def test_the_code_is_found(case: Case, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_every_code_has_a_case() -> None:
-    assert {case.code for case in CASES} == set(CATALOGUE)
+    of_several_runs = {"KD-LOG-REWRITTEN"}  # tests/commands/test_verify_scrub.py
+    assert {case.code for case in CASES} | of_several_runs == set(CATALOGUE)
 
 
 @pytest.mark.parametrize("closed", [True, False])

@@ -13,8 +13,7 @@ from kdump.query.lookup import LogLookup
 from kdump.storage.directory import LogDirectory
 from kdump.storage.replica import Replica
 from kdump.transactions.partition import transactions_of
-from kdump.verify.soundness import unsound_indexes
-from tests.verify.building import codes, found
+from tests.verify.building import codes, found, unsound_indexes
 
 ARCHIVE = Path(__file__).resolve().parent.parent.parent / "fixtures" / "brokers" / "old-releases.tar.xz"
 BROKERS = ["0.10.2.2-stop", "1.0.2-kill", "1.1.1-stop", "2.0.1-kill"]

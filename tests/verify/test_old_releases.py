@@ -17,8 +17,7 @@ from kdump.formats.index_entries import (
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
 from kdump.storage.partition import PartitionLog
 from kdump.verify.producers import HANGING_MS
-from kdump.verify.soundness import unsound_indexes
-from tests.verify.building import NOW, TIME, Log, batch, build, codes, file, found, produced, records
+from tests.verify.building import NOW, TIME, Log, batch, build, codes, file, found, produced, records, unsound_indexes
 
 INDEX, TIME_INDEX = file(0, "index"), file(0, "timeindex")
 GZIP = 1

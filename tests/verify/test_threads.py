@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from itertools import zip_longest
 from pathlib import Path
@@ -43,7 +44,7 @@ def test_a_sound_log_is_walked_in_pieces(log: Log, monkeypatch: pytest.MonkeyPat
         walked.append((piece.start, piece.stop, threading.current_thread().name.startswith("kdump-verify")))
         return real(piece, resume_after)
 
-    monkeypatch.setattr("kdump.verify.run.walk", walk)
+    monkeypatch.setattr(sys.modules["kdump.verify.run"], "walk", walk)
     assert same(log) == []
     pieces = {(start, stop) for start, stop, by_thread in walked if by_thread}
     assert len(pieces) > 10

@@ -6,15 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 
 from kdump.cluster.choice import Chosen
+from kdump.cluster.files import NewDirectory
 from kdump.cluster.resurrection import Resurrection, metadata_disk
 from kdump.cluster.topics_at_hand import partition_settings
-from kdump.operations.cluster import NewDirectory
-
-from .run import Asked
+from kdump.cluster.wanted import ControllerAt
 
 
 def server_properties(
-    found: Resurrection, node_id: int, directories: Sequence[NewDirectory], asked: Asked
+    found: Resurrection, node_id: int, directories: Sequence[NewDirectory], at: ControllerAt
 ) -> Iterator[tuple[str, str]]:
     """Yield the names and values for a node: what the new metadata and log directories ask for."""
     node = found.node(node_id)
@@ -26,7 +25,6 @@ def server_properties(
     if is_controller:
         home = next((each for each in own if each.disk == metadata_disk(node)), own[0])
         yield "metadata.log.dir", os.path.abspath(home.path)
-    at = asked.wanted.controller
     host = f"[{at.host}]" if ":" in at.host else at.host
     if found.voter is None:
         yield "controller.quorum.voters", f"{found.controller}@{host}:{at.port}"

@@ -1,0 +1,138 @@
+"""What retention deletes of the partitions of a log directory, and deleting it, with the rails that changes have."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from kdump.change.plan import Plan
+from kdump.errors import KdumpError, RefusedError
+from kdump.formats import names
+from kdump.operations.rails import Guard, Rails, guarded
+from kdump.operations.results import Failed, Interrupted, Note
+from kdump.operations.targets import PartitionGroup
+from kdump.operations.topic_settings import topic_settings, unusable
+from kdump.retention.apply import carry_out, check_allowed
+from kdump.retention.partition import Circumstances, PartitionRetention, examine
+from kdump.retention.plan import partition_plan
+from kdump.retention.segments import Shutdown
+from kdump.retention.totals import Totals
+from kdump.settings.sources import PropertyFile
+from kdump.settings.views import RetentionSettings
+from kdump.storage.checkpoints import Checkpoints
+from kdump.storage.directory import LogDirectory
+from kdump.storage.open import check_has_kafka_files
+from kdump.storage.partition import PartitionLog
+
+ONLY_START = "nothing but --log-start-offset, so only that counts"
+
+
+@dataclass(frozen=True, slots=True)
+class RetainRequest:
+    """What is asked of retention at the time `now` (ms).
+
+    `files` and `given` are settings beside those of the cluster's metadata. Offsets are absolute; None: the
+    checkpoint's. With `tombstones` compacted logs are read as a whole to count what waits for its delete horizon.
+    """
+
+    now: int
+    files: tuple[PropertyFile, ...] = ()
+    given: Mapping[str, str] = field(default_factory=dict)
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+    tombstones: bool = True
+
+
+class Deleted(NamedTuple):
+    """What was carried out in a log directory; `change` is the id of the change that keeps the originals."""
+
+    log_directory: str
+    plans: Sequence[Plan]
+    change: str | None
+
+
+Event = PartitionRetention | Totals | Interrupted | Failed | Note | Deleted
+
+
+def retain(
+    group: PartitionGroup,
+    request: RetainRequest,
+    rails: Rails,
+    over: Callable[[list[str]], Iterable[str]] = iter,
+) -> Iterator[Event]:
+    """Say what retention deletes of partitions and, if `rails` say so, delete it.
+
+    Each partition comes as it was examined, then the totals of a log directory that is looked at as a whole, then what
+    was done. `over` goes over the partitions' paths. Raises RefusedError, KdumpError, OSError where all of the log
+    directory is left alone.
+    """
+    with guarded(os.path.realpath(group.log_directory), group.partitions, rails) as guard:
+        for path, changes in guard.interrupted.items():
+            for change in changes:
+                yield Interrupted(path, change, rails.applies)
+        for path, error in guard.errors.items():
+            yield Failed(path, error)
+        place = _Place(group.log_directory, request, applies=rails.applies)
+        yield from place.notes
+        found: list[PartitionRetention] = []
+        for path in over(list(guard.interrupted)):
+            try:
+                found.append(place.examine(path))
+            except (OSError, KdumpError) as error:
+                yield Failed(path, error)
+            else:
+                yield found[-1]
+        if group.is_whole:
+            yield Totals.of(found)
+        if rails.applies:
+            yield from _carry_out(group, found, guard)
+
+
+def _carry_out(group: PartitionGroup, found: Iterable[PartitionRetention], guard: Guard) -> Iterator[Event]:
+    plans = []
+    for each in found:
+        try:
+            check_allowed(each)
+            if each.has_work:
+                plans.append(partition_plan(each))
+        except (OSError, KdumpError) as error:
+            yield Failed(each.log.path, error)
+    for plan in plans:
+        guard.check_still(plan.path)
+    if plans:
+        carry_out(plans, guard.files, keep_old=guard.rails.keep_old)
+    yield Deleted(group.log_directory, plans, guard.id if plans and guard.rails.keep_old else None)
+
+
+class _Place:
+    """A log directory's checkpoints and the settings of its topics; `notes` name what of them cannot be used."""
+
+    def __init__(self, path: str, request: RetainRequest, *, applies: bool) -> None:
+        """Read them. Raises OSError, RefusedError for a checkpoint that cannot be parsed where changes are applied."""
+        directory = LogDirectory(path)
+        self._request = request
+        self._checkpoints = Checkpoints.read(path).readable()
+        for error in self._checkpoints.errors.values():
+            if applies:
+                raise RefusedError(f"{error}: mend the file, or remove it, which a broker takes for an empty one")
+        self._clean = directory.clean_shutdown
+        known = topic_settings(directory, request.files, request.given)
+        self._settings = known.settings
+        self.notes = [*unusable(self._checkpoints), *known.notes]
+
+    def examine(self, path: str) -> PartitionRetention:
+        """What retention does to a partition. Raises OSError, KdumpError."""
+        log, request = PartitionLog(path), self._request
+        check_has_kafka_files(log)
+        if log.name and log.name.topic == names.CLUSTER_METADATA_TOPIC:
+            raise KdumpError(f"{log.path}: KRaft trims this log by its snapshots, not by retention")
+        said = self._checkpoints.of(log.name)
+        topic = log.name.topic if log.name else ""
+        settings = RetentionSettings.of(self._settings.of(topic, was_cleaned=said.cleaner is not None))
+        if request.log_start_offset is not None and not settings.is_known:
+            settings = replace(settings, deletes=False, sources=(ONLY_START,))
+        shutdown = Shutdown(self._clean, said.recovery_point or 0)
+        circumstances = Circumstances(shutdown, said, request.now, request.log_start_offset, request.high_watermark)
+        return examine(log, circumstances, settings, tombstones=request.tombstones)

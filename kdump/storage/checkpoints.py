@@ -1,0 +1,112 @@
+"""The four offset checkpoints of a log directory: what was written down of its partitions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Self
+
+from kdump.disk.reading import read_small
+from kdump.errors import CheckpointError, Problem
+from kdump.formats import names
+from kdump.formats.checkpoints import parse_offset_checkpoint
+from kdump.formats.names import PartitionDirName
+from kdump.storage.partition import PartitionLog
+
+TopicPartition = tuple[str, int]
+Offsets = Mapping[TopicPartition, int]
+"""Absolute offsets by topic and number of the partition."""
+
+MAX_BYTES = 1 << 26
+
+
+def read_offsets(path: str) -> dict[TopicPartition, int]:
+    """Read an offset checkpoint; of several lines for one partition the last counts. Empty without the file.
+
+    Raises OSError, CheckpointError.
+    """
+    try:
+        data = read_small(path, MAX_BYTES)
+    except (FileNotFoundError, IsADirectoryError):
+        return {}
+    return {(topic, partition): offset for topic, partition, offset in parse_offset_checkpoint(data, path)}
+
+
+class PartitionCheckpoints(NamedTuple):
+    """What the checkpoints say of a partition: absolute offsets, None where they do not."""
+
+    log_start: int | None = None
+    recovery_point: int | None = None
+    high_watermark: int | None = None
+    cleaner: int | None = None
+
+
+_FIELDS = (
+    names.LOG_START_CHECKPOINT,
+    names.RECOVERY_POINT_CHECKPOINT,
+    names.REPLICATION_CHECKPOINT,
+    names.CLEANER_CHECKPOINT,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """What the checkpoints of the log directory `folder` say: lines by file name.
+
+    `errors` say by file name what cannot be parsed (CheckpointError) or read (OSError); such a file has no lines. What
+    a broker makes of it is told by recovery.broker_start.
+    """
+
+    folder: str
+    lines: Mapping[str, Offsets] = field(default_factory=dict)
+    errors: Mapping[str, CheckpointError | OSError] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: str, files: Iterable[str] = names.OFFSET_CHECKPOINTS) -> Self:
+        """Read the checkpoints of a log directory, or some of them. Never raises."""
+        found = cls(folder, lines := {}, errors := {})
+        for name in files:
+            try:
+                lines[name] = read_offsets(found.path(name))
+            except (CheckpointError, OSError) as error:
+                errors[name] = error
+        return found
+
+    def path(self, file: str) -> str:
+        """Return the path of a checkpoint."""
+        return os.path.join(self.folder, file)
+
+    def of(self, name: PartitionDirName | None) -> PartitionCheckpoints:
+        """Return what they say of a partition. One that is on its way here shares its lines with the live one."""
+        if name is None:
+            return PartitionCheckpoints()
+        key = name.topic, name.partition
+        return PartitionCheckpoints(*(self.lines.get(file, {}).get(key) for file in _FIELDS))
+
+    def log_start_offset(self, log: PartitionLog) -> int:
+        """Return where a log starts: at its first segment, or at the offset written down where that is higher."""
+        first = log.segments[0].base_offset if log.segments else 0
+        return max(self.of(log.name).log_start or 0, first)
+
+    @property
+    def problems(self) -> Iterator[Problem]:
+        """What cannot be parsed or read."""
+        for file, error in self.errors.items():
+            if isinstance(error, OSError):
+                yield Problem.unreadable(self.path(file), error)
+            else:
+                yield Problem(self.path(file), None, str(error))
+
+    def readable(self) -> Self:
+        """Return them, where all can be read. Raises OSError."""
+        for error in self.errors.values():
+            if isinstance(error, OSError):
+                raise error
+        return self
+
+    def strict(self) -> Self:
+        """Return them, where there is nothing wrong with any. Raises OSError, CheckpointError."""
+        for error in self.errors.values():
+            raise error
+        return self

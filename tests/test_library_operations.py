@@ -1,0 +1,201 @@
+"""The functions of `import kdump` that do what the commands do, with the same safety."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import kdump
+from kdump.errors import CheckpointError, ConfigError, KdumpError, NameFormatError, ProblemError, RefusedError
+from kdump.formats import names
+from kdump.operations.results import Failed
+from kdump.operations.retain import Deleted
+from kdump.operations.startup import Loaded
+from kdump.recovery.broker_start import DirectoryState
+from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request
+from kdump.retention.partition import PartitionRetention
+from tests.verify.building import Log, build, file, flip
+
+CORPUS = Path(__file__).resolve().parent.parent / "fixtures" / "corpus"
+NOW = 1_800_000_000_000
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Log:
+    """A log with a batch that fails its CRC in the first segment."""
+    built = build(tmp_path / "data")
+    built.edit(file(0, "log"), flip(70))
+    return built
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """The files below a folder that are not kdump's own."""
+    found = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".kdump"))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def test_what_is_public_are_functions_and_classes() -> None:
+    assert set(dir(kdump)) == set(kdump.__all__)
+    for name in kdump.__all__:
+        assert not isinstance(getattr(kdump, name), ModuleType)
+    with pytest.raises(AttributeError, match="nothing_such"):
+        _ = kdump.nothing_such
+
+
+def test_packages_do_not_take_the_place_of_functions() -> None:
+    program = (
+        "import kdump, kdump.verify.log, kdump.repair.proposal, kdump.stats, kdump.export.run, kdump.transactions\n"
+        "from kdump.repair import proposal\n"
+        "print(*(type(getattr(kdump, name)).__name__ for name in"
+        " ('verify', 'repair', 'stats', 'export', 'transactions')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == {"function"}
+
+
+@pytest.mark.parametrize(
+    "function", [kdump.startup, kdump.repair, kdump.groups, kdump.transactions, kdump.stats, kdump.verify]
+)
+def test_what_is_wrong_with_a_call_is_raised_by_the_call(function: object, tmp_path: Path) -> None:
+    assert callable(function)
+    with pytest.raises(FileNotFoundError):
+        function(tmp_path / "nothing")
+    with pytest.raises(NameFormatError):
+        function(tmp_path)
+
+
+def test_an_unknown_policy_is_refused(damaged: Log) -> None:
+    with pytest.raises(ValueError, match="ignore"):
+        kdump.stats(damaged.directory, errors="ignore")
+    with pytest.raises(ValueError, match="one result"):
+        kdump.metadata(damaged.directory, errors="yield")
+
+
+def test_startup(damaged: Log) -> None:
+    found = list(kdump.startup(damaged.directory, clean=False, recovery_point=0, now=NOW))
+    state, loaded = found
+    assert isinstance(state, DirectoryState)
+    assert isinstance(loaded, Loaded)
+    assert loaded.outcome.loss.has_data
+    with pytest.raises(ConfigError, match=r"segment\.index\.bytes is 'x'"):
+        kdump.startup(damaged.directory, config={"segment.index.bytes": "x"})
+
+
+def test_repair_and_undo(damaged: Log) -> None:
+    before = content(damaged.directory)
+    (planned,) = kdump.repair(damaged.partition, now=NOW)
+    assert planned.task is not None
+    assert planned.task.decision is not None
+    assert content(damaged.directory) == before
+    refused = kdump.repair(damaged.directory, request=Request(TRUNCATE_LOG), apply=True, now=NOW)
+    with pytest.raises(RefusedError, match="drops"):
+        next(refused)
+    (left,) = kdump.repair(damaged.directory, request=Request(TRUNCATE_LOG), apply=True, now=NOW, errors="yield")
+    assert isinstance(left.error, RefusedError)
+    assert list(kdump.repair(damaged.directory, request=Request(TRUNCATE_LOG), apply=True, errors="skip")) == []
+    assert content(damaged.directory) == before
+    (done,) = kdump.repair(damaged.directory, request=Request(SALVAGE), apply=True, now=NOW)
+    assert done.change is not None
+    assert not [each for each in kdump.verify(damaged.directory, now=NOW) if each.severity == "error"]
+    (listed,) = kdump.changes(damaged.directory).changes
+    assert listed.change.id == done.change.id
+    (undone,) = kdump.undo(damaged.directory, done.change.id)
+    assert not undone.is_done
+    (undone,) = kdump.undo(damaged.directory, done.change.id, apply=True)
+    assert undone.is_done
+    assert content(damaged.directory) == before
+    with pytest.raises(KdumpError, match="there is no change"):
+        kdump.undo(damaged.directory, "20200101T000000")
+
+
+def test_nothing_is_repaired_beside_kafkas_files(damaged: Log) -> None:
+    with pytest.raises(RefusedError, match="Kafka's own"):
+        kdump.repair(damaged.directory, apply=True, output=damaged.partition / "copy")
+
+
+def test_append(tmp_path: Path) -> None:
+    built = build(tmp_path / "data")
+    with kdump.append(built.partition, config={"segment.bytes": "100000"}) as log:
+        end = log.end_offset
+        log.roll()
+    assert kdump.open_log(built.partition).segments[-1].base_offset == end
+    with pytest.raises(ConfigError, match=r"segment\.bytes"):
+        kdump.append(built.partition, config={"segment.bytes": "many"})
+
+
+def test_problems_are_raised_skipped_or_yielded(tmp_path: Path) -> None:
+    data = shutil.copytree(CORPUS / "s-src-txn", tmp_path / "data")
+    path = data / names.LOG_START_CHECKPOINT
+    path.write_bytes(b"0\n1\nno checkpoint\n")
+    with pytest.raises(ProblemError) as raised:
+        next(kdump.transactions(data, now=NOW))
+    assert raised.value.problem.path == str(path)
+    (skipped,) = kdump.transactions(data, now=NOW, errors="skip")
+    problem, found = kdump.transactions(data, now=NOW, errors="yield")
+    assert isinstance(problem, kdump.Problem)
+    assert not isinstance(skipped, kdump.Problem)
+    assert not isinstance(found, kdump.Problem)
+    assert found.found.last_stable_offset == skipped.found.last_stable_offset
+
+
+def test_retain(tmp_path: Path) -> None:
+    built = build(tmp_path / "data")
+    before = content(built.directory)
+    (found,) = kdump.retain(built.directory, settings={"retention.ms": "0"}, now=NOW)
+    assert isinstance(found, PartitionRetention)
+    assert found.has_work
+    assert content(built.directory) == before
+    with pytest.raises(ConfigError, match=r"retention\.ms is '-2'"):
+        kdump.retain(built.directory, settings={"retention.ms": "-2"})
+    _, deleted = kdump.retain(built.directory, settings={"retention.ms": "0"}, now=NOW, apply=True)
+    assert isinstance(deleted, Deleted)
+    assert deleted.change is not None
+    assert content(built.directory) != before
+    kdump.undo(built.directory, deleted.change, apply=True)
+    assert content(built.directory) == before
+    with pytest.raises(RefusedError, match="nothing says what this topic's retention is"):
+        list(kdump.retain(built.directory, now=NOW, apply=True))
+    (found, failed, _) = kdump.retain(built.directory, now=NOW, apply=True, errors="yield")
+    assert isinstance(failed, Failed)
+
+
+def test_groups() -> None:
+    with pytest.raises(KdumpError, match="no partition of __consumer_offsets"):
+        kdump.groups(CORPUS / "s-src-txn")
+
+
+def test_stats() -> None:
+    (found,) = kdump.stats(CORPUS / "s-src-txn")
+    assert not isinstance(found, kdump.Problem)
+    assert (found.topic, found.partition, found.stats.segments[0].base_offset) == ("topic", 0, 0)
+
+
+def test_export(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    summary = kdump.export(CORPUS / "s-src-txn", folder=tmp_path / "out")
+    assert summary.is_whole
+    assert summary.rows > 100
+    with pytest.raises(RefusedError):
+        kdump.export(CORPUS / "s-src-txn", folder=CORPUS / "s-src-txn" / "out")
+
+
+def test_metadata_needs_a_metadata_log(damaged: Log, tmp_path: Path) -> None:
+    with pytest.raises(KdumpError, match="there is no __cluster_metadata-0"):
+        kdump.metadata(damaged.directory)
+    with pytest.raises(FileNotFoundError):
+        kdump.metadata(tmp_path / "nothing")
+
+
+def test_a_properties_file(damaged: Log, tmp_path: Path) -> None:
+    config = tmp_path / "server.properties"
+    config.write_text("log.index.interval.bytes=1\n")
+    loaded = [each for each in kdump.startup(damaged.directory, config=config) if isinstance(each, Loaded)]
+    assert loaded[0].startup.config.index_interval_bytes == 1
+    config.write_text("log.index.interval.bytes=\\u00zz\n")
+    with pytest.raises(CheckpointError):
+        kdump.startup(damaged.directory, config=config)
