@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_left
 from collections import defaultdict
 from typing import NamedTuple
@@ -54,8 +55,8 @@ class TransactionStates:
 
 def _raise_unreadable(problem: Problem) -> None:
     """What was not read could have told of an abort."""
-    if problem.is_unreadable:
-        raise OSError(problem.text)
+    if problem.is_unreadable and not problem.is_missing:
+        raise OSError(errno.EIO, problem.text, problem.path)
 
 
 class _Ends:
