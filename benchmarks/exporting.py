@@ -1,6 +1,7 @@
-"""Measure `kdump export` to Parquet against reading the same rows from Parquet and writing them again, in one run.
+"""Measure `kdump export` against reading the same rows from Parquet and writing them again, in one run.
 
-With --spark, against the Spark engine too, start-up included. Needs pyarrow, and pyspark for --spark.
+Parquet is written again by pyarrow, JSON lines and CSV by polars. With --spark, against the Spark engine too, start-up
+included. Needs pyarrow, polars for text, and pyspark for --spark.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from data import LARGE, LOGS, generate
 from processes import Cost, RunError, measure, run
 
-AGAIN, EXPORT, SPARK = "Parquet to Parquet", "kdump export", "with Spark"
+AGAIN, EXPORT, SPARK = "written again", "kdump export", "with Spark"
 AGAIN_LEAST = 1.0
 SPARK_LEAST = 3.0
 
@@ -26,6 +27,16 @@ pyarrow.parquet.write_table(table, sys.argv[2], compression="zstd")
 descriptor = os.open(sys.argv[2], os.O_RDONLY)
 os.fsync(descriptor)
 """
+TEXT_PROGRAM = """
+import os, sys
+import polars
+rows = polars.read_parquet(sys.argv[1] + "/**/*.parquet").drop("headers")
+rows = rows.with_columns(polars.col("key", "value").cast(polars.String))
+getattr(rows, sys.argv[3])(sys.argv[2])
+descriptor = os.open(sys.argv[2], os.O_RDONLY)
+os.fsync(descriptor)
+"""
+TEXT_WRITERS = {"jsonl": "write_ndjson", "csv": "write_csv"}
 EXPORT_PROGRAM = """
 import os, shutil, sys
 shutil.rmtree(sys.argv[2], ignore_errors=True)
@@ -35,7 +46,9 @@ os.execv(sys.executable, command)
 """
 
 
-def measure_all(folder: Path, name: str, divisor: int, repeat: int, *, spark: bool) -> tuple[int, dict[str, Cost]]:
+def measure_all(
+    folder: Path, name: str, divisor: int, repeat: int, *, spark: bool, form: str = "parquet"
+) -> tuple[int, dict[str, Cost]]:
     """The bytes of the log, and what each way costs. Raises RunError."""
     log = next(log for log in LOGS if log.name == name)
     segment = generate(log, folder / f"sizes-by-{divisor}", divisor)
@@ -43,10 +56,11 @@ def measure_all(folder: Path, name: str, divisor: int, repeat: int, *, spark: bo
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         first = os.path.join(scratch, "first")
         run([sys.executable, "-c", EXPORT_PROGRAM, partition, first])
-        commands = {
-            AGAIN: [sys.executable, "-c", AGAIN_PROGRAM, first, os.path.join(scratch, "again.parquet")],
-            EXPORT: [sys.executable, "-c", EXPORT_PROGRAM, partition, os.path.join(scratch, "out")],
-        }
+        again = [sys.executable, "-c", AGAIN_PROGRAM, first, os.path.join(scratch, "again")]
+        if form in TEXT_WRITERS:
+            again = [sys.executable, "-c", TEXT_PROGRAM, first, os.path.join(scratch, "again"), TEXT_WRITERS[form]]
+        out = [partition, os.path.join(scratch, "out"), "--format", form]
+        commands = {AGAIN: again, EXPORT: [sys.executable, "-c", EXPORT_PROGRAM, *out]}
         if spark:
             options = ["--engine", "spark", "--master", "local[2]"]
             target = os.path.join(scratch, "spark")
@@ -62,12 +76,15 @@ def main() -> int:
     parser.add_argument("--log", choices=[log.name for log in LOGS], default=LARGE.name, help="which log is exported")
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="turns (default: %(default)s)")
     parser.add_argument("--divisor", type=int, default=1, metavar="N", help="divide the log's size by N")
+    parser.add_argument("--format", choices=("parquet", *TEXT_WRITERS), default="parquet", help="what is written")
     parser.add_argument("--spark", action="store_true", help="measure the Spark engine too")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a target is missed")
     options = parser.parse_args()
     options.dir.mkdir(parents=True, exist_ok=True)
     try:
-        size, costs = measure_all(options.dir, options.log, options.divisor, options.repeat, spark=options.spark)
+        size, costs = measure_all(
+            options.dir, options.log, options.divisor, options.repeat, spark=options.spark, form=options.format
+        )
     except (RunError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

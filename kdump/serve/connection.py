@@ -28,6 +28,8 @@ IDLE_SECONDS = 600
 BODY_SECONDS = 60
 """Within which a request that has begun must be there."""
 MAX_WAIT_SECONDS = 300
+FAILED_LOGIN_SECONDS = 0.5
+"""After which a wrong password is answered: guessing takes its time (connection.failed.authentication.delay.ms)."""
 SMALL_REQUEST = 4 << 10
 """Bytes up to which nobody waits for memory."""
 UNAUTHENTICATED_BYTES = 16 << 10
@@ -157,6 +159,8 @@ class Connection:
         return answered
 
     async def _send(self, answered: _Answered) -> None:
+        if answered.reason:
+            await self._server.pause(FAILED_LOGIN_SECONDS)
         await self._channel.send_all(answered.parts)
         if answered.access is not None:
             self._server.log(answered.access)

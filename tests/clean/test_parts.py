@@ -204,7 +204,7 @@ def test_a_marker_of_which_no_batch_was_met_may_go() -> None:
 def test_entries_of_the_new_transaction_index_have_to_follow_each_other() -> None:
     segment = NewSegment(0, CleaningSettings(), "users-0")
     segment.note_aborted([ABORTED])
-    with pytest.raises(CleaningError, match="is not behind 20"):
+    with pytest.raises(CleaningError, match="is not after 20"):
         segment.note_aborted([ABORTED._replace(producer_id=8)])
     segment.note_aborted([ABORTED._replace(last_offset=21)])
     assert len(segment.finish()[names.TXN_INDEX]) == 2 * 34

@@ -38,7 +38,7 @@ def test_the_dirty_ratio_counts_whole_segments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "start", "words"), [(30, 0, "behind the log end"), (5, 10, "before the log st")]
+    ("checkpoint", "start", "words"), [(30, 0, "above the log end offset"), (5, 10, "before the log st")]
 )
 def test_a_checkpoint_outside_the_log_does_not_count(tmp_path: Path, checkpoint: int, start: int, words: str) -> None:
     partition = build(tmp_path, SEGMENTS, checkpoint=checkpoint)
@@ -107,7 +107,7 @@ def test_after_a_pass_it_is_no_longer_due(tmp_path: Path) -> None:
 def test_leftovers_of_a_swap_are_not_passed_over(tmp_path: Path) -> None:
     partition = build(tmp_path, SEGMENTS)
     os.rename(partition / name(0, "index"), partition / name(0, "index.swap"))
-    with pytest.raises(CleaningError, match=r"index\.swap: left behind"):
+    with pytest.raises(CleaningError, match=r"index\.swap: left over"):
         state_of(partition)
 
 

@@ -201,3 +201,12 @@ def test_an_export_goes_on_only_with_the_same_columns(data: Path, tmp_path: Path
 def test_export_needs_schemas_to_decode(data: Path, tmp_path: Path) -> None:
     with pytest.raises(KdumpError, match="--schemas PATH"):
         invoked("export", data / "orders-0", "--to", tmp_path / "out", "--decode", "json")
+
+
+def test_reading_changes_nothing(data: Path, run: Run) -> None:
+    from tests.test_read_only import listing
+
+    before = listing(data)
+    for arguments in (("schemas", data, "--deep"), ("dump", data), ("dump", data, "--isolation", "read_committed")):
+        assert run(*arguments, "--format", "jsonl") in (0, 1)
+    assert listing(data) == before

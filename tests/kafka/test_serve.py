@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 from kdump.serve.background import served
+from kdump.serve.cluster import ServedCluster
+from kdump.serve.partition import OnDamage
+from kdump.serve.sasl import Users
+from kdump.storage.open import open_directory
 from tests.kafka.broker import Broker
 from tests.kafka.directories import MADE, Rich, State
 from tests.kafka.kit import Kit
@@ -88,6 +92,20 @@ def test_consoles_read(directory: Rich, tmp_path: Path) -> None:
             "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", servers, "--list"
         )
         assert b"g-classic" in groups.out, groups.err
+
+
+def test_users_of_the_metadata_are_let_in(directory: Rich) -> None:
+    """With the credentials that the broker has stored for them; Make.java has the passwords."""
+    from confluent_kafka.admin import AdminClient
+
+    paths = [str(path) for path in directory.log_dirs]
+    cluster = ServedCluster(map(open_directory, paths), OnDamage.STOP, print, print)
+    assert cluster.image is not None
+    with served(paths, users=Users({}, cluster.image.scram)) as servers:
+        for name, mechanism in (("alice", "SCRAM-SHA-256"), ("bob", "SCRAM-SHA-512"), ("alice", "PLAIN")):
+            settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism, "sasl.username": name}
+            admin = AdminClient({"bootstrap.servers": servers, "sasl.password": "secret", **settings})
+            assert "plain" in admin.list_topics(timeout=20).topics
 
 
 def test_beside_a_running_broker_it_keeps_up(release: str, tmp_path: Path) -> None:

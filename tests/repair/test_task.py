@@ -165,7 +165,7 @@ class TestIndexes:
         before = content(partition)
         task = rebuilt(partition)
         assert task.plan is None
-        assert "the log itself needs repair" in task.problems[0]
+        assert "not rebuilt: the log is damaged" in task.problems[0]
         assert content(partition) == before
 
 

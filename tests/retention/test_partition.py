@@ -75,7 +75,7 @@ def test_the_high_watermark_holds(partition: Path) -> None:
 def test_a_log_start_that_cannot_be(partition: Path) -> None:
     with pytest.raises(KdumpError, match=r"cannot start at 7, for its high watermark is 5"):
         look(partition, start=7, checkpoints=PartitionCheckpoints(high_watermark=5))
-    with pytest.raises(KdumpError, match=r"log start offset 11 lies behind the log's end 10"):
+    with pytest.raises(KdumpError, match=r"log start offset 11 is above the log end offset 10"):
         look(partition, checkpoints=PartitionCheckpoints(log_start=11))
 
 

@@ -47,7 +47,7 @@ def test_the_unit_that_was_meant(timestamp: int, unit: str | None) -> None:
 @pytest.mark.parametrize(
     ("timestamp", "text"),
     [
-        (TIME // 1000, "1700000000 is a time in seconds; as ms it is 53 years behind the clock"),
+        (TIME // 1000, "1700000000 is a time in seconds; as ms it is 53 years before the clock"),
         (TIME * 1000, "1700000000000000 is a time in microseconds; as ms it is 53852 years ahead of the clock"),
     ],
 )
