@@ -1,4 +1,4 @@
-"""Small directories of a real broker of each release: what kdump reads there is what the broker said before it stopped."""
+"""Small directories of a real broker of each release: kdump reads there what the broker said before it stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def said(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """What a broker said; its two log directories are unpacked in `folders`."""
     with tarfile.open(BROKERS / f"release-{request.param['release']}.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
-    return request.param | {"folders": [tmp_path / "disk1", tmp_path / "disk2"]}
+    return {**request.param, "folders": [tmp_path / "disk1", tmp_path / "disk2"]}
 
 
 @pytest.fixture
