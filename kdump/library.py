@@ -28,17 +28,19 @@ if TYPE_CHECKING:
     from kdump.export.options import ExportOptions
     from kdump.export.run import Summary
     from kdump.operations.append import Opening
+    from kdump.operations.compact import Compacted, PassedOver
     from kdump.operations.repair import Repaired
     from kdump.operations.results import Failed
     from kdump.operations.retain import Deleted
     from kdump.operations.startup import Loaded, StartupOptions
-    from kdump.operations.targets import Target
+    from kdump.operations.targets import PartitionGroup, Target
     from kdump.operations.transactions import PartitionTransactions
     from kdump.operations.undo import Listing, Undone
     from kdump.recovery.broker_start import DirectoryState
     from kdump.recovery.outcome import Failure
     from kdump.repair.proposal import Request
     from kdump.retention.partition import PartitionRetention
+    from kdump.settings.sources import PropertyFile
     from kdump.stats.partition import PartitionStats, StatsOptions
     from kdump.topics.groups import Group
     from kdump.topics.metadata_log import MetadataState
@@ -127,13 +129,23 @@ def repair(
             raise ValueError("output takes the partitions of one log directory")
     clusters = Clusters({target.log_directory for target in targets})
     checks_copies = apply and not only_copy and output is None
+    unread: list[Problem] = []
     wanted = Repair(
-        planning(request or Request(), clusters, checks_copies=checks_copies), _said(now=now, config=config).startup
+        planning(request or Request(), clusters, checks_copies=checks_copies),
+        _said(now=now, config=config),
+        clusters,
+        unread.append,
     )
 
     def found() -> Iterator[Repaired]:
         for target in targets:
             for done in repair_target(target, wanted, rails):
+                while unread:
+                    if policy is OnError.RAISE:
+                        raise ProblemError(unread.pop(0))
+                    problem = unread.pop(0)
+                    if policy is OnError.YIELD:
+                        yield done._replace(path=problem.path, task=None, error=ProblemError(problem))
                 if done.error is not None and policy is OnError.RAISE:
                     raise done.error
                 if done.error is None or policy is OnError.YIELD:
@@ -187,24 +199,17 @@ def retain(
     from kdump.operations import retain as operation
     from kdump.operations.rails import Rails
     from kdump.operations.results import Failed
-    from kdump.operations.targets import PartitionGroups
     from kdump.retention.partition import PartitionRetention
-    from kdump.settings.sources import COMMAND_LINE, PropertyFile
 
     policy = OnError(errors)
-    groups = PartitionGroups()
-    for place in _places(paths):
-        groups.add(place)
-    general = _properties(config)
-    path = COMMAND_LINE if config is None or isinstance(config, Mapping) else os.fspath(config)
-    files = (PropertyFile(path, None, general),) if general else ()
+    groups = _groups(paths)
     request = operation.RetainRequest(
-        _clock(now), files, _properties(settings), log_start_offset, high_watermark, tombstones
+        _clock(now), _files(config), _properties(settings), log_start_offset, high_watermark, tombstones
     )
     rails = Rails(apply, "retain", keep_originals)
 
     def found() -> Iterator[PartitionRetention | Deleted | Failed]:
-        for group in groups.all():
+        for group in groups:
             for event in operation.retain(group, request, rails):
                 if isinstance(event, Failed):
                     if policy is OnError.RAISE:
@@ -212,6 +217,50 @@ def retain(
                     if policy is OnError.YIELD:
                         yield event
                 elif isinstance(event, PartitionRetention | operation.Deleted):
+                    yield event
+
+    return found()
+
+
+def compact(
+    *paths: Path,
+    config: Path | Mapping[str, str] | None = None,
+    min_cleanable_ratio: float | None = None,
+    passes: int = 1,
+    apply: bool = False,
+    keep_originals: bool = True,
+    output: Path | None = None,
+    now: int | None = None,
+    errors: str = OnError.RAISE,
+) -> Iterator[Compacted | PassedOver | Failed]:
+    """Say what the log cleaner makes of partitions or what keeps it from it; with `apply` or `output`, do it.
+
+    A Compacted for each pass over a partition, a PassedOver for one that is not compacted. `config` is a properties
+    file, or properties, of the server or of topics. With `output` a log directory with the cleaned partitions is
+    written there. With `errors="yield"` what was left alone is a Failed. Raises OSError, NameFormatError, ConfigError,
+    RefusedError.
+    """
+    from kdump.operations import compact as operation
+    from kdump.operations.rails import Rails
+    from kdump.operations.results import Failed
+
+    policy = OnError(errors)
+    groups = _groups(paths)
+    if output is not None:
+        if apply or len(groups) > 1:
+            raise ValueError("output takes the partitions of one log directory, without apply")
+        _check_not_kafkas(output)
+    request = operation.CompactRequest(_clock(now), _files(config), min_cleanable_ratio, passes=passes)
+    rails = Rails(apply, "compact", keep_originals, output=_text(output))
+
+    def found() -> Iterator[Compacted | PassedOver | Failed]:
+        for group in groups:
+            for event in operation.compact(group, request, rails):
+                if isinstance(event, Failed) and policy is OnError.RAISE:
+                    raise event.error
+                if isinstance(event, operation.Compacted | operation.PassedOver) or (
+                    isinstance(event, Failed) and policy is OnError.YIELD
+                ):
                     yield event
 
     return found()
@@ -454,6 +503,26 @@ def _properties(config: Path | Mapping[str, str] | None) -> Mapping[str, str]:
     )
     TopicSettings.of(found).check()
     return found
+
+
+def _files(config: Path | Mapping[str, str] | None) -> tuple[PropertyFile, ...]:
+    """Raises OSError, ConfigError, CheckpointError."""
+    from kdump.settings.sources import COMMAND_LINE, PropertyFile
+
+    if config is None:
+        return ()
+    path = COMMAND_LINE if isinstance(config, Mapping) else os.fspath(config)
+    return (PropertyFile(path, None, _properties(config)),)
+
+
+def _groups(paths: Iterable[Path]) -> list[PartitionGroup]:
+    """Raises OSError, NameFormatError."""
+    from kdump.operations.targets import PartitionGroups
+
+    found = PartitionGroups()
+    for place in _places(paths):
+        found.add(place)
+    return found.all()
 
 
 def _targets(paths: Iterable[Path]) -> list[Target]:

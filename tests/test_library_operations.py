@@ -13,6 +13,7 @@ import pytest
 import kdump
 from kdump.errors import CheckpointError, ConfigError, KdumpError, NameFormatError, ProblemError, RefusedError
 from kdump.formats import names
+from kdump.operations.compact import Compacted, PassedOver
 from kdump.operations.results import Failed
 from kdump.operations.retain import Deleted
 from kdump.operations.startup import Loaded
@@ -162,6 +163,21 @@ def test_retain(tmp_path: Path) -> None:
         list(kdump.retain(built.directory, now=NOW, apply=True))
     (found, failed, _) = kdump.retain(built.directory, now=NOW, apply=True, errors="yield")
     assert isinstance(failed, Failed)
+
+
+def test_compact(tmp_path: Path) -> None:
+    built = build(tmp_path / "data")
+    before = content(built.directory)
+    (passed_over,) = kdump.compact(built.directory, now=NOW)
+    assert isinstance(passed_over, PassedOver)
+    (planned,) = kdump.compact(built.directory, config={"cleanup.policy": "compact"}, now=NOW)
+    assert isinstance(planned, Compacted)
+    assert not planned.is_done
+    assert content(built.directory) == before
+    with pytest.raises(ConfigError, match=r"cleanup\.policy is 'Compact'"):
+        kdump.compact(built.directory, config={"cleanup.policy": "Compact"})
+    with pytest.raises(RefusedError, match="Kafka's own"):
+        kdump.compact(built.directory, output=built.partition / "copy")
 
 
 def test_groups() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from kdump.operations.compact import CompactRequest
 from kdump.releases import KafkaRelease
 from kdump.settings.views import CleaningSettings
 
@@ -38,15 +39,18 @@ from .run import Options, compact
     help="Clean where the dirty ratio is above this. By default min.cleanable.dirty.ratio of --config, else 0.5.",
 )
 @click.option(
-    "--old-formats", "legacy_batches",
+    "--old-formats",
+    "legacy_batches",
     type=click.Choice(("keep", "convert")),
     help="Leave batches of formats v0 and v1 in their format, as Kafka up to 3.9 does, or rewrite them in v2, as from"
     " 4.0 on. By default as the release does.",
 )
 @kafka_option
 @click.option(
-    "--compare-keys", "exact_keys", is_flag=True,
-    help="Compare keys themselves, not their MD5 sums; needs more memory for each key."
+    "--compare-keys",
+    "exact_keys",
+    is_flag=True,
+    help="Compare keys themselves, not their MD5 sums; needs more memory for each key.",
 )
 @now_option
 @format_option
@@ -100,17 +104,14 @@ def command(
     if passes > 1 and not applies and output is None:
         raise click.UsageError("--passes needs --apply or --output.")
     files = tuple(property_file(text, CleaningSettings) for text in config_files)
-    options = Options(
+    request = CompactRequest(
         now=now,
         files=files,
         min_cleanable_ratio=min_cleanable_ratio,
         converts_legacy=None if legacy_batches is None else legacy_batches == "convert",
         release=kafka,
-        format=format_,
-        applies=applies,
-        output=output,
-        keep_old=not no_backup,
         passes=passes,
         exact_keys=exact_keys,
     )
+    options = Options(request, format_, applies, output, not no_backup)
     return compact(paths, options)

@@ -7,9 +7,9 @@ from typing import Any
 
 from kdump.clean.cleaning import Cleaning, Group
 from kdump.clean.state import LAG, TRANSACTION, Limit
+from kdump.operations.compact import Compacted
 
 from ..shell.options import json_line
-from .run import Found
 
 Row = dict[str, Any]
 
@@ -21,7 +21,7 @@ class JsonLines:
         """`write` takes whole lines."""
         self._write = write
 
-    def partition(self, found: Found) -> None:
+    def partition(self, found: Compacted) -> None:
         """One pass over a partition."""
         state, config, cleaning = found.state, found.config, found.cleaning
         self._write(

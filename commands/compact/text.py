@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 from kdump.clean.cleaning import Cleaning
 from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit, PartitionState
+from kdump.operations.compact import Compacted
 
 from ..shell.output import duration, iso_time, number_words, safe, safe_path, size_text
 from ..shell.tables import aligned
-from .run import Found
 
 GROUPS_SHOWN = 8
 _HEAD = ("", "NOW", "AFTER")
@@ -30,7 +30,7 @@ class Text:
         self._passed_over: dict[str, list[str]] = {}
         self._partitions = self._due = self._freed = 0
 
-    def partition(self, found: Found) -> None:
+    def partition(self, found: Compacted) -> None:
         """One pass over a partition."""
         state, cleaning = found.state, found.cleaning
         self._partitions += found.number == 1
@@ -76,7 +76,7 @@ class Text:
             self._write(f"  {line}\n")
 
 
-def _done(found: Found) -> Iterator[str]:
+def _done(found: Compacted) -> Iterator[str]:
     if found.output:
         yield f"written to {safe_path(found.output)}"
     elif found.is_done:
@@ -85,7 +85,7 @@ def _done(found: Found) -> Iterator[str]:
             yield f"Undo:  kdump undo {safe_path(found.state.log.path)} --change {found.kept}"
 
 
-def _facts(found: Found) -> Iterator[str]:
+def _facts(found: Compacted) -> Iterator[str]:
     state, config = found.state, found.config
     total = size_text(state.clean_size + state.cleanable_size)
     ratio = f"dirty ratio {state.dirty_ratio:.3f} ({size_text(state.cleanable_size)} of {total})"

@@ -1,0 +1,251 @@
+"""What the log cleaner does with the partitions of a log directory, on paper, in place or into a copy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from kdump.change.interrupted import check_finishable
+from kdump.change.journal import unfinished
+from kdump.change.place import new_change
+from kdump.clean.apply import check_output, clean_in_place, clean_into, copy_directory_files
+from kdump.clean.cleaning import Cleaning, clean
+from kdump.clean.eligibility import not_compacted
+from kdump.clean.staging import Staging
+from kdump.clean.state import PartitionState, look
+from kdump.errors import KdumpError, RefusedError
+from kdump.operations.rails import Guard, Rails, check_unlocked, guarded
+from kdump.operations.results import Failed, Interrupted, Note
+from kdump.operations.targets import PartitionGroup
+from kdump.operations.topic_settings import topic_settings, unusable
+from kdump.releases import KafkaRelease
+from kdump.settings.sources import PropertyFile, TopicSettings
+from kdump.settings.views import CleaningSettings
+from kdump.storage.checkpoints import Checkpoints
+from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held
+from kdump.storage.open import check_has_kafka_files
+from kdump.storage.partition import PartitionLog
+
+
+@dataclass(frozen=True, slots=True)
+class CompactRequest:
+    """What is asked of the cleaner at the time `now` (ms); None where the release that wrote the directory is to tell.
+
+    `files` are settings beside those of the cluster's metadata. With `applies` or `output` up to `passes` passes follow
+    each other where one has no room for all keys.
+    """
+
+    now: int
+    files: tuple[PropertyFile, ...] = ()
+    min_cleanable_ratio: float | None = None
+    converts_legacy: bool | None = None
+    release: KafkaRelease | None = None
+    passes: int = 1
+    exact_keys: bool = False
+
+    def config(self, settings: TopicSettings, written_by: KafkaRelease) -> CleaningSettings:
+        """The settings that those of a topic come to, in a directory of a release. Raises ConfigError."""
+        config = CleaningSettings.of(settings, self.release or written_by, converts_legacy=self.converts_legacy)
+        ratio = config.min_cleanable_ratio if self.min_cleanable_ratio is None else self.min_cleanable_ratio
+        return replace(config, min_cleanable_ratio=ratio)
+
+
+class Compacted(NamedTuple):
+    """A partition and what became of it: `cleaning` is None where the cleaner is not due.
+
+    `is_done`: it was cleaned, not in the plan only; `kept` is the id of the change that keeps the originals. `output`
+    is the directory that was written. `number` is that of the pass, from 1 on. `failure` says why it could not be
+    cleaned. `capacity` is how many keys the offset map has room for, None where that depends on their lengths.
+    """
+
+    state: PartitionState
+    config: CleaningSettings
+    cleaning: Cleaning | None
+    is_done: bool = False
+    kept: str | None = None
+    output: str | None = None
+    number: int = 1
+    failure: str | None = None
+    capacity: int | None = None
+
+
+class PassedOver(NamedTuple):
+    """A partition that is not one for the cleaner, and why."""
+
+    path: str
+    why: str
+
+
+Event = Compacted | PassedOver | Interrupted | Failed | Note
+Progress = Callable[[str, int], object]
+
+
+def compact(
+    group: PartitionGroup, request: CompactRequest, rails: Rails, progress: Progress = lambda _, __: None
+) -> Iterator[Event]:
+    """Say what the cleaner makes of partitions and, if `rails` say so, do it: where they are, or in `rails.output`.
+
+    Each pass comes as it was done. `progress` hears of bytes read of a log, twice those of each partition in all.
+    Raises RefusedError, KdumpError, OSError where all of the log directory is left alone.
+    """
+    yield from _Run(group, request, rails, progress).run()
+
+
+class _Run:
+    def __init__(self, group: PartitionGroup, request: CompactRequest, rails: Rails, progress: Progress) -> None:
+        self._group = group
+        self._request = request
+        self._rails = rails
+        self._tell = progress
+        self._read = 0
+        self._noted: set[str] = set()
+
+    def run(self) -> Iterator[Event]:
+        group = self._group
+        known = topic_settings(LogDirectory(group.log_directory), self._request.files)
+        self._settings, self._release = known.settings, known.release
+        yield from known.notes
+        if self._rails.output is not None:
+            check_unlocked(group.log_directory)
+            yield from self._copy(group, self._rails.output)
+            return
+        with guarded(os.path.realpath(group.log_directory), group.partitions, self._rails) as guard:
+            for path in group.partitions:
+                try:
+                    yield from self._passes(group, path, guard)
+                except (OSError, KdumpError) as error:
+                    yield Failed(path, error)
+
+    def _passes(self, place: PartitionGroup, path: str, guard: Guard) -> Iterator[Event]:
+        """One pass over a partition, or several."""
+        if path in guard.errors:
+            raise guard.errors[path]
+        for change in guard.interrupted[path]:
+            yield Interrupted(path, change, guard.rails.applies)
+        for number in range(1, self._request.passes + 1):
+            with held(path) as log:
+                if log is None:
+                    return
+                found = yield from self._partition(place, log, number, guard)
+            if not _goes_on(found):
+                break
+
+    def _copy(self, place: PartitionGroup, output: str) -> Iterator[Event]:
+        """Passes over partitions, of which the first one writes them into another directory."""
+        check_output(output)
+        copied: dict[str, Cleaning | PartitionState] = {}
+        for path in place.partitions:
+            try:
+                for change in unfinished(path):
+                    check_finishable(change)
+                    raise RefusedError(
+                        f"{path}: change {change.id} ({change.command}) was interrupted; finish it first, with --apply"
+                        " and without --output"
+                    )
+                found = yield from self._partition(place, PartitionLog(path), 1)
+                number = 1
+                while found is not None and found.output is not None:
+                    copied[path] = found.cleaning or found.state
+                    if number == self._request.passes or not _goes_on(found):
+                        break
+                    number += 1
+                    copy_directory_files(place.log_directory, output, list(copied.values()))
+                    found = yield from self._partition(
+                        PartitionGroup(output, place.is_whole), PartitionLog(found.output), number
+                    )
+            except (OSError, KdumpError) as error:
+                yield Failed(path, error)
+        if copied:
+            copy_directory_files(place.log_directory, output, list(copied.values()))
+
+    def _checkpoints(self, path: str) -> Generator[Event, None, Checkpoints]:
+        checkpoints = Checkpoints.read(path).readable()
+        for each in unusable(checkpoints):
+            if each.text not in self._noted:
+                yield each
+                self._noted.add(each.text)
+        return checkpoints
+
+    def _partition(
+        self, place: PartitionGroup, log: PartitionLog, number: int, guard: Guard | None = None
+    ) -> Generator[Event, None, Compacted | None]:
+        """One pass over a partition; None where it is none for the cleaner. Without a guard it is a copy's."""
+        check_has_kafka_files(log)
+        request = self._request
+        known = (yield from self._checkpoints(place.log_directory)).of(log.name)
+        topic = log.name.topic if log.name else ""
+        config = request.config(self._settings.of(topic), self._release)
+        why = not_compacted(config, was_cleaned=known.cleaner is not None, is_named=not place.is_whole)
+        if why:
+            yield PassedOver(log.path, why)
+            return None
+        if self._rails.applies and (log.name is None or log.name.state):
+            raise RefusedError(f"{log.path}: not named as a partition in use, so no checkpoint could name it")
+        state = look(log, known, config, request.now)
+        if number > 1 and not state.is_due(config):
+            return None
+        try:
+            capacity = None if request.exact_keys else config.map_keys
+            found = self._clean(guard, state, config, number)._replace(number=number, capacity=capacity)
+        except (OSError, KdumpError) as error:
+            yield Compacted(state, config, None, number=number, failure=str(error))
+            raise
+        self._tell(state.segments[0].segment.log_path, max(0, 2 * state.size - self._read))
+        yield found
+        return found
+
+    def _clean(self, guard: Guard | None, state: PartitionState, config: CleaningSettings, number: int) -> Compacted:
+        """Clean a partition as it was asked for, if it is due."""
+        is_due = state.is_due(config)
+        self._read = 0
+        name = os.path.basename(os.path.abspath(state.log.path))
+        clean = self._cleaner(state, config, guarded=self._rails.applies or self._rails.output is not None)
+        if self._rails.output is not None and number == 1:
+            cleaning = clean_into(state, clean if is_due else None, self._rails.output)
+            return Compacted(state, config, cleaning, is_due, None, os.path.join(self._rails.output, name))
+        if not is_due:
+            return Compacted(state, config, None)
+        if not self._rails.applies and self._rails.output is None:
+            return Compacted(state, config, clean(Staging(None)))
+        path = os.path.abspath(state.log.path)
+        if guard is None:
+            assert self._rails.output is not None
+            cleaning = clean_in_place(state, clean, new_change(path), keep_old=False)
+            return Compacted(state, config, cleaning, True, None, os.path.join(self._rails.output, name))
+        if number == 1:
+            guard.check_still(path)
+        files = guard.files(path, number=number)
+        cleaning = clean_in_place(state, clean, files, keep_old=self._rails.keep_old)
+        return Compacted(state, config, cleaning, True, files.id if self._rails.keep_old else None)
+
+    def _cleaner(
+        self, state: PartitionState, config: CleaningSettings, *, guarded: bool
+    ) -> Callable[[Staging], Cleaning]:
+        """What cleans the partition; `guarded`: only if it does not look as if the topic were not compacted at all."""
+        request = self._request
+
+        def run(staging: Staging) -> Cleaning:
+            cleaning = clean(
+                state, config, request.now, staging, exact_keys=request.exact_keys, progress=self._progress
+            )
+            if guarded and cleaning.counts.keyless and not config.is_compacted:
+                raise RefusedError(
+                    f"{state.log.path}: cleaning would drop records without a key, {cleaning.counts.keyless} in all and"
+                    f" the first at offset {cleaning.counts.first_keyless}: is the topic compacted at all? If so, say"
+                    " it with cleanup.policy=compact in --config"
+                )
+            return cleaning
+
+        return run
+
+    def _progress(self, path: str, size: int) -> None:
+        self._read += size
+        self._tell(path, size)
+
+
+def _goes_on(found: Compacted | None) -> bool:
+    """Whether another pass follows: there was no room for all keys."""
+    return found is not None and found.is_done and found.cleaning is not None and found.cleaning.is_full
