@@ -236,6 +236,14 @@ OFFSET_SEARCH_BY_BASE = _since(
     "FileRecords.searchForOffsetFromPosition",
     "lookup",
 )
+LARGE_SEGMENTS = _since(
+    "4.1",
+    "LARGE_SEGMENTS",
+    "brokers end at their start where a topic's segment.bytes is below 1 MiB",
+    "KIP-1030, LogConfig",
+    "fixture build",
+    "resurrect",
+)
 LEADER_CHANGE_JSON = _since(
     "4.1",
     "LEADER_CHANGE_JSON",

@@ -17,6 +17,7 @@ from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, 
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
+from ..shell import exit_codes
 from ..shell.output import complain
 from ..shell.startup_options import chosen_startup, startup_options
 from .options import repair_options, run
@@ -152,7 +153,11 @@ def command(
         def healed(log: PartitionLog, start: Startup, _: object) -> Task:
             return plan_heal(log, start, others, clusters)
 
-        return run(paths, healed, startup, command="repair from", **options)
+        code = run(paths, healed, startup, command="repair from", **options)
+        if code == exit_codes.OK and not others.are_used:
+            complain("the directories of --from have no copy of these partitions")
+            return exit_codes.INCOMPLETE
+        return code
 
     command_ = "repair" if strategy == SAFE else f"repair {strategy}"
     planned = planning(request, clusters, checks_copies=checks_copies)

@@ -51,6 +51,7 @@ class JsonPrinter:
                 if failure
                 else None,
                 "problems": list(task.problems),
+                "notes": list(task.notes),
                 "needsDecision": task.decision is not None,
                 "dropped": _held(task.dropped),
                 "logStartOffset": task.extent[0] if task.extent else None,

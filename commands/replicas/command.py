@@ -52,7 +52,11 @@ def command(paths: tuple[str, ...], patterns: tuple[str, ...], verbose: bool, no
     with output_for(format_) as out:
         printer = JsonLines(out.write) if format_ == "jsonl" else TextLines(out.write, is_all=verbose or is_single)
         count = 0
-        for found in Replicas(places, now, troubles).partitions(chooses(patterns)):
+        replicas = Replicas(places, now, troubles)
+        if len(replicas.clusters) > 1:
+            names = ", ".join(map(safe, replicas.clusters))
+            note(f"these PATHs are of {len(replicas.clusters)} clusters ({names}); copies are compared within each")
+        for found in replicas.partitions(chooses(patterns)):
             count += 1
             if found.verdict is Verdict.DIFFERS:
                 troubles.worsen(exit_codes.FINDINGS)

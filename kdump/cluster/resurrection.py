@@ -18,7 +18,14 @@ from kdump.cluster.new_image import (
     next_producer_id,
 )
 from kdump.cluster.nodes import Node, assign
-from kdump.cluster.refusals import check_directories, check_metadata, check_partitions, check_release, check_topics
+from kdump.cluster.refusals import (
+    check_directories,
+    check_metadata,
+    check_partitions,
+    check_release,
+    check_segment_bytes,
+    check_topics,
+)
 from kdump.cluster.telling import expired_topics, notes_on_partitions, notes_on_state
 from kdump.cluster.topics_at_hand import AtHand, leave_out_unknown, refuse_unknown, topics_at_hand
 from kdump.cluster.wanted import Note, NoteKind, Refusal, UnknownTopics, Wanted
@@ -187,6 +194,7 @@ def _join(plan: Resurrection, copies: Sequence[Copy], wanted: Wanted, now: int) 
     image.producer_ids = {"brokerId": -1, "brokerEpoch": -1, "nextProducerId": next_producer_id(old, highest)}
     plan.refusals += check_release(image, plan.release)
     plan.refusals += check_topics(image, wanted)
+    plan.refusals += check_segment_bytes(image, plan.release)
     _number_snapshot(plan)
     _make_quorum(plan, wanted)
     plan.notes += notes_on_state(plan.metadata, plan.metadata_copies, at_hand.adopted)

@@ -29,11 +29,15 @@ from kdump.storage.planned import VirtualDirectory
 from kdump.topics.clusters import Clusters
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sources:
-    """The places that are healed from: partition directories and log directories of other brokers."""
+    """The places that are healed from: partition directories and log directories of other brokers.
+
+    `are_used`: a copy of some partition was found in them.
+    """
 
     places: tuple[LogDirectory | PartitionLog, ...]
+    are_used: bool = False
 
     @classmethod
     def at(cls, paths: Sequence[str]) -> Sources:
@@ -45,6 +49,7 @@ class Sources:
         found = list(self._named(log))
         if not found and not any(isinstance(place, LogDirectory) for place in self.places):
             raise RefusedError(f"{self.places[0].path} is not a copy of {log.path}.")
+        self.are_used = self.are_used or bool(found)
         yield from found
 
     def _named(self, log: PartitionLog) -> Iterator[PartitionLog]:

@@ -33,7 +33,7 @@ from kdump.replicas.truncation import LoadedLog
 from kdump.settings.sources import Settings
 from kdump.settings.table import CLEANUP_POLICY, COMPACT
 from kdump.settings.views import LoadingSettings
-from kdump.storage.broker import BrokerIdentity
+from kdump.storage.broker import BrokerIdentity, PartitionPlaces
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened
 from kdump.storage.partition import PartitionLog
@@ -164,11 +164,17 @@ class Replicas:
                 self._tried(folder, partial(self._around, folder))
                 self._add(place.path)
 
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """The ids of the clusters that the places are of; copies are compared within each."""
+        return tuple(sorted({owner.cluster_id for owner in self._owners.values() if owner and owner.cluster_id}))
+
     def partitions(self, chosen: Callable[[str], bool] = lambda topic: True) -> Iterator[PartitionReplicas]:
         """Each partition of the topics that are chosen, by topic and number."""
         for joined in join(self._found):
             if joined.key.topic == names.CLUSTER_METADATA_TOPIC or not chosen(joined.key.topic) or not joined.copies:
                 continue
+            self._check_duplicates(joined)
             result = self._tried(joined.copies[0].path, partial(self._partition, joined))
             if result is not None:
                 yield result
@@ -230,6 +236,15 @@ class Replicas:
             self._found.append(Found(path, log.name, self._owners.get(folder), topic_id))
 
         self._tried(path, look)
+
+    def _check_duplicates(self, joined: Joined) -> None:
+        """Report a broker that has a partition twice: it does not start (LogManager.loadLog)."""
+        places = PartitionPlaces()
+        for copy in joined.copies:
+            before = places.add(copy.owner, copy.name, copy.path) if copy.owner else None
+            if before is not None:
+                text = f"broker {copy.broker} has this partition in {before} too: with both it does not start"
+                self._report(Problem(copy.path, None, text))
 
     # --- one partition -----------------------------------------------------------------------------------------------
 

@@ -135,7 +135,8 @@ def _read(
     served: ServedPartition, offset: int, is_committed: bool, limit: int, is_first: bool, only_known: bool
 ) -> _Answer:
     start, end = served.log_start_offset, served.end_offset
-    stable = served.last_stable_offset
+    # to find it, old logs without producer snapshots are walked from their beginning: only for who needs it
+    stable = served.last_stable_offset if is_committed else end
     if not start <= offset <= end:
         return _Answer(served.number, ErrorCode.OFFSET_OUT_OF_RANGE, start=start)
     stop = stable if is_committed else end

@@ -198,8 +198,8 @@ class ServedPartition:
             return self._fetch(offset, stop_offset, limit, is_first)
 
     def is_known(self, *, is_committed: bool) -> bool:
-        """Whether its offsets have been found already, and its transactions, so that it answers without delay."""
-        needed = {"_end_of_log", "transactions"} | ({"_aborted_by_segment"} if is_committed else set())
+        """Whether its offsets are known, and its transactions if they are needed: then it answers at once."""
+        needed = {"_end_of_log"} | ({"transactions", "_aborted_by_segment"} if is_committed else set())
         return needed <= self.__dict__.keys()
 
     def fetch_known(self, offset: int, stop_offset: int, limit: int, *, is_first: bool) -> Fetched:

@@ -573,3 +573,15 @@ def test_the_old_cluster_id_is_remarked_upon(run: Run, tmp_path: Path) -> None:
     disks = three_brokers(tmp_path)
     assert run("resurrect", *paths(disks), "--in-place", "--cluster-id", CLUSTER, "--format", "jsonl") == 1
     assert any("nothing of the old cluster runs" in text for _, text in notes(run, "metadata"))
+
+
+def test_small_segments_end_brokers_of_later_releases(run: Run, tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "d1", 1, 1)
+    disk.partition("orders-0", (0, 5))
+    image = image_of({"orders": [[1]]})
+    image.features = {"metadata.version": 21}
+    image.configs[2, "orders"] = {"segment.bytes": "20000"}
+    disk.metadata(image)
+    assert run("resurrect", disk.path, "--in-place", "--kafka", "4.1", "--format", "jsonl") == 4
+    assert "segment.bytes is below 1 MiB" in refusals(run)
+    assert run("resurrect", disk.path, "--in-place", "--kafka", "4.0") == 1

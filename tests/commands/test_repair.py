@@ -570,7 +570,7 @@ class TestInterrupted:
 OPERATION = {"type", "path", "action", "file", "size", "oldSize", "source", "why"}
 LEFT_OUT = {"type", "path", "file", "start", "stop", "why"}
 PARTITION = {
-    "type", "path", "ok", "operations", "applied", "change", "interrupted", "failure", "problems",
+    "type", "path", "ok", "operations", "applied", "change", "interrupted", "failure", "problems", "notes",
     "logStartOffset", "logEndOffset", "lost", "kept", "kafkaKeeps", "markers", "openTransactions",
     "needsDecision", "dropped",
 }  # fmt: skip

@@ -182,6 +182,22 @@ def test_one_name_of_two_topics(tmp_path: Path) -> None:
     assert "another topic has the same name" in said(tmp_path, "-v").out
 
 
+def test_copies_of_two_clusters_are_not_compared(tmp_path: Path) -> None:
+    write_copy(tmp_path, 1, OnDisk(SHARED))
+    write_copy(tmp_path, 2, OnDisk(SHARED, cluster="b3RoZXIgY2x1c3RlciBpZA"))
+    out = said(tmp_path)
+    assert "of 2 clusters" in out.err
+    assert rows(tmp_path, "pair") == []
+
+
+def test_a_broker_that_has_a_partition_twice(tmp_path: Path) -> None:
+    write_copy(tmp_path, 1, OnDisk(SHARED))
+    shutil.copytree(tmp_path / "b1", tmp_path / "b2")
+    out = said(tmp_path)
+    assert out.code == 1
+    assert "broker 1 has this partition in b1/orders-0 too: with both it does not start" in out.err
+
+
 def test_directories_that_nobody_serves_are_named(behind: Path) -> None:
     shutil.copytree(behind / "b1" / "orders-0", behind / "b1" / f"orders-0.{'0' * 32}-future")
     assert "not compared: b1/orders-0." in said(behind).out

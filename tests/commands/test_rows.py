@@ -21,7 +21,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-ROWS = ("ls", "stats", "txns", "verify", "startup", "retain", "compact", "repair", "rebuild-index", "trim", "undo")
+ROWS = (
+    "ls", "stats", "txns", "verify", "startup", "replicas", "retain", "compact", "repair", "rebuild-index", "trim",
+    "undo",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("command", ROWS)

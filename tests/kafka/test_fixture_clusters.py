@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, TopicPartition
 
 from kdump.fixture.make import make
 from tests.kafka.broker import Broker, free_ports, minor
@@ -69,12 +71,18 @@ def _records(servers: str, topic: str, partition: int, stop: int) -> dict[int, A
     """What a read_uncommitted consumer gets: key, value and headers by offset."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "isolation.level": "read_uncommitted"})
     place = TopicPartition(topic, partition, 0)
-    low, high = consumer.get_watermark_offsets(place, timeout=60)
+    for _ in range(30):  # while the leader is elected
+        with suppress(KafkaException):
+            low, high = consumer.get_watermark_offsets(place, timeout=60)
+            break
+        time.sleep(1)
     consumer.assign([TopicPartition(topic, partition, low)])
     found = {}
     while consumer.position([place])[0].offset < min(stop, high) and (message := consumer.poll(20)) is not None:
         if message.error() is None:
-            found[message.offset()] = (message.key(), message.value(), message.timestamp()[1], message.headers() or [])
+            kind, timestamp = message.timestamp()
+            timestamp = -1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp
+            found[message.offset()] = (message.key(), message.value(), timestamp, message.headers() or [])
     consumer.close()
     return found
 

@@ -243,6 +243,23 @@ def test_itself_and_another_partition_are_refused(tmp_path: Path) -> None:
     assert heal(tmp_path, "--from", "b2/orders-1").code == 4
 
 
+def test_a_directory_without_a_copy(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    write_copy(tmp_path, 3, OnDisk(BATCHES), name="clicks-0")
+    said = heal(tmp_path, "--from", "b3")
+    assert said.code == 3
+    assert "have no copy of these partitions" in said.err
+    assert heal(tmp_path, "--from", "nothing").code in (2, 3)
+
+
+def test_a_saved_plan_and_a_repaired_copy(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    _flip(copies[0])
+    assert heal(tmp_path, "--from", "b2", "--plan-out", "plan").code == 1
+    assert heal(tmp_path, "--from", "b2", "--apply", "--output", "out").code == 0
+    assert content(tmp_path / "out" / "orders-0") == WHOLE != content(copies[0])
+    assert heal(tmp_path, "--from", "b2", "--apply-plan", "plan").code == 0
+    assert content(copies[0]) == WHOLE
+
+
 def test_options_that_go_together_with_nothing_else(copies: tuple[Path, Path], tmp_path: Path) -> None:
     for option in (["--fix-bit"], ["--strategy", "salvage"], ["--only", "log"]):
         assert heal(tmp_path, "--from", "b2", *option).code == 2
