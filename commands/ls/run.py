@@ -20,7 +20,7 @@ from kdump.query.inventory import (
     partition_info,
 )
 from kdump.storage.broker import BrokerIdentity, Duplicate
-from kdump.storage.checkpoints import Checkpoints, PartitionCheckpoints
+from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import SegmentInfo, segment_info
 from kdump.storage.live import held, tally, was_deleted
@@ -190,23 +190,29 @@ class _Run:
 
     def _partition(self, log: PartitionLog) -> None:
         self._matched = True
-        checkpoints, owner, placing = self._beside(log)
+        folder = os.path.dirname(os.path.abspath(log.path))
+        checkpoints = Checkpoints.read(folder)
+        owner, placing = self._beside(folder)
         with held(log.path) as now:
             if now is None:
                 return
-            info = partition_info(now, checkpoints, count=self._options.count, placing=placing)
+            info = partition_info(now, checkpoints.of(log.name), count=self._options.count, placing=placing)
+        bad = checkpoints.errors.values()
+        texts = (str(error) for error in bad if not isinstance(error, OSError))
+        unread = (error for error in bad if isinstance(error, OSError))
+        info = replace(info, problems=(*texts, *info.problems), errors=(*unread, *info.errors))
         self._listed.append((owner, info))
         self._printer.partition(info, segments=self._options.segments is not False)
         for error in info.errors:
             self._failed(error, log.path)
 
-    def _beside(self, log: PartitionLog) -> tuple[PartitionCheckpoints, BrokerIdentity | None, Placing | None]:
-        """What the log directory around a partition's directory says of it, and whose it is; nothing if it is none."""
+    def _beside(self, folder: str) -> tuple[BrokerIdentity | None, Placing | None]:
+        """Whose the log directory around a partition is, and what tells of its place; nothing if it is none."""
         try:
-            directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
+            directory = LogDirectory(folder)
         except OSError:
-            return PartitionCheckpoints(), None, None
-        return Checkpoints.read(directory.path).of(log.name), owner_of(directory), self._placing(directory)[0]
+            return None, None
+        return owner_of(directory), self._placing(directory)[0]
 
     def _placing(self, directory: LogDirectory) -> tuple[Placing | None, str | None]:
         """What tells of a log directory's partitions, and why the cluster's metadata in it is of no use."""

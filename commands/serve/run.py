@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import ssl
+import threading
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
@@ -142,6 +143,7 @@ class _Printer:
     def __init__(self, format_: str) -> None:
         self._is_text = format_ == "text"
         self._out = output_for(format_)
+        self._lock = threading.Lock()  # threads that read files tell of damage
 
     def listening(self, cluster: ServedCluster, addresses: list[tuple[int, Address]]) -> None:
         """Where clients find the nodes."""
@@ -181,5 +183,6 @@ class _Printer:
         )
 
     def _put(self, text: str) -> None:
-        self._out.write(text)
-        self._out.flush()
+        with self._lock:
+            self._out.write(text)
+            self._out.flush()

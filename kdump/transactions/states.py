@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_left
 from collections import defaultdict
 from typing import NamedTuple
 
+from kdump.errors import Problem
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch, TxnState
 from kdump.storage.replica import Replica
@@ -44,7 +46,6 @@ class TransactionStates:
             found = self._found = _Ends(self._log)
         return found.state_of(producer_id, offset)
 
-
     def last_stable_offset(self) -> int:
         """Return the offset up to which all transactions have ended, by the log alone. Raises OSError."""
         if self._found is None:
@@ -52,11 +53,17 @@ class TransactionStates:
         return self._found.last_stable_offset
 
 
+def _raise_unreadable(problem: Problem) -> None:
+    """What was not read could have told of an abort."""
+    if problem.is_unreadable and not problem.is_missing:
+        raise OSError(errno.EIO, problem.text, problem.path)
+
+
 class _Ends:
     """The ends of all transactions of a partition, in the order of their markers, and what is open."""
 
     def __init__(self, log: PartitionLog) -> None:
-        txns = transactions_of(Replica(log, 0, None), lambda problem: None, keep_ended=True)
+        txns = transactions_of(Replica(log, 0, None), _raise_unreadable, keep_ended=True)
         self.end_offset = txns.end_offset
         self.last_stable_offset = txns.last_stable_offset
         self._open = {txn.producer_id: txn.first_offset for txn in txns.open}

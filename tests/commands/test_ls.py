@@ -446,3 +446,10 @@ def test_a_reader_that_goes_away(data: Path) -> None:
     done = subprocess.run([command, "ls", data], stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_checkpoint_beside_a_partition_that_cannot_be_used_is_named(run: Run, data: Path) -> None:
+    checkpoint = data / "recovery-point-offset-checkpoint"
+    checkpoint.write_text("not a checkpoint\n")
+    assert run("ls", data / "orders-0") == 0
+    assert f"Malformed line in checkpoint file [{checkpoint}]: not a checkpoint" in run.out

@@ -105,7 +105,7 @@ def _kafka_python_read(servers: str, topic: str, count: int) -> list[Record]:
     consumer.seek(partition, 0)
     found = [
         Record(got.key, got.value, tuple(got.headers), got.offset, got.timestamp)
-        for got, _ in zip(consumer, range(count), strict=False)
+        for _, got in zip(range(count), consumer, strict=False)
     ]
     consumer.close()
     return found

@@ -16,7 +16,7 @@ Counts = Mapping[str, Mapping[str, tuple[int, int]]]
 _HEAD = """\
 # Kafka's releases
 
-Which releases of Kafka kdump is held against, and how often. `./dev kafka` brings each release's official jars, runs
+Which releases of Kafka kdump is compared with, and how often. `./dev kafka` brings each release's official jars, runs
 real brokers and clients on rich data (transactions, all codecs, compaction, retention, classic, consumer, share and
 streams groups), stops some brokers in order and kills others under load, and compares. It writes this page with
 `--write-docs`; the numbers are comparisons of the last such run.
