@@ -213,25 +213,21 @@ def damaged_batches(log: LogFile, damage: Damage, base_offset: int, limit: int) 
 
 def has_batch(log: LogFile, damage: Damage, base_offset: int) -> bool:
     """Whether a batch's header stands where the damage begins."""
-    return _damaged_size(log, damage.position, damage.resumed, base_offset) > 0
+    head = log.read(damage.position, min(FRAME_SIZE, damage.resumed - damage.position))
+    return len(head) == FRAME_SIZE and begins_batch(head, base_offset) and any(head)
 
 
-def _damaged_size(log: LogFile, position: int, end: int, base_offset: int) -> int:
-    """The bytes of the batch whose header stands at `position`, 0 where there is none from `base_offset` on.
+def _damaged_batch(log: LogFile, position: int, end: int, base_offset: int, limit: int) -> BatchBlock | None:
+    """The batch whose header stands at `position`, None where there is none from `base_offset` on.
 
     One whose size leads past the damage's `end` ends there: it is cut off, or its size is what is wrong.
     """
     head = log.read(position, HEADER_SIZE)
     if len(head) < FRAME_SIZE or not begins_batch(head[:FRAME_SIZE], base_offset):
-        return 0
-    size = min(end - position, int.from_bytes(head[_OFFSET_SIZE:LOG_OVERHEAD], "big") + LOG_OVERHEAD)
-    return size if size >= (HEADER_SIZE if head[MAGIC_AT] == 2 else FRAME_SIZE + 1) else 0
-
-
-def _damaged_batch(log: LogFile, position: int, end: int, base_offset: int, limit: int) -> BatchBlock | None:
-    """The batch at `position`, as a block of one row that is not valid; None where there is none, or a larger one."""
-    size = _damaged_size(log, position, end, base_offset)
-    if not 0 < size <= limit:
+        return None
+    stored = int.from_bytes(head[_OFFSET_SIZE:LOG_OVERHEAD], "big") + LOG_OVERHEAD
+    size = min(end - position, stored)
+    if not FRAME_SIZE < size <= limit:
         return None
     block = BatchBlock(1)
     data = bytearray(log.read(position, size))

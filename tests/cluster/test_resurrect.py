@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kdump.change import apply
 from kdump.disk.locks import holding
 from kdump.formats import names
 from kdump.formats.kraft_snapshot import Voter
@@ -585,3 +586,34 @@ def test_small_segments_end_brokers_of_later_releases(run: Run, tmp_path: Path) 
     assert run("resurrect", disk.path, "--in-place", "--kafka", "4.1", "--format", "jsonl") == 4
     assert "segment.bytes is below 1 MiB" in refusals(run)
     assert run("resurrect", disk.path, "--in-place", "--kafka", "4.0") == 1
+
+
+@pytest.mark.parametrize("steps", range(9))
+def test_an_interrupted_resurrection_is_taken_back(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    disks = three_brokers(tmp_path)
+    for disk in disks:
+        disk.line(names.CLEANER_CHECKPOINT, "orders-0", 50)
+        (disk.path / names.CLEAN_SHUTDOWN).write_text("")
+    before = _contents(tmp_path)
+    done = 0
+    carry_out = apply._carry_out
+
+    def interrupted(*arguments: Any) -> None:
+        nonlocal done
+        if done == steps:
+            raise OSError(5, "Input/output error")
+        done += 1
+        carry_out(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply, "_carry_out", interrupted)
+        assert run("resurrect", *paths(disks), "--in-place", "--nodes", 1, "--apply") == 3
+    assert run("resurrect", *paths(disks), "--in-place", "--nodes", 1, "--format", "jsonl") == 4
+    assert "was interrupted" in refusals(run)
+    id_ = run.of_type("refusal")[0]["do"].split("--change ")[1].split()[0]
+    assert run("undo", *paths(disks), "--change", id_, "--apply") == 0, run.err
+    after = _contents(tmp_path)
+    assert {name: data for name, data in after.items() if "-stray" not in name} == before
+    assert run("resurrect", *paths(disks), "--in-place", "--nodes", 1, "--apply") == 0, run.out
