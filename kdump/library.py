@@ -129,13 +129,23 @@ def repair(
             raise ValueError("output takes the partitions of one log directory")
     clusters = Clusters({target.log_directory for target in targets})
     checks_copies = apply and not only_copy and output is None
+    unread: list[Problem] = []
     wanted = Repair(
-        planning(request or Request(), clusters, checks_copies=checks_copies), _said(now=now, config=config).startup
+        planning(request or Request(), clusters, checks_copies=checks_copies),
+        _said(now=now, config=config),
+        clusters,
+        unread.append,
     )
 
     def found() -> Iterator[Repaired]:
         for target in targets:
             for done in repair_target(target, wanted, rails):
+                while unread:
+                    if policy is OnError.RAISE:
+                        raise ProblemError(unread.pop(0))
+                    problem = unread.pop(0)
+                    if policy is OnError.YIELD:
+                        yield done._replace(path=problem.path, task=None, error=ProblemError(problem))
                 if done.error is not None and policy is OnError.RAISE:
                     raise done.error
                 if done.error is None or policy is OnError.YIELD:

@@ -79,7 +79,7 @@ def _printer(write: Callable[[str], None], options: Options) -> Printer:
 
 def _group(group: PartitionGroup, options: Options, printer: Printer, failures: Failures, bar: ProgressBar) -> None:
     """The partitions of one log directory."""
-    rails = Rails(options.applies, "compact", options.keep_old, output=options.output)
+    rails = Rails(options.applies, "compact", options.keep_old, output=options.output, reads_beside=True)
     for event in operation.compact(group, options.request, rails, bar.add):
         bar.hide()
         if isinstance(event, Compacted):

@@ -160,7 +160,7 @@ class _Run:
                         self._out.flush()
                         note(f"{safe_path(segment.log_path)}: byte {event.position}: {safe(event.text)}")
                     else:
-                        hides = not sweep.includes_damaged and has_batch(log, event, segment.base_offset)
+                        hides = sweep.hides and has_batch(log, event, segment.base_offset)
                         self._damage(segment.log_path, event, log.size, hides=hides)
         except OSError as error:
             self.failed(segment.log_path, error)

@@ -10,7 +10,7 @@ from typing import Protocol
 import click
 
 from kdump.change.saved_plan import load, plan_row, save
-from kdump.errors import KdumpError, RefusedError
+from kdump.errors import KdumpError, Problem, RefusedError
 from kdump.formats import names
 from kdump.operations.rails import Rails
 from kdump.operations.repair import Examine, Repair, Repaired, repair
@@ -18,6 +18,7 @@ from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Target, Targets
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
+from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
 from ..shell.output import Output, complain, os_error_text, safe, safe_path
@@ -72,8 +73,9 @@ class Run:
     ) -> None:
         """`takes_files`: PATHs may name files of segments. Raises OSError, KdumpError for a plan file."""
         self.code = exit_codes.OK
-        plans = load(apply_plan) if apply_plan is not None else None
-        self._wanted = Repair(examine, startup.startup, plans=plans)
+        self._examine = examine
+        self._startup = startup
+        self._plans = load(apply_plan) if apply_plan is not None else None
         self._rails = rails
         self._printer = printer
         self._out = out
@@ -86,13 +88,15 @@ class Run:
         """Repair what is at these paths; the exit code. Raises click.UsageError."""
         paths = tuple(paths)
         self._totals.paths = paths
+        clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
+        wanted = Repair(self._examine, self._startup, clusters, self._problem, self._plans)
         targets = self._targets(paths)
         if self._rails.output is not None and len(targets) > 1:
             raise click.UsageError("--output takes the partitions of one log directory")
         with ProgressBar([path for target in targets for path in target.partitions]) as bar:
             for target in targets:
                 try:
-                    self._target(target, bar)
+                    self._target(target, wanted, bar)
                 except KeyboardInterrupt:
                     self._complain("interrupted: the same command continues from here", exit_codes.INTERRUPTED)
                     raise
@@ -125,8 +129,8 @@ class Run:
             raise click.UsageError(f"{safe_path(place.path)}: expected a .log, an index or a directory")
         return frozenset({place.name.offset})
 
-    def _target(self, target: Target, bar: ProgressBar) -> None:
-        for done in repair(target, self._wanted, self._rails):
+    def _target(self, target: Target, wanted: Repair, bar: ProgressBar) -> None:
+        for done in repair(target, wanted, self._rails):
             self._tell(done, target)
             bar.add(os.path.join(done.path, "-"), _size(done.path))
 
@@ -158,6 +162,12 @@ class Run:
                 totals.changes[done.path] = done.change.id
             if not self._rails.applies:
                 self._worsen(exit_codes.FINDINGS)
+
+    def _problem(self, problem: Problem) -> None:
+        """A file beside the partitions cannot be read: it counts as empty, and the rest goes on."""
+        if not problem.is_missing:
+            text = f"{safe_path(problem.path)}: {safe(problem.text)}; it counts as empty"
+            self._complain(text, exit_codes.INCOMPLETE)
 
     def _trouble(self, error: Exception, path: str, target: Target | None = None) -> None:
         if isinstance(error, BrokenPipeError):

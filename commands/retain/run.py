@@ -106,7 +106,7 @@ class _Run:
     def group(self, group: PartitionGroup) -> None:
         """One log directory."""
         options = self._options
-        rails = Rails(options.applies, "retain", not options.no_backup)
+        rails = Rails(options.applies, "retain", not options.no_backup, reads_beside=True)
         segments = not group.is_whole if options.segments is None else options.segments
         for event in operation.retain(group, options.request, rails, self._progress.over):
             if isinstance(event, PartitionRetention):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import click
 
 from kdump.errors import BrokerRunsError, KdumpError, Problem, RefusedError
-from kdump.storage.live import is_deleted, tally
+from kdump.storage.live import is_deleted, tally, was_deleted
 
 from . import exit_codes
 from .output import complain, number_words, os_error_text, safe, safe_path
@@ -60,7 +60,8 @@ class Failures:
             tell_refused(error)
             self.worsen(exit_codes.REFUSED)
         elif isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
-            self.complain(os_error_text(error, path))
+            if not was_deleted(path, error):
+                self.complain(os_error_text(error, path))
         elif isinstance(error, KdumpError):
             self.complain(safe(str(error)))
         else:

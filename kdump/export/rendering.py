@@ -181,6 +181,11 @@ def _patched(
 
 def _may_be_odd(data: bytes) -> bool:
     """Whether one of the characters of _ODD may be in UTF-8; far faster than to look for them."""
+    if not data:
+        return False
+    codes = pc.min_max(pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])).as_py()
+    if codes["min"] >= 0x20 and codes["max"] < 0x7F:
+        return False
     if len(data.translate(None, _ODD_ASCII)) != len(data):
         return True
     return not data.isascii() and (b"\xc2" in data or b"\xe2\x80" in data)

@@ -25,6 +25,7 @@ from kdump.settings.sources import PropertyFile, TopicSettings
 from kdump.settings.views import CleaningSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
@@ -125,7 +126,10 @@ class _Run:
         for change in guard.interrupted[path]:
             yield Interrupted(path, change, guard.rails.applies)
         for number in range(1, self._request.passes + 1):
-            found = yield from self._partition(place, PartitionLog(path), number, guard)
+            with held(path) as log:
+                if log is None:
+                    return
+                found = yield from self._partition(place, log, number, guard)
             if not _goes_on(found):
                 break
 

@@ -28,6 +28,7 @@ class Rails:
 
     `command` is what changes are listed as. `ignore_lock` names the directory that may be changed whatever lock is
     held there. `accept_loss` is how many valid records may be dropped (ALL_LOSSES: any number; None: none was named).
+    `reads_beside`: the plan says what a running broker itself will do, so it may be made beside one.
     """
 
     applies: bool = False
@@ -38,6 +39,7 @@ class Rails:
     ignore_lock: str | None = None
     jobs: int = 1
     accept_loss: int | None = None
+    reads_beside: bool = False
 
 
 @dataclass(slots=True)
@@ -97,7 +99,7 @@ def locked(log_directory: str, partitions: Iterable[str], rails: Rails) -> Abstr
     Raises RefusedError, OSError.
     """
     if not rails.applies:
-        if rails.ignore_lock is None:
+        if rails.ignore_lock is None and not rails.reads_beside:
             check_not_locked(log_directory)
         return nullcontext()
     if rails.ignore_lock is None:

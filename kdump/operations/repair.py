@@ -13,10 +13,11 @@ from kdump.change.copy_out import complete, copy_log_directory
 from kdump.change.journal import Change
 from kdump.change.saved_plan import SavedPlans, check_same
 from kdump.disk.locks import GrowthWatch
-from kdump.errors import InUseError, KdumpError
+from kdump.errors import InUseError, KdumpError, Report
 from kdump.operations.rails import Guard, Rails, check_backup_dir, check_loss, check_unlocked, guarded
+from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Bases, Target
-from kdump.recovery.broker_start import DirectoryState, directory_state
+from kdump.recovery.broker_start import directory_state
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import Request, Task, examine
 from kdump.repair.replicas import check_only_copy, replicas_of
@@ -30,12 +31,15 @@ Examine = Callable[[PartitionLog, Startup, Bases], Task]
 class Repair(NamedTuple):
     """What a repair is made of.
 
-    `examine` plans for a partition, `startup` tells how a broker starts on it. `plans` are those of a plan
-    file, with which the plans made now are compared.
+    `examine` plans for a partition, `circumstances` tell how a broker starts on it, with the topics' settings that
+    `clusters` know. `report` hears of files of the log directory that cannot be read. `plans` are those of a plan file,
+    with which the plans made now are compared.
     """
 
     examine: Examine
-    startup: Callable[[PartitionLog, DirectoryState], Startup]
+    circumstances: StartupOptions
+    clusters: Clusters
+    report: Report
     plans: SavedPlans | None = None
 
 
@@ -87,11 +91,19 @@ def repair(target: Target, wanted: Repair, rails: Rails) -> Iterator[Repaired]:
 
 
 def _repair(target: Target, wanted: Repair, guard: Guard) -> Iterator[Repaired]:
-    state = directory_state(LogDirectory(target.log_directory))
+    directory = LogDirectory(target.log_directory)
+    state = directory_state(directory)
+    for problem in state.problems:
+        wanted.report(problem._replace(path=target.spoken(problem.path)))
+    cluster = wanted.clusters.of(directory)
+    settings = wanted.circumstances.settings(cluster.configs, cluster.broker_id)
+
+    def startup(log: PartitionLog) -> Startup:
+        return wanted.circumstances.startup(log, state, settings)
 
     def one(path: str) -> Repaired:
         try:
-            return _one(path, target, wanted, state, guard)
+            return _one(path, target, wanted, startup, guard)
         except InUseError:
             raise  # the whole log directory is left alone
         except (OSError, KdumpError) as error:
@@ -121,13 +133,15 @@ def _named(done: Repaired, target: Target) -> Repaired:
     return done._replace(path=target.name(done.path), task=task)
 
 
-def _one(path: str, target: Target, wanted: Repair, state: DirectoryState, guard: Guard) -> Repaired:
+def _one(
+    path: str, target: Target, wanted: Repair, startup: Callable[[PartitionLog], Startup], guard: Guard
+) -> Repaired:
     """Plan for a partition and, if that was asked for, apply once nothing speaks against it."""
     rails = guard.rails
     if path in guard.errors:
         raise guard.errors[path]
     log = PartitionLog(path)
-    task = wanted.examine(log, wanted.startup(log, state), target.partitions[path])
+    task = wanted.examine(log, startup(log), target.partitions[path])
     done = Repaired(path, task, guard.interrupted[path])
     if wanted.plans is not None and task.plan is not None:
         check_same(wanted.plans, task.plan)

@@ -23,6 +23,7 @@ from kdump.settings.sources import PropertyFile
 from kdump.settings.views import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import held, was_deleted
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
@@ -75,13 +76,18 @@ def retain(
         for path, error in guard.errors.items():
             yield Failed(path, error)
         place = _Place(group.log_directory, request, applies=rails.applies)
+        yield from (Failed(group.log_directory, error) for error in place.unread)
         yield from place.notes
         found: list[PartitionRetention] = []
         for path in over(list(guard.interrupted)):
             try:
-                found.append(place.examine(path))
+                with held(path) as log:
+                    if log is None:
+                        continue
+                    found.append(place.examine(log))
             except (OSError, KdumpError) as error:
-                yield Failed(path, error)
+                if not was_deleted(path, error):
+                    yield Failed(path, error)
             else:
                 yield found[-1]
         if group.is_whole:
@@ -107,13 +113,21 @@ def _carry_out(group: PartitionGroup, found: Iterable[PartitionRetention], guard
 
 
 class _Place:
-    """A log directory's checkpoints and the settings of its topics; `notes` name what of them cannot be used."""
+    """A log directory's checkpoints and the settings of its topics.
+
+    `notes` name what of them cannot be used, `unread` what cannot be read and counts as empty in a plan.
+    """
 
     def __init__(self, path: str, request: RetainRequest, *, applies: bool) -> None:
-        """Read them. Raises OSError, RefusedError for a checkpoint that cannot be parsed where changes are applied."""
+        """Read them. Raises OSError; where changes are applied also for a checkpoint that cannot be read, and
+        RefusedError for one that cannot be parsed.
+        """
         directory = LogDirectory(path)
         self._request = request
-        self._checkpoints = Checkpoints.read(path).readable()
+        self._checkpoints = Checkpoints.read(path)
+        if applies:
+            self._checkpoints.readable()
+        self.unread = [error for error in self._checkpoints.errors.values() if isinstance(error, OSError)]
         for error in self._checkpoints.errors.values():
             if applies:
                 raise RefusedError(f"{error}: mend the file, or remove it, which a broker takes for an empty one")
@@ -122,9 +136,9 @@ class _Place:
         self._settings = known.settings
         self.notes = [*unusable(self._checkpoints), *known.notes]
 
-    def examine(self, path: str) -> PartitionRetention:
+    def examine(self, log: PartitionLog) -> PartitionRetention:
         """What retention does to a partition. Raises OSError, KdumpError."""
-        log, request = PartitionLog(path), self._request
+        request = self._request
         check_has_kafka_files(log)
         if log.name and log.name.topic == names.CLUSTER_METADATA_TOPIC:
             raise KdumpError(f"{log.path}: KRaft trims this log by its snapshots, not by retention")

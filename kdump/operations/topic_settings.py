@@ -50,4 +50,6 @@ def _notes(directory: LogDirectory, problems: Sequence[Problem]) -> Iterator[Not
 def unusable(checkpoints: Checkpoints) -> Iterator[Note]:
     """Say which checkpoints cannot be parsed."""
     for error in checkpoints.errors.values():
+        if isinstance(error, OSError):
+            continue  # which is an error of its own
         yield Note(f"{error}: treated as empty, as a broker does")

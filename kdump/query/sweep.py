@@ -62,7 +62,8 @@ class Sweep:
     """Iterate to get it; `position` (bytes) is how far into the log that has led.
 
     `is_done` tells that the pass ended before the log because nothing wanted can be behind.
-    `includes_damaged`: what can be read of damaged batches is given too.
+    `includes_damaged`: what can be read of damaged batches is given too. `hides` tells that the damage that was given
+    last is of bytes that are not.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Sweep:
         self._decodes = selection.reads_records or not batches_only
         self._growing = growing
         self.includes_damaged = includes_damaged
+        self.hides = False
         self._limit = limit
         self._shows_all = not (selection.reads_records or selection.bounds_offsets)
         self._records = RecordBlock() if self._decodes else _NO_RECORDS
@@ -103,7 +105,9 @@ class Sweep:
                 if self._growing and part.resumed >= self._log.size:
                     return
                 self.position = part.resumed
+                self.hides = not self.includes_damaged
                 yield part
+                self.hides = False
                 if self.includes_damaged:
                     yield from self._damaged(part)
                 continue

@@ -212,10 +212,9 @@ def damaged_batches(log: LogFile, damage: Damage, base_offset: int, limit: int) 
 
 
 def has_batch(log: LogFile, damage: Damage, base_offset: int) -> bool:
-    """Whether a batch's header stands where the damage begins, and its CRC is what does not hold."""
-    size = damage.resumed - damage.position
-    batch = _damaged_batch(log, damage.position, damage.resumed, base_offset, size)
-    return batch is not None
+    """Whether a batch's header stands where the damage begins."""
+    head = log.read(damage.position, min(FRAME_SIZE, damage.resumed - damage.position))
+    return len(head) == FRAME_SIZE and begins_batch(head, base_offset) and any(head)
 
 
 def _damaged_batch(log: LogFile, position: int, end: int, base_offset: int, limit: int) -> BatchBlock | None:

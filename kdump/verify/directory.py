@@ -18,6 +18,12 @@ from kdump.storage.broker import BrokerIdentity, PartitionPlaces, identity_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
+_OPENED_BY_NAME = (
+    names.LEADER_EPOCH_CHECKPOINT,
+    names.PARTITION_METADATA,
+    names.META_PROPERTIES,
+    *names.OFFSET_CHECKPOINTS,
+)
 NO_FILE = "neither a file nor a directory"
 NO_DIRECTORY = "a directory, where a broker expects a file"
 _DIRECTORY_STATES = {
@@ -59,11 +65,11 @@ def _effect_of_no_file(path: str) -> BrokerEffect | None:
     """What a broker does where something of a file's name is no file.
 
     It passes over it when it lists a partition directory (LogLoader looks at files alone), and fails where it opens
-    the file by its name: the index of a log that is there, and the two files of the whole partition.
+    the file by its name: the index of a log that is there, and the files of the whole partition or directory.
     """
     folder, name = os.path.split(path)
     says = names.parse_file_name(name)
-    if says.kind in (names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA):
+    if says.kind in _OPENED_BY_NAME:
         return None
     is_index = says.kind in names.INDEX_KINDS and says.state == names.LIVE and says.offset is not None
     log = names.segment_file_name(says.offset or 0, f".{names.LOG}")

@@ -59,7 +59,7 @@ def test_records_of_a_damaged_batch_are_shown_and_marked(log: Path) -> None:
 
 def test_without_the_option_they_are_left_out_and_it_is_named(log: Path) -> None:
     assert 5 not in [row.get("offset") for row in objects(log)]
-    assert "(--include-damaged shows what can be read); the dump goes on" in run("dump", log).stderr
+    assert "(--include-damaged shows what can be read); the dump continues" in run("dump", log).stderr
     assert "--include-damaged" not in run("dump", log, "--include-damaged").stderr
 
 

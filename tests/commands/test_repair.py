@@ -308,7 +308,7 @@ class TestRails:
         assert "Nothing was changed. Stop the broker, then run this again." in run.err
         assert tree(locked) == before
 
-    @pytest.mark.parametrize("command", ["repair", "rebuild-index", "trim", "retain", "compact"])
+    @pytest.mark.parametrize("command", ["repair", "rebuild-index", "trim"])
     def test_a_plan_beside_a_broker_is_worth_nothing(
         self, run: Run, locked: Path, command: str, tmp_path: Path
     ) -> None:

@@ -13,6 +13,8 @@ import pytest
 
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
+from kdump.verify import verify
+from tests.agreement.running import kdump
 from tests.recovery.building import METADATA, batch, broken, file, produced
 from tests.rows import rows_in
 from tests.topics.building import ORDERS_ID, Log, cluster_directory, metadata_pairs
@@ -513,6 +515,25 @@ def test_settings_come_from_the_metadata_beside_the_logs(run: Run, tmp_path: Pat
     assert run.of_type("outcome")[-1]["files"][file(0, "index")] == 0
 
 
+def test_a_repair_goes_by_them_too(run: Run, tmp_path: Path) -> None:
+    """The indexes that a broker of the topic's settings rebuilds are those that are planned."""
+    pairs = [
+        ("RegisterBroker", {"brokerId": 3, "brokerEpoch": 10, "rack": None}),
+        ("Topic", {"name": "orders", "topicId": ORDERS_ID}),
+        ("Partition", {"topicId": ORDERS_ID, "partitionId": 0, "replicas": [3], "isr": [3], "leader": 3}),
+        ("Config", {"resourceType": 2, "resourceName": "orders", "name": "index.interval.bytes", "value": "1"}),
+    ]
+    data = tmp_path / "data"
+    Log(data / names.CLUSTER_METADATA_DIR).add(*metadata_pairs(*pairs)).write()
+    metadata = f"version: 0\ntopic_id: {format_uuid(ORDERS_ID)}".encode()
+    (data / names.META_PROPERTIES).write_text(META)
+    (partition(data / "orders-0", {names.PARTITION_METADATA: metadata}) / file(0, "index")).unlink()
+    said = kdump(tmp_path, "repair", "--strategy", "truncate", "--format", "jsonl", "data/orders-0")
+    sizes = {row["file"]: row["size"] for row in said.of_type("operation")}
+    assert run(data, "--format", "jsonl") == 0
+    assert sizes[file(0, "index")] == run.of_type("outcome")[-1]["files"][file(0, "index")] == 8
+
+
 def test_a_time_index_that_ends_in_zeros_costs_the_segment(run: Run, data: Path) -> None:
     stamp = (1_000_000_000).to_bytes(8, "big")
     for base in BASES:
@@ -558,3 +579,35 @@ def test_a_release_starts_with_the_levels_of_metadata_that_it_knows(
     assert ("will NOT start" in run.out) != starts
     if not starts:
         assert f"metadata.version is {level} (" in run.out
+
+
+@pytest.mark.parametrize("fault", ["epochs", "checkpoint", "meta"])
+def test_a_fault_of_the_disk_with_the_metadata_log_ends_the_process(
+    run: Run, data: Path, tmp_path: Path, fault: str
+) -> None:
+    """ReplicaManager: "Shutdown broker because the metadata log dir ... has failed" (seen on 4.3.1)."""
+    second = tmp_path / "second"
+    partition(second / "orders-1")
+    (second / names.META_PROPERTIES).write_text(META)
+    (data / names.CLUSTER_METADATA_DIR).mkdir()
+    at = {
+        "epochs": data / "orders-0" / names.LEADER_EPOCH_CHECKPOINT,
+        "checkpoint": data / names.REPLICATION_CHECKPOINT,
+        "meta": data / names.META_PROPERTIES,
+    }[fault]
+    at.unlink(missing_ok=True)
+    if fault == "epochs":
+        at.write_text("nonsense")
+    elif fault == "checkpoint":
+        at.write_text("0\n9\n")
+    else:
+        at.mkdir()
+    assert run(data, second) == 1
+    assert run.lines[0] == "The broker will NOT start:"
+    assert f"Shutdown broker because the metadata log dir {data} has failed: " in run.lines[1]
+    run(data, second, "--format", "jsonl")
+    (broker,) = run.of_type("broker")
+    assert (broker["starts"], broker["offline"]) == (False, [str(data)])
+    findings = [finding for finding in verify(str(data)) if "has no" not in finding.message]
+    effects = {finding.broker for finding in findings if finding.path == str(at) and finding.severity == "error"}
+    assert effects == {"does not start"}
