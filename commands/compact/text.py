@@ -15,6 +15,10 @@ GROUPS_SHOWN = 8
 _HEAD = ("", "NOW", "AFTER")
 
 
+MAX_SKIPPED = 20
+"""So many partitions that are skipped for one reason are listed."""
+
+
 class Text:
     """Prints findings for people."""
 
@@ -56,7 +60,9 @@ class Text:
         """Those that were passed over, and the sum of several."""
         for why, paths in self._passed_over.items():
             self._heading(f"skipped: {safe(why)}")
-            self._lines(map(safe_path, paths))
+            self._lines(map(safe_path, paths[:MAX_SKIPPED]))
+            if len(paths) > MAX_SKIPPED:
+                self._lines([f"and {len(paths) - MAX_SKIPPED:,} more: --format jsonl lists them"])
         if self._partitions > 1:
             due = f"{self._due} of {self._partitions} partitions are due"
             self._heading(f"{due}; cleaning frees {size_text(max(0, self._freed))}")

@@ -26,6 +26,10 @@ _VERBS = {REMOVE: "remove", TRUNCATE: "cut", RENAME: "rename", REPLACE: "write",
 _VERB_WIDTH = max(map(len, _VERBS.values()))
 
 
+MAX_PLANS = 20
+"""So many plans are shown in full: output grows with what is wrong, not with partitions."""
+
+
 class TextPrinter:
     """Prints plans for people: what is to be decided first, then what would be changed, or as it is changed."""
 
@@ -36,7 +40,7 @@ class TextPrinter:
         self._good = Style(color, "green", bold=True)
         self._undecided: list[str] = []
         self._names: list[str] = []
-        self._planned: list[str] = []
+        self._planned: list[tuple[bool, str]] = []
         self._changed: list[str] = []
         self._dropped = 0
 
@@ -56,7 +60,8 @@ class TextPrinter:
             self._changed.append(done.path)
             self._write(text)
         else:
-            self._planned.append(text)
+            is_routine = not (task.cuts or task.dropped.records or task.failure or done.interrupted)
+            self._planned.append((is_routine, text))
 
     def _block(self, done: Repaired, *, applies: bool) -> str:
         task = done.task
@@ -75,14 +80,25 @@ class TextPrinter:
             lines.append(f"  needs --accept-loss {task.dropped.records}")
         return "\n".join(lines) + "\n\n"
 
+    def _plans(self) -> None:
+        """The plans; of many, those that do more than trim and rebuild, an example of the others, and their count."""
+        shown = self._planned
+        if len(shown) > MAX_PLANS:
+            special = [each for each in shown if not each[0]]
+            shown = [*special[:MAX_PLANS], *(each for each in shown if each[0])][: max(len(special), 1) + 1][:MAX_PLANS]
+        for _, text in shown:
+            self._write(text)
+        more = len(self._planned) - len(shown)
+        if more > 0:
+            self._write(f"{number_words(more, 'more partition')} would change: --format jsonl lists them all.\n\n")
+
     def end(self, totals: Totals) -> None:
         """The answer: what was changed or would be, what needs a decision, and what to do next."""
         undecided, work, applies = len(self._undecided), totals.work, totals.applies
         if undecided:
             self._write(f"{self._bad('Decide:')} {number_words(undecided, 'partition')}\n")
             self._write("\n".join(self._undecided) + "\n")
-        for text in self._planned:
-            self._write(text)
+        self._plans()
         if totals.failed > totals.refused:
             self._write(f"{number_words(totals.failed - totals.refused, 'partition')} cannot be repaired this way.\n")
         if totals.refused:

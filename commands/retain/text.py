@@ -15,7 +15,7 @@ from kdump.retention.segments import BATCHES, MTIME, TIME_INDEX, SegmentState
 from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
 
-from ..shell.output import counted, duration, iso_time, safe, safe_path, size_text
+from ..shell.output import counted, duration, iso_time, number_words, safe, safe_path, size_text
 from ..shell.tables import aligned
 
 WIDTH = 110
@@ -27,6 +27,10 @@ _HEAD = ("BASE OFFSET", "NEXT OFFSET", "SIZE", "LARGEST TIME", "TAKEN FROM", "GO
 _RIGHT = _HEAD[:3]
 
 
+MAX_SHOWN = 5
+"""So many partitions are shown in full, whatever becomes of them."""
+
+
 class Text:
     """Prints findings for people."""
 
@@ -34,9 +38,17 @@ class Text:
         """`write` takes whole lines."""
         self._write = write
         self._is_first = True
+        self._shown = self._routine = 0
 
     def partition(self, found: PartitionRetention, *, segments: bool) -> None:
-        """A heading with what is known, the table of the segments, what goes and what comes next, what blocks."""
+        """A heading with what is known, the table of the segments, what goes and what comes next, what blocks.
+
+        Of many partitions of a log directory, those of which nothing goes and nothing is blocked are counted.
+        """
+        self._shown += 1
+        if self._shown > MAX_SHOWN and not segments and not found.has_work and found.block is None:
+            self._routine += 1
+            return
         self._heading(safe_path(found.log.path))
         self._lines(_facts(found))
         if segments and found.segments:
@@ -53,6 +65,10 @@ class Text:
 
     def directory(self, path: str, totals: Totals) -> None:
         """What each policy frees, and together."""
+        if self._routine:
+            more = number_words(self._routine, "more partition")
+            self._heading(f"{more} delete nothing now: --format jsonl lists them")
+        self._shown = self._routine = 0
         self._heading(safe_path(path))
         space = f"{counted(totals.segments, 'segment')}, {size_text(totals.space)}"
         self._line(f"  {counted(totals.partitions, 'partition')}, {space}")

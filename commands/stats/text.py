@@ -10,13 +10,17 @@ from kdump.stats.partition import Dirtiness, Stats
 from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
 
-from ..shell.output import counted, iso_time, safe, safe_path, size_text
+from ..shell.output import counted, iso_time, number_words, safe, safe_path, size_text
 from ..shell.tables import aligned
 from .run import Partition, Topic
 
 _HEAD = ("PARTITION", "SIZE", "SEGMENTS", "RECORDS", "BATCHES", "A BATCH", "CODECS", "EARLIEST", "LATEST", "DIRTY")
 _RIGHT = ("SIZE", "SEGMENTS", "RECORDS", "BATCHES", "A BATCH", "DIRTY")
 _LABEL = 14
+
+
+MAX_PARTITIONS, LARGEST = 40, 10
+"""Of more partitions than that, only so many of the largest are in the table."""
 
 
 class Text:
@@ -28,9 +32,15 @@ class Text:
 
     def all(self, topics: list[Topic], *, details: bool) -> None:
         """The table of all partitions; then each topic, and with `details` each partition, in words."""
-        rows = [_row(each) for topic in topics for each in topic.partitions]
-        for line in aligned(_HEAD, rows, right=_RIGHT):
+        found = [each for topic in topics for each in topic.partitions]
+        more = max(0, len(found) - MAX_PARTITIONS)
+        if more:
+            found = sorted(found, key=lambda each: -each.stats.size)[:LARGEST]
+            more = sum(len(topic.partitions) for topic in topics) - LARGEST
+        for line in aligned(_HEAD, [_row(each) for each in found], right=_RIGHT):
             self._write(line)
+        if more:
+            self._write(f"These are the largest; {number_words(more, 'more partition')}: --format jsonl has all.\n")
         for topic in topics:
             if details or len(topic.partitions) == 1:
                 for each in topic.partitions:
