@@ -305,8 +305,7 @@ def _sentence(text: str) -> str:
 
 def _without_subject(text: str) -> str:
     """What the broker does, after the label that names it."""
-    rest = text.removeprefix("The broker ")
-    return rest
+    return text.removeprefix("The broker ")
 
 
 def _quoted(word: str) -> str:

@@ -41,6 +41,7 @@ CLEANER = "the cleaner's checkpoint, which names the partition"
 
 DECIDING = names_of((CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES))
 """The names, for topics and for servers, that decide which segments go by time or size."""
+_OWN_DECIDING = frozenset(name for name in DECIDING if BY_NAME[name].is_topics)
 
 _COMPACTED = {CLEANUP_POLICY.name: COMPACT}
 _KEPT = {CLEANUP_POLICY.name: DELETE, RETENTION_MS.name: str(NO_LIMIT)}
@@ -154,10 +155,9 @@ class Settings:
         own = _layer(METADATA, self.cluster.get((TOPIC_RESOURCE, topic), {}))
         named = [Layer(file.path, file.properties, True) for file in self.files if file.is_for(topic)]
         if topic in _INTERNAL:
-            server = [Layer(layer.origin, _of_server(layer.properties)) for layer in (*shared, *general)]
-            given = {name: value for name, value in self.given.items() if name not in DECIDING}
-            created = Layer(BUILT_IN, built_in(topic, TopicSettings(tuple(server))), True)
-            layers = [*server, created, own, *named, _layer(COMMAND_LINE, given)]
+            created = Layer(BUILT_IN, built_in(topic, TopicSettings((*shared, *general))), True)
+            layers = [*map(_for_all, shared), created, own, *map(_for_all, general), *named]
+            layers.append(_layer(COMMAND_LINE, {k: v for k, v in self.given.items() if k not in DECIDING}))
         else:
             layers = [*shared, own, *general, *named, _layer(COMMAND_LINE, self.given)]
         if was_cleaned and not any(CLEANUP_POLICY.name in layer.properties for layer in layers):
@@ -175,6 +175,6 @@ def built_in(topic: str, server: TopicSettings | None = None) -> Mapping[str, st
     return {**properties, SEGMENT_BYTES.name: str((server or TopicSettings()).get(segment_bytes))}
 
 
-def _of_server(properties: Mapping[str, str]) -> Mapping[str, str]:
-    """Of properties those that are not under a topic's own name."""
-    return {name: value for name, value in properties.items() if name not in BY_NAME or not BY_NAME[name].is_topics}
+def _for_all(layer: Layer) -> Layer:
+    """What is meant for all topics, as far as it may count for a broker's own: it does not decide what they keep."""
+    return Layer(layer.origin, {name: value for name, value in layer.properties.items() if name not in _OWN_DECIDING})

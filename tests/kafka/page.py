@@ -19,7 +19,7 @@ _HEAD = """\
 Which releases of Kafka kdump is compared with, and how often. `./dev kafka` brings each release's official jars, runs
 real brokers and clients on rich data (transactions, all codecs, compaction, retention, classic, consumer, share and
 streams groups), stops some brokers in order and kills others under load, and compares. It writes this page with
-`--write-docs`; the numbers are comparisons of the last such run.
+`--write-docs`; the numbers are comparisons, each part of the job as it was run last.
 
 """
 
@@ -29,17 +29,20 @@ _FOOT = """
 * **verify**: `verify --deep` has no error and no warning for what brokers leave, and finds what was damaged beside a
   broker under load.
 * **forecast**: `startup` tells what the broker then does: where logs begin and end, which files are left and how large,
-  what fails; of sound directories and of randomly damaged ones.
+  what fails; of sound directories and of randomly damaged ones; and whether the brokers of the other releases start.
 * **dump**: `dump-log` prints what that release's own kafka-dump-log prints, byte for byte, with the same exit code,
-  for every file in every mode.
-* **write**: `repair` leaves alone what is sound; what `repair` and `compact` change is read by that release's broker
-  and consumers as was said.
+  for every file in every mode; of an exception on stderr all but the stack frames.
+* **write**: `repair` leaves alone what is sound; what `repair`, `append` and `compact` change is read by that release's
+  broker and clients as was said; `compact` leaves the bytes of logs and indexes that the release's own cleaner leaves.
+
+Java's clients, confluent-kafka (librdkafka), kafka-python and aiokafka write and read, with every codec that they have.
 
 The job needs a JDK (17 or later) and, for the first run, Maven. On a machine without them it says what it did not run,
 and ends with exit code 3. Jars, which are checked against locked SHA-256 sums, are kept below `~/.cache/kdump/kafka`
 (`KDUMP_KAFKA_JARS` names another folder), and so are the data sets, under a digest of all that makes them.
 
-    ./dev kafka                                    # all releases; CI leaves out soaks, damages and changes
+    ./dev kafka                                    # all releases, as many at a time as there are processors, at most 3
+    ./dev kafka tests/kafka/test_reading.py        # one file; CI leaves out soaks, damages, changes and clients
     ./dev kafka --release 4.3.1 --rounds 260       # a campaign of random damages
     ./dev kafka --release 4.3.1 --seconds 600 tests/kafka/test_soak.py
     ./dev kafka --write-docs

@@ -100,8 +100,11 @@ def _compare(compare: Comparison, kit: Kit, options: Sequence[str], files: Seque
         ours_by_file, theirs_by_file = _by_file(ours.out), _by_file(theirs.out)
         for file in files:
             mine, wanted = (one.get(str(file).encode(), b"") for one in (ours_by_file, theirs_by_file))
-            compare.same(f"{what} {file}", *((b"", b"") if mine == wanted else _first_difference(mine, wanted)))
+            compare.same(f"{what} {file}", *_first_difference(mine, wanted))
         compare.same(f"{what}: files", list(ours_by_file), list(theirs_by_file))
+    if len(files) == 1 or not (theirs.exit_code or ours.exit_code):
+        said = _first_difference(_without_frames(ours.err), _without_frames(theirs.err))
+        compare.same(f"{what} {files[0]}: stderr", *said)
 
 
 def _by_file(out: bytes) -> dict[bytes, bytes]:
@@ -110,7 +113,15 @@ def _by_file(out: bytes) -> dict[bytes, bytes]:
     return {b"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
 
 
+def _without_frames(err: bytes) -> bytes:
+    """What a tool complains of, without Java's stack frames and what its logging says of itself."""
+    lines = err.rstrip().splitlines()
+    return b"\n".join(line for line in lines if not line.startswith((b"\tat ", b"\t... ", b"log4j:")))
+
+
 def _first_difference(ours: bytes, theirs: bytes) -> tuple[bytes, bytes]:
+    if ours == theirs:
+        return b"", b""
     for ours_line, theirs_line in zip(ours.splitlines(), theirs.splitlines(), strict=False):
         if ours_line != theirs_line:
             return ours_line, theirs_line

@@ -9,7 +9,7 @@ import pytest
 
 from kdump.errors import ConfigError
 from kdump.settings.names import notes_on
-from kdump.settings.sources import Settings, TopicSettings
+from kdump.settings.sources import PropertyFile, Settings, TopicSettings
 from kdump.settings.table import BY_NAME, CLEANUP_POLICY, RETENTION_MS, SEGMENT_JITTER_MS, SEGMENT_MS, SETTINGS, Setting
 from kdump.settings.views import (
     CleaningSettings,
@@ -131,6 +131,15 @@ def test_segments_of_a_brokers_own_topics_are_as_large_as_the_server_says() -> N
     cluster = {(4, ""): {"transaction.state.log.segment.bytes": "5000", "log.segment.bytes": "6000"}}
     assert size(Settings(cluster), "__transaction_state") == 5000
     assert size(Settings(cluster), "orders") == 6000
+
+
+def test_files_for_all_topics_count_for_a_brokers_own_but_do_not_decide_what_those_keep() -> None:
+    given = {"index.interval.bytes": "7", "segment.bytes": "5000", "cleanup.policy": "delete", "retention.ms": "1"}
+    found = Settings(files=(PropertyFile("f", None, given),)).of("__consumer_offsets")
+    assert LoadingSettings.of(found).index_interval_bytes == 7
+    assert CleaningSettings.of(found).segment_bytes == 5000
+    assert CleaningSettings.of(found).is_compacted
+    assert RetentionSettings.of(found).retention_ms == RETENTION_MS.default
 
 
 def test_names_that_do_not_count_are_noted() -> None:

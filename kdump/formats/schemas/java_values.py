@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
@@ -35,7 +36,7 @@ def double_text(value: float) -> str:
     They show more digits of whole numbers above 2^53 and of the smallest numbers than Java 19 does. Their overflow in
     the last digit of some numbers of 10^19 to 10^26 (1.9999999999999998E23 for 2E23) is not reproduced.
     """
-    if value != value:
+    if math.isnan(value):
         return "NaN"
     sign = "-" if repr(value)[0] == "-" else ""
     if not value:

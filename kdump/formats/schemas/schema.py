@@ -23,6 +23,7 @@ again.
 
 from __future__ import annotations
 
+import math
 import struct
 from binascii import b2a_base64
 from typing import Any, NoReturn
@@ -185,7 +186,7 @@ class _Source:
             if byte < 0x80:
                 return _int32(value)
         text = "Varint is too long, the most significant bit in the 5th byte is set, converted value: "
-        self.fail(f"{text}{value & 0xFFFFFFFF:x}", "java.lang.IllegalArgumentException")
+        return self.fail(f"{text}{value & 0xFFFFFFFF:x}", "java.lang.IllegalArgumentException")
 
     def underflow(self, what: str, size: int) -> NoReturn:
         found = f"{what} needs {size} byte(s): only {self.end - self.position} byte(s) available"
@@ -462,7 +463,7 @@ def _json_one(column: Column, value: Any, keep_unknown: bool) -> Any:
     if column.kind == "bytes":
         return _base64(value)
     if column.kind == "float64" and value - value != 0:
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
 
 
