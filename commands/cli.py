@@ -25,6 +25,9 @@ SECTIONS = {
 """The commands as the help has them."""
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
 
+SHOWS_WHERE = "KDUMP_DEBUG"
+"""The environment variable with which an error of kdump itself is shown with its traceback."""
+
 SHARED_PACKAGES = {"rebuild-index": "repair.rebuild_index", "trim": "repair.trim", "roll": "append.roll"}
 """Commands that live in the package of another one. All others are `command` in the package of their name."""
 
@@ -167,6 +170,13 @@ def _exit_code_of(work: Callable[[], int]) -> int:
         from .shell.output import os_error_text
 
         return _fail(os_error_text(error, "") if isinstance(error.filename, str | bytes) else str(error))
+    except Exception as error:
+        if os.environ.get(SHOWS_WHERE):
+            raise
+        return _fail(
+            f"an error in kdump itself: {type(error).__name__}: {error}. Nothing after this was looked at."
+            f" {SHOWS_WHERE}=1 shows where, for a report."
+        )
 
 
 def _tell_circumstances(code: int) -> None:

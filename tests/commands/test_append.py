@@ -423,3 +423,10 @@ def test_a_full_disk_is_told_with_the_partition(
         found = run("--format", "lines", path, AT, text="b\n", code=3)
     assert found.err == f"kdump: {path}: No space left on device\n"
     assert content(path) == [(None, b"a")]
+
+
+def test_a_directory_without_a_log_asks_for_create(run: Callable[..., Run], tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+    done = run(tmp_path / "orders-0", "--format", "lines", text="a\n", code=4)
+    assert "--create begins one" in done.err
+    run(tmp_path / "orders-0", "--create", "--format", "lines", text="a\n")

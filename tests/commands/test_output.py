@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from kdump.commands.shell import values as filters
 from kdump.commands.shell.output import Style, escape_json, is_unsafe, iso_time, safe, safe_path, size_text
+from tests.commands.running import Run
 
 UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -165,3 +167,15 @@ def test_size_text() -> None:
 def test_style() -> None:
     assert Style(False, "red", bold=True)("x") == "x"
     assert Style(True, "red", bold=True)("x") == "\x1b[31m\x1b[1mx\x1b[0m"
+
+
+def test_an_error_of_kdump_itself_is_one_line(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("kdump.commands.ls.command.command.callback", broken)
+    assert run("ls", tmp_path) == 3
+    assert run.err.startswith("kdump: an error in kdump itself: ZeroDivisionError: division by zero.")
+    monkeypatch.setenv("KDUMP_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        run("ls", tmp_path)
