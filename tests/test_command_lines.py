@@ -35,14 +35,17 @@ class Line(NamedTuple):
 
 
 def lines_of(text: str, place: str) -> Iterator[Line]:
-    """The command lines in code blocks and in examples of a text; continued ones are joined."""
+    """The command lines in code blocks and in examples of a text; continued ones are joined.
+
+    In a session (`console`) they have a `$`, and what stands without one is output.
+    """
     text = text.replace("\\\n", " ")
-    in_block = False
+    in_block = is_session = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("```"):
-            in_block = not in_block
+            in_block, is_session = not in_block, line == "```console"
             continue
-        is_example = in_block or line.startswith("    ") or line.startswith("$ ")
+        is_example = (in_block and not is_session) or line.startswith("    ") or line.startswith("$ ")
         found = _LINE.match(line) if is_example else None
         if not found:
             continue
