@@ -148,11 +148,9 @@ class _Site:
                 like=self.like,
             )
         log = PartitionLog(self.path)
-        if not log.segments:
-            raise NotAppendableError(f"{self.path}: there is no log in this directory; --create begins one")
         check_files(self.path, log)
         clean, point, start = directory_state(LogDirectory(self.folder)).shutdown_of(log)
-        if self.log_dir is None:
+        if self.log_dir is None and log.segments:
             clean = _ends_in_snapshot(log)
         return partial(
             open_log,

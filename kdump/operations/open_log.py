@@ -66,7 +66,7 @@ def open_log(
     path = os.path.abspath(path)
     log = PartitionLog(path)
     if not log.segments:
-        raise NotAppendableError(f"{path}: there is no .log in it")
+        raise NotAppendableError(f"{path}: there is no .log in it; --create begins one")
     check_files(path, log)
     now = clock()
     outcome, plan = plan_recovery(log, Startup(now, clean, recovery_point, log_start_offset, config.loading))

@@ -19,7 +19,7 @@ from kdump.verify.options import Options
 from tests.commands.running import Run
 from tests.verify.building import NOW, Log, build, file, flip
 
-ASKED = Asked("text", strict=False, verbose=False, color="never", max_duration=None, resume=None)
+ASKED = Asked("text", fail_on="error", verbose=False, color="never", max_duration=None, resume=None)
 
 
 @pytest.fixture

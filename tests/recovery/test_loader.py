@@ -253,7 +253,7 @@ def test_a_kraft_snapshot_beyond_the_log_is_told_of(tmp_path: Path) -> None:
     name = f"{99:020d}-0000000001.checkpoint"
     outcome = load(make_log(tmp_path, LOGS | INDEXES | {name: b""}, names.CLUSTER_METADATA_DIR))
     (note,) = [step for step in steps(outcome, WARN) if step.file == name]
-    assert "beyond the log's end 12" in note.why
+    assert "above the log end offset 12" in note.why
 
 
 @pytest.mark.parametrize(

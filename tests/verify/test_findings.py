@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from tests.verify.cases import CASES, Case
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.code)
 def test_the_code_is_found(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for attribute, value in case.changes.items():
-        monkeypatch.setattr(attribute, value)
+        module, _, name = attribute.rpartition(".")
+        monkeypatch.setattr(import_module(module), name, value)
     findings = found(*case.prepare(tmp_path), **case.options)
     of_code = [finding for finding in findings if finding.code == case.code]
     assert case.names in {Path(finding.path).name for finding in of_code}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,8 @@ def is_the_brokers_work(finding: Finding) -> bool:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.code)
 def test_every_kind_of_damage_survives_every_rule(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for attribute, value in case.changes.items():
-        monkeypatch.setattr(attribute, value)
+        module, _, name = attribute.rpartition(".")
+        monkeypatch.setattr(import_module(module), name, value)
     paths = case.prepare(tmp_path)
     before = doubtful(found(*paths, **case.options))
     monkeypatch.setattr(reading, "lock_holder", lambda path: LockHolder(4711))
