@@ -95,7 +95,7 @@ def test_every_column_of_every_kind(spark: SparkSession, tmp_path: Path, kind: s
         from pyspark.sql.pandas.types import from_arrow_schema
 
         options = options_of(root, kind=kind)
-        names = tuple(COLUMNS[kind])
+        names = tuple(columns)
         asked = options_of(root, kind=kind, columns=",".join(names))
         assert from_arrow_schema(schema_of(names, asked)) == StructType.fromDDL(ddl(asked)) == frame.schema
         assert StructType.fromDDL(ddl(options)).fieldNames() != list(names)
