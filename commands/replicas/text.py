@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from kdump.formats.uuids import format_uuid
 from kdump.operations.replicas import Copy, PartitionReplicas, Verdict
 from kdump.replicas.choice import Choice
-from kdump.replicas.loss import Loss
 from kdump.replicas.summary import Difference, Outlook, Span, agreed, differences, outlook
 from kdump.topics.partition_state import Standing
 
@@ -194,7 +193,7 @@ def _leaders(found: PartitionReplicas) -> Iterator[str]:
     rows = []
     for choice in found.known_choices:
         who = f"copy {(choice.leader.number or 0) + 1}" if choice.leader.broker is None else str(choice.leader.broker)
-        rows.append((who, _STANDINGS[choice.standing], _loses(choice.loss), _blocked(choice)))
+        rows.append((who, _STANDINGS[choice.standing], _loses(found, choice), _blocked(choice)))
     if not rows:
         return
     yield ""
@@ -213,9 +212,21 @@ def _leaders(found: PartitionReplicas) -> Iterator[str]:
                 )
 
 
-def _loses(loss: Loss) -> str:
-    if not loss.records:
+def _own_loss(found: PartitionReplicas, choice: Choice) -> str:
+    """What is lost although no other copy is cut: what the leader's own start cuts off."""
+    number = choice.leader.number
+    loss = None if number is None else found.copies[number].load_loss
+    if loss is None or not loss.has_data:
         return "nothing"
+    if loss.first_offset is None or loss.last_offset is None:
+        return "an incomplete batch, cut at its start"
+    return f"{offset_range(loss.first_offset, loss.last_offset)}, cut at its own start"
+
+
+def _loses(found: PartitionReplicas, choice: Choice) -> str:
+    loss = choice.loss
+    if not loss.records:
+        return _own_loss(found, choice)
     parts = []
     if loss.committed:
         parts.append(f"{loss.committed} committed")
@@ -248,7 +259,7 @@ def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
     for number in sight.to_heal:
         yield from _command("do: ", ("kdump", "repair", found.copies[number].path), ("--from", source))
         yield "    Loses nothing; with --apply it is done."
-    loses = _loses(best.loss)
+    loses = _loses(found, best)
     if sight.is_healed:
         yield f"do: {'Then start' if sight.to_heal else 'Start'} the brokers in any order. Loses {loses}."
     if sight.risky:
@@ -279,7 +290,7 @@ def _make_lead(found: PartitionReplicas, best: Choice, label: str) -> Iterator[s
     yield f"    {_ELECT} \\"
     yield "      --election-type UNCLEAN \\"
     yield f"      --topic {shlex.quote(safe(found.key.topic))} --partition {found.key.partition}"
-    yield from _folded(f"    Then start the other brokers. Loses {_loses(best.loss)}.", "    ")
+    yield from _folded(f"    Then start the other brokers. Loses {_loses(found, best)}.", "    ")
 
 
 def _command(label: str, *parts: Sequence[str]) -> Iterator[str]:

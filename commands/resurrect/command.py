@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -38,6 +39,11 @@ def _cluster_id(text: str) -> str:
     except KdumpError as error:
         raise ValueError(str(error)) from None
     return text
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    inner, outer = os.path.realpath(path), os.path.realpath(folder)
+    return inner == outer or inner.startswith(os.path.join(outer, ""))
 
 
 @click.command("resurrect")
@@ -132,6 +138,10 @@ def command(
     """
     if (into is None) == (not in_place):
         raise click.UsageError("Give one of --into DIR and --in-place.")
+    if into is not None and any(_lies_in(into, path) for path in paths):
+        raise click.UsageError(
+            f"--into: {into} lies in one of the PATHs, which stay as they are: name a directory outside, or --in-place."
+        )
     counts = {
         names.CONSUMER_OFFSETS_TOPIC: options["offsets_partitions"],
         names.TRANSACTION_STATE_TOPIC: options["transaction_partitions"],
