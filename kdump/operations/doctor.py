@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -178,10 +179,9 @@ class Doctor:
             yield from diagnoses_of(path, self._loaded.get(path), found, self._locate, self._decide)
 
     def _locate(self, path: str) -> Replicas | None:
-        try:
+        with self._told(path):
             return replicas_of(PartitionLog(path), self._clusters)
-        except OSError:
-            return None
+        return None
 
     def _decide(self, path: str) -> Decision | None:
         """What repair leaves to a person to decide; None where it has nothing to leave."""
@@ -189,11 +189,9 @@ class Doctor:
         if loaded is None or self._decisions >= MAX_DECISIONS:
             return None
         self._decisions += 1
-        try:
-            with held(path) as log:
-                return examine(log, loaded.startup, Request()).decision if log is not None else None
-        except (KdumpError, OSError):
-            return None
+        with self._told(path), suppress(KdumpError), held(path) as log:
+            return examine(log, loaded.startup, Request()).decision if log is not None else None
+        return None
 
     def _now(self) -> int | None:
         """The time at which ages are computed (ms); None: that of the clock."""
@@ -204,13 +202,19 @@ class Doctor:
 
     def _size_and_time(self, path: str) -> tuple[int, int]:
         """How large a partition's logs are together (bytes), and when the last one was written to (ms)."""
-        try:
-            with held(path) as log:
-                found = [status_of(segment.log_path) for segment in log.segments] if log is not None else []
-        except OSError:
-            return 0, 0
+        found = []
+        with self._told(path), held(path) as log:
+            found = [status_of(segment.log_path) for segment in log.segments] if log is not None else []
         latest = max((status.modified_ns for status in found), default=0)
         return sum(status.size for status in found), latest // 1_000_000
+
+    @contextmanager
+    def _told(self, path: str) -> Iterator[None]:
+        """Go on without what the system does not give, and say so."""
+        try:
+            yield
+        except OSError as error:
+            self._problem(Problem.unreadable(path, error))
 
     def _problem(self, problem: Problem) -> None:
         self.health.unread += 1

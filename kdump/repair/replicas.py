@@ -26,13 +26,16 @@ class Replicas(NamedTuple):
 
 
 def replicas_of(log: PartitionLog, clusters: Clusters) -> Replicas | None:
-    """Return where a partition's replicas are; None where no metadata is at hand, or it does not know the partition."""
+    """Return where a partition's replicas are; None where no metadata is at hand, or it does not know the partition.
+
+    Raises OSError.
+    """
     try:
         directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
         placing = clusters.of(directory).placing
         placement = placing(log.name, log.metadata.topic_id if log.metadata else None) if placing else None
         owner = owner_of(directory)
-    except (KdumpError, OSError):
+    except KdumpError:
         return None
     if placement is None or placement.replicas is None or placement.isr is None:
         return None

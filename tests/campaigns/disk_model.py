@@ -131,9 +131,11 @@ def crash_states(
     """
     for count in range(len(events) + 1):
         asked = events[:count]
-        choices = [[each] if is_sure(asked, at) else parts_of(each) for at, each in enumerate(asked)]
+        sure = next((at for at in range(count) if not is_sure(asked, at)), count)
+        disk = before.after(asked[:sure])  # what all of them have
+        choices = [[each] if is_sure(asked, at) else parts_of(each) for at, each in enumerate(asked) if at >= sure]
         for chosen in _combinations(choices, most, numbers):
-            yield count, before.after([event for event in chosen if event is not None]).state(root)
+            yield count, disk.after([event for event in chosen if event is not None]).state(root)
 
 
 def _combinations(
