@@ -153,7 +153,10 @@ def change_plan(plan: NewVoters, copy: MetadataCopy, now: int) -> Plan:
     if log.segments:
         last = log.segments[-1]
         name = os.path.basename(last.log_path)
-        used = segment_info(last).used_size or 0
+        info = segment_info(last)
+        if info.error is not None:
+            raise info.error
+        used = info.used_size or 0
         wanted[name] = joined((SourceBytes(name, 0, used), new)) if used else new
     else:
         name = segment_file_name(plan.offset, f".{names.LOG}")

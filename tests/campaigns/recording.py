@@ -56,6 +56,9 @@ class Sync:
     inode: int
 
 
+UNNAMING = ("replace", "rename", "remove", "unlink")
+"""Calls after which the file that their last argument named may have no name."""
+
 Event = Write | Resize | Touch | Names | Sync
 
 
@@ -87,6 +90,18 @@ class Recorder:
         self.root = os.path.realpath(root)
         self.events: list[Event] = []
         self._utime = os.utime
+        self._open = os.open
+        self._held: list[int] = []
+
+    def hold(self, path: Any) -> None:
+        """Keep a file that loses its name, so that no new one gets its inode."""
+        if os.path.lexists(path):
+            self._held.append(self._open(path, os.O_PATH | os.O_NOFOLLOW))
+
+    def close(self) -> None:
+        """Let go of files that have no name any more."""
+        for descriptor in self._held:
+            os.close(descriptor)
 
     def is_below(self, path: object) -> bool:
         """Whether a path is one that is recorded."""
@@ -171,6 +186,8 @@ def recording(root: Path) -> Iterator[list[Event]]:
 
     def after(name: str, tell: Callable[..., None]) -> Callable[..., Any]:
         def called(*arguments: Any, **named: Any) -> Any:
+            if name in UNNAMING and recorder.is_below(arguments[-1]):
+                recorder.hold(arguments[-1])
             result = real[name](*arguments, **named)
             tell(*arguments, **named)
             return result
@@ -226,4 +243,7 @@ def recording(root: Path) -> Iterator[list[Event]]:
         mock.patch.object(builtins, "open", _opened(recorder, builtins.open)),
         mock.patch.object(shutil, "_USE_CP_SENDFILE", False),
     ):
-        yield recorder.events
+        try:
+            yield recorder.events
+        finally:
+            recorder.close()

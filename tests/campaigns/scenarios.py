@@ -42,7 +42,7 @@ class End(Enum):
     DONE = auto()
     """As the undisturbed run; undo then brings back what was there."""
     DONE_OR_UNDONE = auto()
-    """So, or it refuses, and undo brings back what was there."""
+    """Or it does the same again, or refuses; undo then brings back what was there."""
     UNDONE = auto()
     """With what was there before the change that it takes back."""
     APPENDED = auto()
