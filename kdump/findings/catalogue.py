@@ -27,6 +27,7 @@ SEVERITIES = tuple(Severity)
     BLOCKS_RETENTION,
     BLOCKS_COMPACTION,
     STALLS,
+    CUTS_TO_LEADER,
 ) = BrokerEffect
 
 
@@ -98,6 +99,9 @@ def found(
     """A finding with its code's own severity and effect, unless another one fits what was met."""
     return Finding(code, severity or CATALOGUE[code].severity, path, position, offset, message, effect)
 
+
+COPIES = "operations.copies"
+"""Where several brokers' copies of a partition are compared."""
 
 # fmt: off
 _KINDS = (
@@ -317,6 +321,17 @@ _KINDS = (
     FindingKind("KD-KRAFT-STATE", ERROR, REFUSES, ways.QUORUM_STATE, "directory", "quorum-state cannot be parsed."),
     FindingKind("KD-KRAFT-SNAPSHOT", ERROR, REFUSES, ways.KRAFT_SNAPSHOT, "kraft",
         "A KRaft snapshot does not begin with a header or end with a footer."),
+    # copies of a partition on several brokers
+    FindingKind("KD-COPY-EPOCH", ERROR, CUTS_TO_LEADER, ways.COPIES, COPIES,
+        "Two copies have other records at the same offsets, of different leader epochs: one of them will be cut."),
+    FindingKind("KD-COPY-BYTES", ERROR, SERVES_WRONG_DATA, ways.COPIES, COPIES,
+        "Two copies have other bytes at the same offsets and leader epoch."),
+    FindingKind("KD-COPY-KEYS", ERROR, SERVES_WRONG_DATA, ways.COPIES, COPIES,
+        "Two copies of a compacted partition differ in the latest records of keys."),
+    FindingKind("KD-COPY-MISSING", ERROR, SERVES_WRONG_DATA, ways.COPIES, COPIES,
+        "A copy lacks records in its middle that another copy has."),
+    FindingKind("KD-COPY-ABSENT", ERROR, CUTS_TO_LEADER, ways.ABSENT_COPY, COPIES,
+        "A broker that is in sync by the cluster's metadata has no directory of the partition."),
     # what could not be looked at
     FindingKind("KD-READ", ERROR, GOES_OFFLINE, ways.UNREAD, "partition",
         "Something could not be read, so it was not checked."),
