@@ -213,11 +213,11 @@ def control_value(key: bytes | None, value: bytes | None) -> str:
     number = _control_type(key)
     if value is None:
         return "null"
-    if number in (ABORT, COMMIT) and len(value) >= 6:
-        return f"coordinator epoch {int.from_bytes(value[2:6], 'big', signed=True)}"
-    if number is not None:
-        from kdump.formats.control import decode_value
+    from kdump.formats.control import MARKER_VALUE, decode_value
 
+    if number in (ABORT, COMMIT) and len(value) >= MARKER_VALUE.size:
+        return f"coordinator epoch {MARKER_VALUE.unpack_from(value)[1]}"
+    if number is not None:
         try:
             fields = decode_value(number, value).json()
         except KdumpError:
@@ -230,8 +230,10 @@ def control_value(key: bytes | None, value: bytes | None) -> str:
 
 
 def _control_type(key: bytes | None) -> int | None:
-    """The number in a control record's key: version and type, 16 bits each."""
-    return None if key is None or len(key) < 4 else int.from_bytes(key[2:4], "big", signed=True)
+    """The number in a control record's key."""
+    from kdump.formats.control import KEY
+
+    return None if key is None or len(key) < KEY.size else KEY.unpack_from(key)[1]
 
 
 def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from kdump.operations.transactions import HangReason, OpenTransaction
 from kdump.topics.transaction_ids import TransactionalId
-from kdump.transactions.partition import EndedTxn, IndexMismatch, OpenTxn, PartitionTxns
+from kdump.transactions.partition import OpenTxn, PartitionTxns
+from kdump.transactions.txn_index import EndedTxn, IndexMismatch
 
 from ..shell.options import json_line
 from ..shell.output import counted, duration, iso_time, safe, safe_path, size_text
