@@ -6,7 +6,7 @@ A batch that the cleaner has emptied but kept for its sequence opens no transact
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,13 +16,17 @@ from kdump.formats.producer_fields import has_running_sequences
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.sequences import MAX_SEQUENCE, last_sequence
 from kdump.formats.words import duration
-from kdump.transactions.partition import opens_transaction
+from kdump.transactions.partition import LATE_BUFFER_MS, MAX_TIMEOUT_MS, opens_transaction
 from kdump.verify.column import is_uniform
 from kdump.verify.gaps import Gaps
 from kdump.verify.sheets import Sheet
 
-HANGING_MS = 900_000 + 300_000
+HANGING_MS = MAX_TIMEOUT_MS + LATE_BUFFER_MS
 """The longest time that a transaction may take by default, and what kafka-transactions.sh adds to it."""
+
+Coordinator = Callable[[int, int], str | None]
+"""The state that a producer's coordinator has of its transaction, by producer id and epoch; None where it is unknown,
+or no marker will come from there."""
 
 
 @dataclass(slots=True)
@@ -229,17 +233,21 @@ class ProducerCheck:
                 producer.txn_first_offset = -1
                 self._open.pop(entry.producer_id, None)
 
-    def finish(self) -> Iterator[Finding]:
-        """The log is over: what is open now stays open until a marker comes."""
+    def finish(self, coordinator: Coordinator) -> Iterator[Finding]:
+        """The log is over: what is open now stays open until a marker comes, as `coordinator` may know."""
         for number, producer in self._producers.items():
             if producer.txn_first_offset < 0:
                 continue
             age = self._now - producer.timestamp
-            is_hanging = producer.timestamp >= 0 and age > HANGING_MS
+            is_late = producer.timestamp >= 0 and age > HANGING_MS
+            state = coordinator(number, producer.epoch) if is_late else None
+            is_hanging = is_late and state is None
             text = f"producer {number} (epoch {producer.epoch}) has a transaction open since offset"
             text += f" {producer.txn_first_offset}"
-            if is_hanging:
+            if is_late:
                 text += f", for {duration(age)}"
+            if state:
+                text += f"; its coordinator has it as {state}, and ends it when it runs"
             yield found(
                 "KD-TXN-HANGING" if is_hanging else "KD-TXN-OPEN",
                 producer.txn_path,
