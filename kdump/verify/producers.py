@@ -6,7 +6,7 @@ A batch that the cleaner has emptied but kept for its sequence opens no transact
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from kdump.findings.catalogue import Finding, found
@@ -31,6 +31,10 @@ from kdump.verify.sheets import Sheet
 
 HANGING_MS = MAX_TIMEOUT_MS + LATE_BUFFER_MS
 """The longest time that a transaction may take by default, and what kafka-transactions.sh adds to it."""
+
+Coordinator = Callable[[int, int], str | None]
+"""The state that a producer's coordinator has of its transaction, by producer id and epoch; None where it is unknown,
+or no marker will come from there."""
 
 
 class AbortedHere(NamedTuple):
@@ -218,16 +222,21 @@ class ProducerCheck:
             if self.gaps.has_after(producer.txn_first_offset):
                 self._table.forget_txn(producer)
 
-    def finish(self) -> Iterator[Finding]:
-        """The log is over: what is open now stays open until a marker comes."""
+    def finish(self, coordinator: Coordinator) -> Iterator[Finding]:
+        """The log is over: what is open now stays open until a marker comes, as `coordinator` may know."""
         for number, producer in self.producers.items():
             if producer.txn_first_offset < 0:
                 continue
             age = self._now - producer.timestamp
-            is_hanging = producer.timestamp >= 0 and age > HANGING_MS
+            is_late = producer.timestamp >= 0 and age > HANGING_MS
+            state = coordinator(number, producer.epoch) if is_late else None
+            is_hanging = is_late and state is None
             text = f"producer {number} (epoch {producer.epoch}) has a transaction open since offset"
             text += f" {producer.txn_first_offset}"
-            if is_hanging:
+            if is_late:
                 text += f", for {duration(age)}"
+            if state:
+                text += f"; its coordinator has it as {state}, and ends it when it runs"
+            path, position = self._began[number]
             code = "KD-TXN-HANGING" if is_hanging else "KD-TXN-OPEN"
-            yield found(code, self._began[number][0], text, self._began[number][1], producer.txn_first_offset)
+            yield found(code, path, text, position, producer.txn_first_offset)
