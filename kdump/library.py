@@ -72,11 +72,11 @@ def startup(
 
     The log directories are those of one broker. How it stopped, the recovery point and the log start offset (absolute)
     are as the directories say unless given; `now` is its clock (ms); `config` is a properties file, or properties, of
-    the server or of topics, `release` the one of Kafka that starts ("4.1"), by default the newest known. Failures that
-    show only when all partitions are known come last. Raises OSError, NameFormatError, ConfigError, and ValueError for
-    an unknown release.
+    the server or of topics, `release` the one of Kafka that starts ("4.1"): one that knows all that is there, unless
+    given. What else ends the broker's process comes last. Raises OSError, NameFormatError, ConfigError, and ValueError
+    for an unknown release.
     """
-    from kdump.operations.startup import BrokerStart
+    from kdump.operations.startup import BrokerStart, Loaded
     from kdump.topics.clusters import Clusters
 
     places = _places(paths)
@@ -84,9 +84,13 @@ def startup(
 
     def found(report: Report) -> Iterator[DirectoryState | Loaded | Failure]:
         start = BrokerStart(said, Clusters([os.fspath(path) for path in paths]), report)
+        told: list[Failure | None] = []
         for place in places:
-            yield from start.directory(place) if isinstance(place, LogDirectory) else start.partition(place.path)
-        yield from start.end()
+            for each in start.directory(place) if isinstance(place, LogDirectory) else start.partition(place.path):
+                told += (each.outcome.failure,) if isinstance(each, Loaded) else each.failures
+                yield each
+        start.end()
+        yield from (failure for failure in start.stops if failure not in told)
 
     return _results(found, errors)
 
@@ -111,7 +115,7 @@ def repair(
     `request` says by which strategy and what may change. A plan that drops valid records is refused unless
     `accept_loss` is their number; a salvage of a partition that has other replicas in sync, unless it is the
     `only_copy`. Originals are kept for `undo` unless `keep_originals` is False. With `output` a copy of the log
-    directory is repaired there. `release` is the one of Kafka that starts then ("4.1"), by default the newest known.
+    directory is repaired there. `release` is the one of Kafka that starts then, as for startup.
     With `errors="yield"` a partition that was left alone is a Repaired with its `error`. Raises OSError,
     NameFormatError, ConfigError, RefusedError, and ValueError for an unknown release.
     """
