@@ -8,12 +8,15 @@ from typing import Any
 
 from kdump.errors import KdumpError
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
+from kdump.formats.iso_times import iso_time
+from kdump.formats.printable import safe
 from kdump.formats.schema_prefix import likely_id
+from kdump.formats.words import size_text
 from kdump.interchange.fields import Content, Contents, Origin, Payload, Table, Value, Write
 from kdump.query.sweep import Selected
 from kdump.storage.records import NO_TIMESTAMP_TYPE, Batch, TxnState, header_pairs
 
-from ..shell.output import Style, iso_time, safe, size_text
+from ..shell.output import Style
 
 BINARY_SHOWN = 64
 KEY_WIDTH = 40

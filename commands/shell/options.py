@@ -17,9 +17,6 @@ from kdump.storage.replica import Replica, farthest, replicas
 from .output import note, safe_path
 from .paths import KafkaFile, expand
 from .release import ENVIRONMENT, asked_release
-from .rows import format_option as format_option
-from .rows import json_line as json_line
-from .rows import output_for as output_for
 from .session import Troubles
 from .values import time_ms
 
