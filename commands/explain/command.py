@@ -13,8 +13,8 @@ import click
 from kdump.errors import KdumpError
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
-from kdump.findings.finding import FindingKind
 from kdump.findings.kafka_messages import MAX_LINE, messages_in, partition_in, said_of
+from kdump.findings.kind import FindingKind
 from kdump.formats.printable import safe, safe_path
 
 from ..shell import exit_codes

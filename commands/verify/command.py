@@ -13,7 +13,7 @@ import click
 
 from kdump.disk.pace import lower_priority
 from kdump.errors import KdumpError
-from kdump.findings.catalogue import ERROR, SEVERITIES, WARNING
+from kdump.findings.kind import ERROR, SEVERITIES, WARNING
 from kdump.findings.limit import MOST_ALIKE
 from kdump.formats.printable import escape_json, safe, safe_path
 from kdump.storage.live import broker_on, is_live, tally

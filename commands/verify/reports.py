@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from kdump.disk.durable import replace_file
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
 from kdump.formats.printable import escape_json
 
 from ..shell.rows import JSON, JSONL, Envelope

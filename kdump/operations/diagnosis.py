@@ -12,9 +12,10 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from kdump.findings import remedies as ways
-from kdump.findings.catalogue import CATALOGUE, Finding
+from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
-from kdump.findings.finding import NOTHING, BrokerEffect, FindingKind, Remedy, Severity
+from kdump.findings.finding import Finding
+from kdump.findings.kind import NOTHING, BrokerEffect, FindingKind, Remedy, Severity
 from kdump.formats import names
 from kdump.formats.names import is_partition_dir, parse_file_name, parse_partition_dir
 from kdump.formats.words import number_words, offset_range
