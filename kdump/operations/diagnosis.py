@@ -334,9 +334,8 @@ def _log_actions(
             )
         elif offer.way == Way.SALVAGE:
             loses = _records(offer.loses)
-            yield Action(
-                "Keeps every valid batch.", ("kdump", "repair", path, "--strategy", "salvage"), loses, condition
-            )
+            but = " but those whose offsets fit nowhere" if decision.dropped.records else ""
+            yield Action(f"Keeps every valid batch{but}.", ("kdump", "repair", path, "--strategy", "salvage"), loses, condition)
             return
 
 
