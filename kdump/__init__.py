@@ -71,13 +71,20 @@ _HOMES = {
 }
 
 
+_PACKAGES = frozenset({"export", "repair", "stats", "transactions", "verify"})
+"""Functions of whose name there is a package as well."""
+
+
 def __getattr__(name: str) -> Any:
     """Load what is public when it is first asked for, so that `import kdump` costs nothing."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES.get(name, "kdump.library")), name)
+    found = getattr(import_module(_HOMES.get(name, "kdump.library")), name)
+    if name in _PACKAGES:  # `import kdump.verify.run as run` asks the function for the modules of the package
+        found.__dict__ = import_module(f"{__name__}.{name}").__dict__
+    return found
 
 
 def __dir__() -> list[str]:

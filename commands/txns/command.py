@@ -6,14 +6,15 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.formats.printable import safe
 from kdump.operations.transactions import TransactionsOf, has_transactions
 from kdump.topics.transaction_ids import ENDING
 from kdump.transactions.partition import MAX_TIMEOUT_MS
 
 from ..shell import exit_codes
 from ..shell.completing import topics_of_paths
-from ..shell.options import chooses, format_option, newest, now_option, output_for, replicas_at
-from ..shell.output import safe
+from ..shell.options import chooses, newest, now_option, replicas_at
+from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
 from .text import JsonLines, TextLines
 

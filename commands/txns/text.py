@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from shlex import quote
 from typing import Any
 
+from kdump.formats.iso_times import iso_time
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import counted, duration, size_text
 from kdump.operations.transactions import HangReason, OpenTransaction
 from kdump.topics.transaction_ids import TransactionalId
-from kdump.transactions.partition import EndedTxn, IndexMismatch, OpenTxn, PartitionTxns
+from kdump.transactions.partition import OpenTxn, PartitionTxns
+from kdump.transactions.txn_index import EndedTxn, IndexMismatch
 
-from ..shell.options import json_line
-from ..shell.output import counted, duration, iso_time, safe, safe_path, size_text
+from ..shell.rows import json_line
 from ..shell.tables import aligned
 
 _TOOL = "kafka-transactions.sh --bootstrap-server HOST:PORT abort"

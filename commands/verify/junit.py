@@ -5,8 +5,8 @@ from __future__ import annotations
 from xml.sax.saxutils import escape, quoteattr
 
 from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
+from kdump.formats.printable import safe, safe_path
 
-from ..shell.output import safe, safe_path
 from .text import Sink, Summary, consequences
 
 

@@ -14,7 +14,8 @@ from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snaps
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import replicas
 from kdump.topics.transaction_ids import TransactionalId, TransactionalIds, transactional_ids
-from kdump.transactions.partition import IndexMismatch, OpenTxn, PartitionTxns, transactions_of
+from kdump.transactions.partition import OpenTxn, PartitionTxns, transactions_of
+from kdump.transactions.txn_index import IndexMismatch
 from tests.topics.building import NOW, Log, checkpoint, replica, transaction_pair
 
 PAIR = (b"k", b"v")
