@@ -335,7 +335,8 @@ def _log_actions(
         elif offer.way == Way.SALVAGE:
             loses = _records(offer.loses)
             but = " but those whose offsets fit nowhere" if decision.dropped.records else ""
-            yield Action(f"Keeps every valid batch{but}.", ("kdump", "repair", path, "--strategy", "salvage"), loses, condition)
+            command = ("kdump", "repair", path, "--strategy", "salvage")
+            yield Action(f"Keeps every valid batch{but}.", command, loses, condition)
             return
 
 
