@@ -335,9 +335,9 @@ def _log_actions(
             )
         elif offer.way == Way.SALVAGE:
             loses = _records(offer.loses)
-            yield Action(
-                "Keeps every valid batch.", ("kdump", "repair", path, "--strategy", "salvage"), loses, condition
-            )
+            but = " but those whose offsets fit nowhere" if decision.dropped.records else ""
+            command = ("kdump", "repair", path, "--strategy", "salvage")
+            yield Action(f"Keeps every valid batch{but}.", command, loses, condition)
             return
 
 
