@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kdump.formats.words import number_words, offset_range
 from kdump.operations.copies import spans_of
 from kdump.operations.replicas import Copy, PartitionReplicas
 from kdump.replicas.choice import Choice
 from kdump.replicas.summary import Difference, Span
 from kdump.topics.partition_state import Standing
-
-from .output import number_words
-from .words import offset_range
 
 MAX_RANGES = 3
 """Ranges that are named one by one."""

@@ -14,8 +14,11 @@ import click
 
 from kdump.disk.pace import lower_priority
 from kdump.errors import KdumpError
-from kdump.findings.catalogue import ERROR, SEVERITIES, WARNING, Finding
+from kdump.findings.finding import Finding
+from kdump.findings.kind import ERROR, SEVERITIES, WARNING
 from kdump.findings.limit import MOST_ALIKE
+from kdump.formats.printable import escape_json, safe, safe_path
+from kdump.formats.words import number_words
 from kdump.operations.copies import CopyCheck, findings_between
 from kdump.storage.live import broker_on, is_live, tally
 from kdump.verify.options import Options
@@ -28,7 +31,7 @@ from kdump.verify.timestamps import RETENTION_MS
 from ..shell import exit_codes
 from ..shell.completing import finding_codes
 from ..shell.engine import cluster_of, engine_options
-from ..shell.output import Output, complain, escape_json, note, number_words, safe, safe_path, wants_color
+from ..shell.output import Output, complain, note, wants_color
 from ..shell.paths import check_not_kafkas, matches
 from ..shell.progress import ProgressBar
 from ..shell.prose import prose_width

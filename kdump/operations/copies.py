@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from kdump.errors import KdumpError, Problem
-from kdump.findings.catalogue import Finding, found
-from kdump.findings.finding import NOTHING, Remedy
+from kdump.findings.finding import Finding, found
+from kdump.findings.kind import NOTHING, Remedy
 from kdump.findings.limit import FindingLimit
 from kdump.formats.words import number_words, offset_range
 from kdump.operations.diagnosis import Action, Diagnosis, Stake
