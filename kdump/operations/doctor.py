@@ -211,9 +211,10 @@ class Doctor:
             yield from diagnoses_of(path, self._loaded.get(path), found, self._locate, self._decide)
 
     def _locate(self, path: str) -> Replicas | None:
+        found = None
         with self._told(path):
-            return replicas_of(PartitionLog(path), self._clusters)
-        return None
+            found = replicas_of(PartitionLog(path), self._clusters)
+        return found
 
     def _decide(self, path: str) -> Decision | None:
         """What repair leaves to a person to decide; None where it has nothing to leave."""
