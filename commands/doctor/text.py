@@ -10,6 +10,7 @@ from kdump.operations.diagnosis import Action, Diagnosis, Stake
 from kdump.operations.doctor import DirectoryHealth, Health
 from kdump.repair.replicas import Replicas
 
+from ..shell.options import asked_paths
 from ..shell.output import Style, duration, number_words, safe, safe_path, size_text
 from ..shell.prose import folded, folded_command
 from ..shell.tables import aligned
@@ -254,7 +255,7 @@ class Screen:
         yield f"Next: kdump verify {self._arguments()}, at any time, also while it runs."
 
     def _arguments(self) -> str:
-        return " ".join(_quoted(path) for path in self._paths)
+        return asked_paths(self._paths)
 
 
 def _stake_words(diagnosis: Diagnosis) -> str:

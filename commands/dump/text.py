@@ -13,7 +13,8 @@ from kdump.interchange.fields import Content, Contents, Origin, Payload, Table, 
 from kdump.query.sweep import Selected
 from kdump.storage.records import NO_TIMESTAMP_TYPE, Batch, TxnState, header_pairs
 
-from ..shell.output import Style, iso_time, safe, size_text
+from ..shell.output import Style, iso_time, safe, size_text, utc_time
+from ..shell.screen import Screen
 
 BINARY_SHOWN = 64
 KEY_WIDTH = 40
@@ -239,11 +240,13 @@ def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None
 
 
 def _time(ms: int) -> str:
-    return "no time" if ms == -1 else f"{iso_time(ms)} {ms}"
+    return "no time" if ms == -1 else iso_time(ms)
 
 
 def _times(times: list[int]) -> list[str]:
     """As `_time` each; most of a batch's records are from the same second."""
+    if Screen.current.times_in_ms:
+        return [_time(ms) for ms in times]
     texts = []
     second, start = None, ""
     for ms in times:
@@ -252,8 +255,8 @@ def _times(times: list[int]) -> list[str]:
             continue
         if ms // 1000 != second:
             second = ms // 1000
-            start = iso_time(second * 1000)[:-4]
-        texts.append(f"{start}{ms % 1000:03d}Z {ms}")
+            start = utc_time(second * 1000)[:-4]
+        texts.append(f"{start}{ms % 1000:03d}Z")
     return texts
 
 

@@ -290,7 +290,7 @@ def _alone(share: Share) -> str:
 
 
 def _time(timestamp: int) -> str:
-    return f"{iso_time(timestamp)} ({timestamp})"
+    return iso_time(timestamp)
 
 
 def _name(state: SegmentState) -> str:

@@ -10,7 +10,7 @@ from kdump.stats.partition import Dirtiness, Stats
 from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
 
-from ..shell.output import counted, iso_time, number_words, safe, safe_path, size_text
+from ..shell.output import counted, iso_second, iso_time, number_words, safe, safe_path, size_text
 from ..shell.tables import aligned
 from .run import Partition, Topic
 
@@ -218,7 +218,7 @@ def codec_name(codec: int) -> str:
 
 def time_text(ms: int | None) -> str:
     """A timestamp to the second; nothing for None."""
-    return "" if ms is None else f"{iso_time(ms)[:-5]}Z"
+    return "" if ms is None else iso_second(ms)
 
 
 def percent(share: float) -> str:

@@ -7,13 +7,15 @@ import click
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.operations.transactions import TransactionsOf, has_transactions
+from kdump.storage.replica import Replica
 from kdump.topics.transaction_ids import ENDING
 from kdump.transactions.partition import MAX_TIMEOUT_MS
 
 from ..shell import exit_codes
 from ..shell.completing import topics_of_paths
-from ..shell.options import chooses, format_option, newest, now_option, output_for, replicas_at
+from ..shell.options import chooses, format_option, has_partition, now_option, output_for
 from ..shell.output import safe
+from ..shell.replicas import newest, replicas_at
 from ..shell.session import Troubles
 from .text import JsonLines, TextLines
 
@@ -61,8 +63,12 @@ def command(
     """
     troubles = Troubles()
     found = replicas_at(paths, troubles)
-    chosen = chooses(patterns)
-    partitions = [replica for replica in found if chosen(replica.topic) and has_transactions(replica)]
+    topics = chooses(patterns)
+
+    def chosen(replica: Replica) -> bool:
+        return topics(replica.topic) and has_partition(replica.partition)
+
+    partitions = [replica for replica in found if chosen(replica) and has_transactions(replica)]
     states = [replica for replica in found if replica.topic == names.TRANSACTION_STATE_TOPIC]
     transactions = TransactionsOf(newest(states, troubles), troubles, now, max_timeout_ms)
     if not partitions and (patterns or not states):

@@ -169,10 +169,14 @@ class Replicas:
         """The ids of the clusters that the places are of; copies are compared within each."""
         return tuple(sorted({owner.cluster_id for owner in self._owners.values() if owner and owner.cluster_id}))
 
-    def partitions(self, chosen: Callable[[str], bool] = lambda topic: True) -> Iterator[PartitionReplicas]:
-        """Each partition of the topics that are chosen, by topic and number."""
+    def partitions(
+        self, chosen: Callable[[str], bool] = lambda topic: True, numbers: Callable[[int], bool] = lambda number: True
+    ) -> Iterator[PartitionReplicas]:
+        """Each partition of the topics and with the numbers that are chosen, by topic and number."""
         for joined in join(self._found):
-            if joined.key.topic == names.CLUSTER_METADATA_TOPIC or not chosen(joined.key.topic) or not joined.copies:
+            if not chosen(joined.key.topic) or not numbers(joined.key.partition):
+                continue
+            if joined.key.topic == names.CLUSTER_METADATA_TOPIC or not joined.copies:
                 continue
             self._check_duplicates(joined)
             result = self._tried(joined.copies[0].path, partial(self._partition, joined))

@@ -34,6 +34,7 @@ from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.records import Record
 from kdump.storage.scan import Damage
 from tests.commands.logs import EPOCH, STEP, batch, write_partition, write_segment
+from tests.commands.terminal import on_terminal
 from tests.kernels.seeds import mended
 from tests.rows import rows_in
 
@@ -318,7 +319,7 @@ def test_a_payload_does_not_drive_the_terminal(tmp_path: Path) -> None:
     path = write_segment(folder, 0, [encode_batch([record]), b"garbage"], indexes=False)
     (folder / f"{0:020d}.index").write_bytes(bytes(7))
     for form in ("text", "jsonl", "csv"):
-        written = on_terminal(path, "--format", form, "--color", "never")
+        written = on_terminal("dump", path, "--format", form, "--color", "never")
         assert "no" in written
         assert not UNSAFE.search(written.replace("\r\n", "\n"))
     both = process(path, "--format", "text")
@@ -346,41 +347,15 @@ def test_a_path_that_is_not_utf_8(tmp_path: Path) -> None:
     assert rows_in(done.stdout)[0]["topic"] == "t\udcff"
 
 
-def on_terminal(*arguments: object, **environment: str) -> str:
-    """What the command writes to a terminal."""
-    import pty
-
-    control, terminal = pty.openpty()
-    env = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "TERM")}
-    with subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
-        stdout=terminal,
-        stderr=terminal,
-        env=env | {"TERM": "xterm", "PYTHONIOENCODING": "utf-8", **environment},
-    ):
-        os.close(terminal)
-        written = b""
-        while True:
-            try:
-                piece = os.read(control, 65536)
-            except OSError:  # what Linux says when the other end is closed
-                break
-            if not piece:
-                break
-            written += piece
-    os.close(control)
-    return written.decode()
-
-
 def test_colour_is_for_terminals(partition: Path) -> None:
     red = "\x1b["
     assert red not in run(partition).stdout
     assert red in run(partition, "--color", "always").stdout
-    assert red in on_terminal(partition)
-    assert red not in on_terminal(partition, NO_COLOR="1")
-    assert red not in on_terminal(partition, TERM="dumb")
-    assert red not in on_terminal(partition, "--color", "never")
-    assert red not in on_terminal(partition, "--format", "jsonl")
+    assert red in on_terminal("dump", partition)
+    assert red not in on_terminal("dump", partition, NO_COLOR="1")
+    assert red not in on_terminal("dump", partition, TERM="dumb")
+    assert red not in on_terminal("dump", partition, "--color", "never")
+    assert red not in on_terminal("dump", partition, "--format", "jsonl")
     stripped = re.sub(r"\x1b\[\d*m", "", run(partition, "--color", "always").stdout)
     assert stripped == run(partition).stdout
 
