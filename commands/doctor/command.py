@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from kdump.findings.finding import Severity
+from kdump.formats.printable import safe
 from kdump.operations.diagnosis import Diagnosis
 from kdump.operations.doctor import Checkup, Doctor, Health
 from kdump.storage.live import broker_on, is_live
 
 from ..shell import exit_codes
 from ..shell.options import NOW_HELP, color_option, severities_from
-from ..shell.output import complain, os_error_text, safe, wants_color
+from ..shell.output import complain, os_error_text, wants_color
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import ProgressBar
 from ..shell.prose import prose_width

@@ -6,13 +6,15 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.formats.printable import safe
 from kdump.operations.groups import GroupsOf
 from kdump.topics.groups import RETENTION_MS, Commit, Group
 
 from ..shell import exit_codes
-from ..shell.options import chooses, format_option, has_partition, now_option, output_for, topic_option
-from ..shell.output import safe
+from ..shell.choice import chooses, has_partition
+from ..shell.options import now_option, topic_option
 from ..shell.replicas import newest, replicas_at
+from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
 from .text import Printer, json_lines, text_lines
 

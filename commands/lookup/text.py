@@ -8,7 +8,7 @@ from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
 from kdump.query.lookup import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, OffsetPosition, TimestampOffset
 
-from ..shell.output import iso_time
+from ..shell.times import iso_time
 
 Answer = dict[str, Any]
 

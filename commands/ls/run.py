@@ -29,7 +29,7 @@ from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
-from ..shell.options import has_partition, nothing_chosen
+from ..shell.choice import has_partition, nothing_chosen
 from ..shell.output import Output, complain, os_error_text, wants_color
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import PathCounter

@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from kdump.formats import names
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import counted, number_words, size_text
 from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement
 from kdump.storage.broker import Duplicate
 from kdump.storage.facts import IndexInfo, SegmentInfo
 
-from ..shell.output import Style, counted, number_words, safe, safe_path, size_text
+from ..shell.output import Style
 from ..shell.tables import aligned, times_of_table
 
 UNKNOWN = "-"

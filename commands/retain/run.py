@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kdump.change.plan import Plan
+from kdump.formats.printable import safe, safe_path
 from kdump.operations import retain as operation
 from kdump.operations.rails import Rails
 from kdump.operations.results import Failed, Interrupted, Note
@@ -16,10 +17,11 @@ from kdump.retention.totals import Totals
 from kdump.settings.sources import PropertyFile
 
 from ..shell import exit_codes
+from ..shell.choice import is_chosen, nothing_chosen
 from ..shell.groups import grouped
-from ..shell.options import is_chosen, nothing_chosen, output_for
-from ..shell.output import note, safe, safe_path
+from ..shell.output import note
 from ..shell.progress import PathCounter
+from ..shell.rows import output_for
 from ..shell.session import Failures
 
 

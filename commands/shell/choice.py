@@ -12,9 +12,9 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats.names import parse_partition_dir
+from kdump.formats.printable import safe
 from kdump.storage.directory import LogDirectory
 
-from .output import safe
 from .paths import expand, log_directories_of, matches
 from .screen import ALL_PARTITIONS, Screen
 

@@ -17,17 +17,9 @@ import click
 from kdump.releases import NEWEST, KafkaRelease
 
 from . import exit_codes
-from .choice import asked_paths as asked_paths
-from .choice import chooses as chooses
 from .choice import chosen_paths, given_paths
-from .choice import has_partition as has_partition
-from .choice import is_chosen as is_chosen
-from .choice import nothing_chosen as nothing_chosen
 from .completing import topics_of_paths
 from .release import ENVIRONMENT, asked_release
-from .rows import format_option as format_option
-from .rows import json_line as json_line
-from .rows import output_for as output_for
 from .screen import Screen
 from .values import moment, read_by
 

@@ -1,4 +1,4 @@
-"""What every command prints with: text that cannot drive a terminal, times, sizes, colours, and stdout in large pieces.
+"""What every command prints with: colours, complaints, and stdout in large pieces.
 
 stdout gets data alone. Complaints go to stderr, one line each.
 """
@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 
 import click
 
-from kdump.formats import iso_times
-from kdump.formats.printable import escape_json as escape_json
-from kdump.formats.printable import is_unsafe as is_unsafe
-from kdump.formats.printable import safe as safe
-from kdump.formats.printable import safe_path as safe_path
-from kdump.formats.words import counted as counted
-from kdump.formats.words import duration as duration
-from kdump.formats.words import number_words as number_words
-from kdump.formats.words import size_text as size_text
+from kdump.formats.printable import safe, safe_path
 
 from . import exit_codes
 from .fitting import fitted
@@ -176,19 +168,6 @@ def os_error_text(error: OSError, path: str) -> str:
 def wants_color(choice: str = "auto") -> bool:
     """Whether `auto`, `always` or `never` means colour here."""
     return choice == "always" if choice != "auto" else Screen.current.is_colored
-
-
-utc_time = iso_times.iso_time
-
-
-def iso_time(ms: int) -> str:
-    """A timestamp (ms) in text: 2026-11-20T02:10:00.240Z, with --times ms as it is."""
-    return str(ms) if Screen.current.times_in_ms else utc_time(ms)
-
-
-def iso_second(ms: int) -> str:
-    """A timestamp (ms) in text to the second."""
-    return str(ms) if Screen.current.times_in_ms else f"{utc_time(ms).rpartition('.')[0]}Z"
 
 
 class Style:

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from .output import duration, safe_path, size_text
+from kdump.formats.printable import safe_path
+from kdump.formats.words import duration, size_text
+
 from .screen import Screen
 
 PATIENCE = 1.0

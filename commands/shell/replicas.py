@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 import click
 
+from kdump.formats.printable import safe_path
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, farthest, replicas
 
-from .output import note, safe_path
+from .output import note
 from .paths import KafkaFile, expand
 from .session import Troubles
 

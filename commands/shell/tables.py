@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from .output import iso_second
 from .screen import Screen
 from .text_width import text_width
+from .times import iso_second
 
 MIN_COLUMNS = 3
 """With fewer a table is no table: each row is a block of lines."""

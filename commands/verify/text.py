@@ -9,14 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
 from kdump.findings.explanations import EXPLANATIONS
-from kdump.findings.finding import BrokerEffect
+from kdump.findings.finding import Finding
+from kdump.findings.kind import ERROR, INFO, WARNING, BrokerEffect
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import duration, number_words, size_text
 from kdump.verify.resume import NOTHING_YET, Mark, PassTotals
 
 from ..shell import exit_codes
-from ..shell.options import asked_paths, severities_from
-from ..shell.output import Style, duration, number_words, safe, safe_path, size_text
+from ..shell.choice import asked_paths
+from ..shell.options import severities_from
+from ..shell.output import Style
 from ..shell.prose import folded
 from ..shell.screen import Screen
 from ..shell.words import way_out
