@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kdump.findings.finding import Severity
+from kdump.findings.kind import Severity
 from kdump.formats.printable import safe
 from kdump.operations.diagnosis import Diagnosis
 from kdump.operations.doctor import Checkup, Doctor, Health
@@ -42,7 +42,7 @@ class Options:
 
 
 @click.command("doctor")
-@click.argument("paths", nargs=-1, metavar="[PATH...]")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--brief", is_flag=True, help="One line for each thing that needs you.")
 @click.option(
     "--max-duration",

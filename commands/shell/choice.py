@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from kdump.errors import KdumpError
-from kdump.formats.names import parse_partition_dir
+from kdump.formats.names import is_partition_dir, parse_partition_dir
 from kdump.formats.printable import safe
 from kdump.storage.directory import LogDirectory
 
@@ -48,13 +48,13 @@ def nothing_chosen(topics: Iterable[str]) -> str:
     return f"no partition has a topic that matches {named}{numbers}"
 
 
-def given_paths(paths: tuple[str, ...], options: Mapping[str, Any]) -> tuple[str, ...]:
+def given_paths(paths: tuple[str, ...], options: Mapping[str, Any], *, is_required: bool) -> tuple[str, ...]:
     """The PATHs, each once, or the log.dirs of --config where there are none. Raises click.UsageError."""
     if paths:
         return tuple(_each_once(paths))
     files = (options.get("config_file"), *(options.get("config_files") or ()))
     chosen = [directory for file in files if file for directory in _directories_of(file)]
-    if not chosen:
+    if is_required and not chosen:
         raise click.UsageError(NO_PATHS_GIVEN)
     return tuple(chosen)
 
@@ -71,7 +71,7 @@ def _each_once(paths: tuple[str, ...]) -> Iterator[str]:
     seen: set[str] = set()
     for path in paths:
         real = os.path.realpath(path)
-        is_inside = os.path.isdir(path) and os.path.dirname(real) in known
+        is_inside = os.path.dirname(real) in known and os.path.isdir(path) and is_partition_dir(os.path.basename(real))
         if path == "-" or (real not in seen and not is_inside):
             seen.add(real)
             yield path

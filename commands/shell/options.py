@@ -217,11 +217,12 @@ def with_common_options(
     added = [_as_parameter(option) for each, applies, option in COMMON if applies(name) and each not in known]
     if command.callback is None:
         return [*command.params, *added], None
+    is_required = False
     for param in command.params:
         if _has_several_paths(name) and isinstance(param, click.Argument) and param.name == "paths":
-            param.required, param.metavar = False, "[PATH...]"
+            is_required, param.required, param.metavar = param.required, False, "[PATH...]"
     names = {str(param.name) for param in added if param.expose_value}
-    return [*command.params, *added], _run_with(name, command.callback, names)
+    return [*command.params, *added], _run_with(name, command.callback, names, is_required=is_required)
 
 
 def _as_parameter(option: Option) -> click.Parameter:
@@ -240,7 +241,7 @@ def help_of(option: Option) -> str | None:
     return found.help if isinstance(found, click.Option) else None
 
 
-def _run_with(name: str, run: Callable[..., Any], added: set[str]) -> Callable[..., Any]:
+def _run_with(name: str, run: Callable[..., Any], added: set[str], *, is_required: bool) -> Callable[..., Any]:
     """The command itself, called with what it knows; what the added options ask for is done around it."""
 
     @wraps(run)
@@ -251,7 +252,7 @@ def _run_with(name: str, run: Callable[..., Any], added: set[str]) -> Callable[.
         if given.get("applies") or given.get("follow"):
             screen.has_pager = False
         if _takes_paths(name) and "paths" in given:
-            given["paths"] = given_paths(given["paths"], {**values, **given})
+            given["paths"] = given_paths(given["paths"], {**values, **given}, is_required=is_required)
             if name not in CHOOSE_THEMSELVES and _chooses_partitions(name):
                 choice = (values.get("topics") or (), values.get("partitions") or ())
                 given["paths"] = chosen_paths(given["paths"], *choice)
