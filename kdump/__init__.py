@@ -2,7 +2,7 @@
 
 `open_log(directory)` and `open_segment(file)` give a PartitionLog and a Segment, whose `batches()` and `records()`
 iterate within offset bounds; `Segment.open_log()` gives the columns that everything in kdump reads (kdump.blocks).
-`verify(path)` gives the findings about a log directory, a partition directory or a file (kdump.findings.catalogue).
+`verify(path)` gives the findings about a log directory, a partition directory or a file (kdump.findings.finding).
 The other functions do what the commands of their names do, with the same safety (kdump.library).
 docs/library.md shows how.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.findings.finding import Remedy
+from kdump.findings.kind import Remedy
 from kdump.formats.words import number_words, offset_range
 from kdump.recovery.outcome import Loss
 

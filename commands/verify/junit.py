@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xml.sax.saxutils import escape, quoteattr
 
-from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
+from kdump.findings.finding import Finding
+from kdump.findings.kind import ERROR, INFO, WARNING
 from kdump.formats.printable import safe, safe_path
 
 from .text import Sink, Summary, consequences

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from kdump.disk.reading import read_small, status_of
 from kdump.errors import CorruptIndexError
 from kdump.findings import remedies as ways
-from kdump.findings.catalogue import ERROR, Finding, found
+from kdump.findings.finding import Finding, found
+from kdump.findings.kind import ERROR
 from kdump.formats import names
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.partition import PartitionLog

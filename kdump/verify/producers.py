@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.finding import Finding, found
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.producer_fields import has_running_sequences
 from kdump.formats.producer_snapshot import ProducerEntry

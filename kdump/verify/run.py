@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
 from kdump.findings.limit import MOST_ALIKE, FindingLimit
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.storage.parallel import ordered

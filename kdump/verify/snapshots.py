@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kdump.errors import CorruptSnapshotError
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.finding import Finding, found
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from kdump.transactions.producers import Producer
 from kdump.verify.producers import ProducerCheck
