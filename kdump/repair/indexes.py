@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kdump.change.plan import KINDS, Plan
-from kdump.findings.catalogue import INFO
+from kdump.findings.kind import INFO
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.outcome import LoadOutcome
