@@ -14,6 +14,7 @@ from kdump.operations.doctor import DirectoryHealth, Health
 from kdump.operations.replicas import PartitionReplicas
 from kdump.repair.replicas import Replicas
 
+from ..shell.choice import asked_paths
 from ..shell.copies import STANDINGS, blocked_words, difference_words, leader_words, loss_words
 from ..shell.output import Style
 from ..shell.prose import folded, folded_command
@@ -300,7 +301,7 @@ class Screen:
         yield f"Next: kdump verify {self._arguments()}, at any time, also while it runs."
 
     def _arguments(self) -> str:
-        return " ".join(_quoted(path) for path in self._paths)
+        return asked_paths(self._paths)
 
 
 def _stake_words(diagnosis: Diagnosis) -> str:
