@@ -177,17 +177,20 @@ class Replicas:
     def partitions(
         self,
         chosen: Callable[[str], bool] = lambda topic: True,
+        numbers: Callable[[int], bool] = lambda number: True,
         *,
         is_shared: bool = False,
         goes_on: Callable[[], bool] = lambda: True,
     ) -> Iterator[PartitionReplicas]:
-        """Each partition of the topics that are chosen, by topic and number.
+        """Each partition of the topics and with the numbers that are chosen, by topic and number.
 
         With `is_shared` only those of which several brokers have a copy, or were in sync with one. Those that come when
         it no longer `goes_on` are only counted, in `left`.
         """
         for joined in join(self._found):
-            if joined.key.topic == names.CLUSTER_METADATA_TOPIC or not chosen(joined.key.topic) or not joined.copies:
+            if not chosen(joined.key.topic) or not numbers(joined.key.partition):
+                continue
+            if joined.key.topic == names.CLUSTER_METADATA_TOPIC or not joined.copies:
                 continue
             if is_shared and not self._is_shared(joined):
                 continue

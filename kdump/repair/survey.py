@@ -19,7 +19,8 @@ from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from kdump.verify.tasks import Around
 
-TAIL = frozenset(("KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-SIZE", "KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"))
+_ZEROS = frozenset(("KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"))
+TAIL = _ZEROS | {"KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-SIZE"}
 """Bytes without a complete batch, at the end of a log: no record is in them that could be read again."""
 
 UNREADABLE = frozenset(
@@ -84,6 +85,13 @@ class Survey:
     def damaged_logs(self) -> frozenset[str]:
         """The names of the .log files with damage."""
         return frozenset(os.path.basename(finding.path) for finding in self.damage)
+
+    def is_zeros(self, name: str, position: int) -> bool:
+        """Whether the .log `name` holds nothing but zeros from byte `position` on."""
+        return any(
+            finding.code in _ZEROS and finding.position == position and os.path.basename(finding.path) == name
+            for finding in self.damage
+        )
 
     def faults(self, name: str) -> list[tuple[int, str]]:
         """Where batches of the .log `name` cannot be read although their CRC matches (bytes), and why, in order."""
