@@ -213,6 +213,18 @@ class ServedPartition:
             self._gate.is_open = True
             self._lock.release()
 
+    def needs_check(self, offset: int, size: int) -> bool:
+        """Whether a fetch of `size` bytes at `offset` would have to check some of them first. Raises OSError."""
+        try:
+            self.fetch_known(offset, MAX_OFFSET, size, is_first=False)
+        except NotCheckedError:
+            return True
+        return False
+
+    def check_ahead(self, offset: int, size: int) -> None:
+        """Check what a consumer that has read up to `offset` asks for next. Raises OSError."""
+        self.fetch(offset, MAX_OFFSET, size, is_first=False)
+
     def _fetch(self, offset: int, stop_offset: int, limit: int, is_first: bool) -> Fetched:
         ranges: list[FileRange] = []
         room = limit
