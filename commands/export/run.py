@@ -14,14 +14,17 @@ from kdump.export.journal import Result
 from kdump.export.options import ExportOptionError, ExportOptions
 from kdump.export.plan import Unit, plan
 from kdump.export.run import Engine, Failure, LocalEngine, Summary, export
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words, size_text
 from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.options import chooses, newest, replicas_at
-from ..shell.output import Output, complain, number_words, os_error_text, safe, safe_path, size_text
+from ..shell.choice import chooses, has_partition, nothing_chosen
+from ..shell.output import Output, complain, os_error_text
 from ..shell.paths import Place, check_not_kafkas, expand
 from ..shell.progress import ProgressBar
+from ..shell.replicas import newest, replicas_at
 from ..shell.schemas import payload_decoder
 from ..shell.session import Troubles
 
@@ -54,11 +57,11 @@ def run_export(
     check_not_kafkas(folder)
     troubles = Troubles()
     wanted = chooses(topics)
-    found = [each for each in replicas_at(paths, troubles) if wanted(each.topic)]
+    found = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
     if troubles.code >= exit_codes.INCOMPLETE:
         return troubles.code
     if not found:
-        complain(f"no partition has a topic that matches {' or '.join(map(safe, topics))}")
+        complain(nothing_chosen(topics))
         return exit_codes.INCOMPLETE
     with ExitStack() as holds:
         # all of them until the end: parts of one are read by several threads, after parts of others

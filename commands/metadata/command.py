@@ -8,14 +8,15 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.formats.printable import safe, safe_path
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.metadata_log import MetadataState, state_of_directory, state_of_snapshot
 
+from ..shell.choice import chooses, has_partition
 from ..shell.completing import topics_of_paths
-from ..shell.options import chooses, format_option, json_line, output_for
-from ..shell.output import safe, safe_path
 from ..shell.paths import KafkaFile, expand
+from ..shell.rows import format_option, json_line, output_for
 from ..shell.session import Troubles
 from .rows import Row, rows_of
 from .text import text_lines
@@ -50,7 +51,7 @@ def command(path: str, at: int | None, patterns: tuple[str, ...], format_: str) 
     state = _state(path, at, troubles)
     if state is None:
         return troubles.code
-    rows = list(rows_of(state, chooses(patterns), only_topics=bool(patterns)))
+    rows = list(rows_of(state, chooses(patterns), has_partition, only_topics=bool(patterns)))
     if patterns and not any(row.type == "topic" for row in rows):
         raise KdumpError(f"no topic matches {', '.join(map(safe, patterns))}")
     with output_for(format_) as out:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
+from kdump.formats.printable import safe, safe_path
 from kdump.formats.producer_snapshot import ProducerEntry
+from kdump.formats.words import number_words, offset_range
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
 from kdump.repair.proposal import Task
 
-from ..shell.output import Style, number_words, safe, safe_path
-from ..shell.words import loss_words, offset_range
+from ..shell.output import Style
+from ..shell.words import loss_words
 from .decisions import decision_text, fixed_lines
 from .run import Totals
 
@@ -62,6 +64,9 @@ class TextPrinter:
         else:
             is_routine = not (task.cuts or task.dropped.records or task.failure or done.interrupted)
             self._planned.append((is_routine, text))
+
+    def left_alone(self, path: str, reason: str, code: int) -> None:
+        """Nothing more: the reason, which names the partition, is on stderr."""
 
     def _block(self, done: Repaired, *, applies: bool) -> str:
         task = done.task

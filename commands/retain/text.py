@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 
 from kdump.change.plan import Plan
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import counted, duration, number_words, size_text
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.holder import Holder
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention, Share
@@ -15,8 +17,8 @@ from kdump.retention.segments import BATCHES, MTIME, TIME_INDEX, SegmentState
 from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
 
-from ..shell.output import counted, duration, iso_time, number_words, safe, safe_path, size_text
 from ..shell.tables import aligned
+from ..shell.times import iso_time
 
 WIDTH = 110
 NAMES_SHOWN = 3
@@ -290,7 +292,7 @@ def _alone(share: Share) -> str:
 
 
 def _time(timestamp: int) -> str:
-    return f"{iso_time(timestamp)} ({timestamp})"
+    return iso_time(timestamp)
 
 
 def _name(state: SegmentState) -> str:

@@ -17,8 +17,10 @@ from typing import Any, ClassVar
 import click
 from click.core import ParameterSource
 
+from kdump.formats.printable import escape_json
+
 from . import exit_codes
-from .output import Output, escape_json
+from .output import Output
 
 TEXT, JSON, JSONL = "text", "json", "jsonl"
 SCHEMA_VERSION = 1
@@ -163,7 +165,7 @@ def format_options(*others: str, name: str = "format_") -> _Decorator:
     more = f", {', '.join(others)}" if others else ""
     options = (
         click.option(
-            "--format", name, type=click.Choice((TEXT, JSON, JSONL, *others)), default=TEXT, show_default=True,
+            "-o", "--format", name, type=click.Choice((TEXT, JSON, JSONL, *others)), default=TEXT, show_default=True,
             callback=_choose, help=f"text for people, one JSON document, one JSON object a line{more}.",
         ),
         click.option(

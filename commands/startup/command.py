@@ -10,6 +10,7 @@ import click
 
 from kdump.errors import Problem
 from kdump.formats import names
+from kdump.formats.printable import safe, safe_path
 from kdump.operations.startup import BrokerStart, StartupOptions
 from kdump.recovery.broker_start import DirectoryState
 from kdump.settings.views import RetentionSettings
@@ -18,7 +19,8 @@ from kdump.storage.live import broker_on, is_live, tally
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, os_error_text, safe, safe_path, wants_color
+from ..shell.options import color_option, verbose_option
+from ..shell.output import Output, complain, os_error_text, wants_color
 from ..shell.paths import KafkaFile, Place, expand
 from ..shell.progress import ProgressBar, total_size
 from ..shell.rows import format_option, output_for
@@ -33,14 +35,8 @@ from .text import TextPrinter
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @startup_options
 @format_option
-@click.option("-v", "--verbose", is_flag=True, help="Show every partition with every step.")
-@click.option(
-    "--color",
-    type=click.Choice(("auto", "always", "never")),
-    default="auto",
-    show_default=True,
-    help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
-)
+@verbose_option
+@color_option
 def command(
     paths: tuple[str, ...],
     format_: str,

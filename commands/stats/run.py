@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kdump.errors import KdumpError, Problem
 from kdump.formats import names
+from kdump.formats.printable import safe, safe_path
 from kdump.stats.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, held_replicas
 
 from ..shell import exit_codes
-from ..shell.options import chooses, output_for, replicas_at
-from ..shell.output import complain, safe, safe_path
+from ..shell.choice import chooses, has_partition, nothing_chosen
+from ..shell.output import complain
 from ..shell.paths import check_not_kafkas
 from ..shell.progress import ProgressBar
+from ..shell.replicas import replicas_at
+from ..shell.rows import output_for
 from ..shell.session import Troubles
 
 if TYPE_CHECKING:
@@ -71,9 +74,9 @@ def run_stats(paths: Iterable[str], options: Options) -> int:
         check_not_kafkas(options.report)
     troubles = Troubles()
     wanted = chooses(options.topics)
-    replicas = [each for each in replicas_at(paths, troubles) if wanted(each.topic)]
+    replicas = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
     if not replicas and not troubles.code:
-        complain(f"no partition has a topic that matches {' or '.join(map(safe, options.topics))}")
+        complain(nothing_chosen(options.topics))
         return exit_codes.INCOMPLETE
     with ProgressBar([each.log.path for each in replicas]) as bar:
         found = list(_gathered(replicas, options, troubles, bar))

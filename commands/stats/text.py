@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kdump.formats.codecs import NAMES
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import counted, number_words, size_text
 from kdump.stats.batches import MOST_PRODUCERS, BatchStats
 from kdump.stats.partition import Dirtiness, Stats
 from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
 
-from ..shell.output import counted, iso_time, number_words, safe, safe_path, size_text
 from ..shell.tables import aligned
+from ..shell.times import iso_second, iso_time
 from .run import Partition, Topic
 
 _HEAD = ("PARTITION", "SIZE", "SEGMENTS", "RECORDS", "BATCHES", "A BATCH", "CODECS", "EARLIEST", "LATEST", "DIRTY")
@@ -218,7 +220,7 @@ def codec_name(codec: int) -> str:
 
 def time_text(ms: int | None) -> str:
     """A timestamp to the second; nothing for None."""
-    return "" if ms is None else f"{iso_time(ms)[:-5]}Z"
+    return "" if ms is None else iso_second(ms)
 
 
 def percent(share: float) -> str:

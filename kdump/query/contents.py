@@ -8,9 +8,8 @@ from typing import NamedTuple
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import InvalidRecordError, Problem, Report
-from kdump.formats.control import parse_marker
 from kdump.formats.faults import DamageError, fault_error
-from kdump.storage.control_batches import ControlRecord, control_record
+from kdump.storage.control_batches import Marker, control_record, end_of_transaction
 from kdump.storage.payloads import inflate
 from kdump.storage.scan import Damage, Run, scan
 from kdump.storage.segment import Segment
@@ -24,15 +23,6 @@ _CONTENT_COLUMNS = (
     "value_position",
     "value_length",
 )
-
-
-class Marker(NamedTuple):
-    """The end of a transaction: control type (formats.batch.ABORT or COMMIT), absolute offset, timestamp in ms."""
-
-    control_type: int
-    coordinator_epoch: int
-    offset: int
-    timestamp: int
 
 
 def runs(segments: Iterable[Segment], report: Report, *, whole: bool = True) -> Iterator[tuple[Segment, Run]]:
@@ -101,12 +91,6 @@ def _decoded(
             row = records.next_row
             report(Problem(segment.log_path, block.position[row], str(fault_error(records.fault))))
             records.seek(row + 1)
-
-
-def end_of_transaction(record: Content | ControlRecord) -> Marker:
-    """Return the marker in a control record of a producer. Raises ControlError."""
-    marker = parse_marker(record.key, record.value)
-    return Marker(marker.control_type, marker.coordinator_epoch, record.offset, record.timestamp)
 
 
 def marker_in(block: BatchBlock, row: int) -> Marker | None:

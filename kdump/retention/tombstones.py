@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
-from kdump.formats.batch import CONTROL, DELETE_HORIZON
+from kdump.formats.batch import DELETE_HORIZON
+from kdump.storage.control_batches import is_control
 from kdump.storage.partition import PartitionLog
 from kdump.storage.payloads import inflate
 from kdump.storage.scan import Damage, Run, scan
@@ -77,13 +78,13 @@ def _count(found: Tombstones, records: RecordBlock, run: Run, now: int) -> None:
         while records.next_row < stop:
             kernels.decode(block, records, row, stop, stretch.payloads)
             for at in _nulls(records):
-                if not _is_control(block, at):
+                if not is_control(block, at):
                     found.records.add(1, _horizon(block, at), now)
             if records.fault:
                 found.unreadable += 1
                 records.seek(records.next_row + 1)
         for at in range(row, stop):
-            if _is_control(block, at) and block.count[at] > 0:
+            if is_control(block, at) and block.count[at] > 0:
                 found.markers.add(block.count[at], _horizon(block, at), now)
         row = stretch.stop
 
@@ -98,10 +99,6 @@ def _nulls(records: RecordBlock) -> Iterator[int]:
             return
         if records.key_length[at] >= 0:
             yield records.row[at]
-
-
-def _is_control(block: BatchBlock, row: int) -> bool:
-    return block.magic[row] >= 2 and bool(block.attributes[row] & CONTROL)
 
 
 def _horizon(block: BatchBlock, row: int) -> int | None:
