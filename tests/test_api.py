@@ -10,10 +10,11 @@ import pytest
 
 import kdump
 from kdump.errors import KdumpError, NameFormatError
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import BadBatch
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
-from kdump.storage.records import BadBatch, Batch, Record
-from kdump.storage.scan import Damage
+from kdump.storage.records import Batch, Record
 
 CORPUS = Path(__file__).resolve().parent.parent / "fixtures" / "corpus"
 

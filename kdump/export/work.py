@@ -22,9 +22,9 @@ from kdump.export.journal import Journal, Lost, Result, Written
 from kdump.export.options import DATE, PARTITION, TOPIC, ExportOptions
 from kdump.export.plan import Unit
 from kdump.export.run import Outcome
+from kdump.storage.damage import Damage, only_zeros
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import Damage, only_zeros
 from kdump.storage.segment import Segment
 from kdump.transactions.isolation import isolated
 from kdump.transactions.states import TransactionStates

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from kdump import kernels
-from kdump.blocks import BatchBlock, RecordBlock
-from kdump.errors import KdumpError
-from kdump.formats.faults import DamageError
+from kdump.blocks import BatchBlock
 from kdump.recovery.outcome import Loss, total_loss
+from kdump.storage.damage import Damage, only_zeros
+from kdump.storage.decoded import BadBatch, decode_rows
 from kdump.storage.log_reader import LogFile
-from kdump.storage.payloads import payload_of
 from kdump.storage.planned_log import LogView
-from kdump.storage.scan import Damage, only_zeros, scan
+from kdump.storage.scan import scan
 
 
 def count_loss(log: LogView, base_offset: int, position: int) -> tuple[Loss, str | None]:
@@ -55,13 +53,5 @@ def _wrapped(log: LogFile, block: BatchBlock, row: int) -> int:
         block, row = log.batch_at(block.position[row], block.size[row]), 0
     if block.magic[row] >= 2:
         return 0
-    try:
-        payload = payload_of(block, row)
-    except (DamageError, KdumpError):
-        return 0
-    records = RecordBlock()
-    records.seek(row)
-    total = 0
-    while kernels.decode(block, records, row, row + 1, [payload]):
-        total += records.length
-    return total + records.length
+    parts = decode_rows(block, row, row + 1)
+    return sum(part.records.length for part in parts if not isinstance(part, BadBatch))

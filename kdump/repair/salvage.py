@@ -29,9 +29,10 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.faults import Fault
 from kdump.formats.java_text import LONG_MAX
 from kdump.recovery.markers import read_marker
+from kdump.storage.damage import Damage
 from kdump.storage.payloads import inflate
 from kdump.storage.planned_log import LogView
-from kdump.storage.scan import MAX_RELATIVE_OFFSET, Damage, scan
+from kdump.storage.scan import MAX_RELATIVE_OFFSET, scan
 
 WINDOW = 4096
 """How many parts of a log are looked at together where offsets are in dispute."""

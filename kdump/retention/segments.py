@@ -16,9 +16,10 @@ from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
 from kdump.retention.policy import Candidate
+from kdump.storage.damage import Damage, is_zero_tail
 from kdump.storage.facts import segment_info, stored_timestamp
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import Damage, is_zero_tail, scan
+from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
 
 TIME_INDEX, BATCHES, MTIME = "timeindex", "batches", "mtime"

@@ -12,17 +12,18 @@ from dataclasses import dataclass, field
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
-from kdump.errors import CorruptIndexError
+from kdump.errors import CorruptIndexError, CorruptRecordError
 from kdump.formats import names
 from kdump.formats.batch import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME
 from kdump.formats.codecs import NAMES
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from kdump.storage.damage import Damage, DamageKind, bad_batch, only_zeros
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
-from kdump.storage.scan import MAX_OFFSET, Damage, Run, crc_text, only_zeros, scan
+from kdump.storage.scan import MAX_OFFSET, Run, scan
 from kdump.storage.segment import Segment
 
 SMALL = 1 << 20
@@ -218,10 +219,11 @@ def _walked(log: LogFile, start: int) -> _Seen:
         for row in range(block.length):
             if not block.valid[row]:
                 end = block.position[row] + block.size[row]
-                seen.damage.append(Damage(block.position[row], end, crc_text(block, row)))
+                seen.damage.append(bad_batch(block, row, end, log.path))
     if seen.position < log.size:
-        left = log.size - seen.position
-        seen.damage.append(Damage(seen.position, log.size, f"no batch can be read from here on: {left} bytes are left"))
+        text = f"no batch can be read from here on: {log.size - seen.position} bytes are left"
+        cause = CorruptRecordError(text)
+        seen.damage.append(Damage(DamageKind.GARBAGE, seen.position, log.size, cause, log.path))
     return seen
 
 
@@ -252,11 +254,11 @@ def _counted(segment: Segment, log: LogFile, *, decode: bool) -> _Seen:
             continue
         seen.add(part.block, part.first, part.stop)
         if decode and seen.wrappers:
-            _open_wrappers(seen, part)
+            _open_wrappers(seen, part, log.path)
     return seen
 
 
-def _open_wrappers(seen: _Seen, run: Run) -> None:
+def _open_wrappers(seen: _Seen, run: Run, path: str) -> None:
     block = run.block
     for row in range(run.first, run.stop):
         if _is_wrapper(block, row):
@@ -265,7 +267,7 @@ def _open_wrappers(seen: _Seen, run: Run) -> None:
                     seen.records += 1
                 else:
                     end = block.position[row] + block.size[row]
-                    seen.damage.append(Damage(block.position[row], end, str(item.error)))
+                    seen.damage.append(Damage(DamageKind.RECORDS, item.position, end, item.error, path))
     seen.wrappers = 0
 
 

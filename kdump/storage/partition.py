@@ -13,8 +13,9 @@ from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
 from kdump.formats.metadata_files import PartitionMetadata, parse_partition_metadata
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
-from kdump.storage.records import BadBatch, Batch, Record
-from kdump.storage.scan import Damage
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import BadBatch
+from kdump.storage.records import Batch, Record
 from kdump.storage.segment import Segment
 
 

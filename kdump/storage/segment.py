@@ -11,10 +11,12 @@ from kdump.formats import names
 from kdump.formats.batch import CODEC_MASK, FRAME, FRAME_SIZE, HEADER_SIZE
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import TimeIndexEntry
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import BadBatch
 from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 from kdump.storage.log_reader import Entry, LogFile
-from kdump.storage.records import BadBatch, Batch, Record, batch_at, records_of
-from kdump.storage.scan import Damage, Run, scan
+from kdump.storage.records import Batch, Record, batch_at, records_of
+from kdump.storage.scan import Run, scan
 
 NEAR = 1 << 20
 """Bytes of the log within which what an index entry tells of is looked for."""

@@ -18,8 +18,9 @@ from kdump.formats.index_entries import AbortedTxn, check_aborted_txn_version
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from kdump.formats.sequences import last_sequence
 from kdump.query.contents import marker_in, runs
+from kdump.storage.damage import Damage
 from kdump.storage.replica import Replica
-from kdump.storage.scan import Damage, Run, scan
+from kdump.storage.scan import Run, scan
 from kdump.storage.segment import Segment
 
 MAX_TIMEOUT_MS = 900_000

@@ -11,8 +11,9 @@ from kdump.formats import names
 from kdump.formats.codecs import GZIP, LZ4
 from kdump.formats.encode import NewRecord, encode_message, encode_wrapper
 from kdump.formats.index_entries import OffsetIndexEntry, TimeIndexEntry, encode_offset_entries, encode_time_entries
-from kdump.storage.records import BadBatch, Batch, Record
-from kdump.storage.scan import Damage
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import BadBatch
+from kdump.storage.records import Batch, Record
 from kdump.storage.segment import Segment
 from tests.storage.building import batch, batches, flipped, segment_file, with_valid_crc
 
