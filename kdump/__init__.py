@@ -14,9 +14,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kdump.errors import Problem
+    from kdump.errors import OnError, Problem
     from kdump.library import (
-        OnError,
         append,
         changes,
         compact,
@@ -68,6 +67,7 @@ _HOMES = {
     "BadBatch": "kdump.storage.decoded",
     **dict.fromkeys(("open_directory", "open_log", "open_segment"), "kdump.storage.open"),
     "Damage": "kdump.storage.damage",
+    "OnError": "kdump.errors",
     "Problem": "kdump.errors",
     "verify": "kdump.verify.run",
 }

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kdump.blocks import BatchBlock, RecordBlock
+from kdump.errors import OnError
 from kdump.formats.batch import CONTROL, DELETE_HORIZON
 from kdump.storage.damage import Damage
-from kdump.storage.decoded import DecodedRows, OnDamage, decoded
+from kdump.storage.decoded import DecodedRows, decoded
 from kdump.storage.partition import PartitionLog
 
 
@@ -56,7 +57,7 @@ def tombstones_of(log: PartitionLog, now: int) -> Tombstones:
     found = Tombstones(Waiting(), Waiting())
     for segment in log.segments:
         with segment.open_log() as file:
-            for part in decoded(file, segment.base_offset, on_damage=OnDamage.YIELD):
+            for part in decoded(file, segment.base_offset, on_damage=OnError.YIELD):
                 if isinstance(part, Damage):
                     found.unreadable += 1
                 else:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from kdump import kernels
 from kdump.blocks import RECORD_ROWS, BatchBlock, RecordBlock
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, OnError
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.faults import fault_error
 from kdump.storage.damage import Damage, bad_messages, undecodable
@@ -21,14 +20,6 @@ from kdump.storage.payloads import inflate
 from kdump.storage.scan import scan
 
 Part = TypeVar("Part")
-
-
-class OnDamage(StrEnum):
-    """What is done about damage that is met on the way."""
-
-    RAISE = "raise"
-    SKIP = "skip"
-    YIELD = "yield"
 
 
 class BadBatch(NamedTuple):
@@ -133,7 +124,7 @@ def decoded(
     start: int = 0,
     stop: int | None = None,
     *,
-    on_damage: OnDamage,
+    on_damage: OnError,
     limit: int = DEFAULT_LIMIT,
     whole_batches: bool = False,
 ) -> Iterator[DecodedRows | Damage]:
@@ -145,12 +136,12 @@ def decoded(
     return settled(_of_log(log, base_offset, start, stop, limit, whole_batches=whole_batches), on_damage)
 
 
-def settled(parts: Iterable[Part], on_damage: OnDamage) -> Iterator[Part]:
+def settled(parts: Iterable[Part], on_damage: OnError) -> Iterator[Part]:
     """Do with the damage among `parts` what is to be done with it. Raises DamagedError."""
     for part in parts:
-        if on_damage is OnDamage.YIELD or not isinstance(part, Damage | BadBatch):
+        if on_damage is OnError.YIELD or not isinstance(part, Damage | BadBatch):
             yield part
-        elif on_damage is OnDamage.RAISE:
+        elif on_damage is OnError.RAISE:
             raise DamagedError(part)
 
 

@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator
 
 from kdump.disk.reading import is_file
-from kdump.errors import CorruptIndexError, CorruptRecordError, NameFormatError
+from kdump.errors import CorruptIndexError, CorruptRecordError, NameFormatError, OnError
 from kdump.formats import names
 from kdump.formats.batch import CODEC_MASK, FRAME, FRAME_SIZE, HEADER_SIZE
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import TimeIndexEntry
 from kdump.storage.damage import Damage
-from kdump.storage.decoded import BadBatch
+from kdump.storage.decoded import BadBatch, settled
 from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 from kdump.storage.log_reader import Entry, LogFile
 from kdump.storage.records import Batch, Record, batch_at, records_of
@@ -142,8 +142,27 @@ class Segment:
         in_order = first.timestamp <= last.timestamp and self.base_offset <= last.offset < next_base_offset
         return last.timestamp if in_order else None
 
-    def batches(self, start_offset: int | None = None, stop_offset: int | None = None) -> Iterator[Batch | Damage]:
-        """The batches that reach into [start_offset, stop_offset), and the damage between them. Raises OSError."""
+    def batches(
+        self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
+    ) -> Iterator[Batch | Damage]:
+        """The batches that reach into [start_offset, stop_offset), and the damage between them.
+
+        `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
+        the call.
+        """
+        return settled(self._batches(start_offset, stop_offset), OnError(errors))
+
+    def records(
+        self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
+    ) -> Iterator[Record | BadBatch | Damage]:
+        """The records with an offset in [start_offset, stop_offset), and the damage between them.
+
+        `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
+        the call.
+        """
+        return settled(self._records(start_offset, stop_offset), OnError(errors))
+
+    def _batches(self, start_offset: int | None, stop_offset: int | None) -> Iterator[Batch | Damage]:
         with self.open_log() as log:
             for part in self._reaching(log, start_offset, stop_offset, whole=False):
                 if isinstance(part, Damage):
@@ -152,10 +171,7 @@ class Segment:
                     for row in range(part.first, part.stop):
                         yield batch_at(part.block, row)
 
-    def records(
-        self, start_offset: int | None = None, stop_offset: int | None = None
-    ) -> Iterator[Record | BadBatch | Damage]:
-        """The records with an offset in [start_offset, stop_offset), and the damage between them. Raises OSError."""
+    def _records(self, start_offset: int | None, stop_offset: int | None) -> Iterator[Record | BadBatch | Damage]:
         with self.open_log() as log:
             for part in self._reaching(log, start_offset, stop_offset, whole=True):
                 if isinstance(part, Damage):
