@@ -81,7 +81,7 @@ _OTHER_NAMES = {
 def _unknown_command(name: str) -> str:
     from difflib import get_close_matches
 
-    from .shell.output import safe
+    from kdump.formats.printable import safe
 
     if name in _OTHER_NAMES:
         return f"unknown command '{name}'. Its name is '{_OTHER_NAMES[name]}': kdump {_OTHER_NAMES[name]} --help"
@@ -188,7 +188,9 @@ def _tell_circumstances(code: int) -> None:
 
 
 def _fail(text: str) -> int:
-    from .shell.output import complain, safe
+    from kdump.formats.printable import safe
+
+    from .shell.output import complain
 
     complain("\n".join(map(safe, text.split("\n"))))
     return exit_codes.INCOMPLETE

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
-from kdump.findings.finding import FindingKind, Severity
 from kdump.findings.kafka_messages import said_of
+from kdump.findings.kind import FindingKind, Severity
 
 HERE = Path(__file__).parent
 PAGE = HERE / "verify.md"

@@ -2,7 +2,7 @@
 
 `open_log(directory)` and `open_segment(file)` give a PartitionLog and a Segment, whose `batches()` and `records()`
 iterate within offset bounds; `Segment.open_log()` gives the columns that everything in kdump reads (kdump.blocks).
-`verify(path)` gives the findings about a log directory, a partition directory or a file (kdump.findings.catalogue).
+`verify(path)` gives the findings about a log directory, a partition directory or a file (kdump.findings.finding).
 The other functions do what the commands of their names do, with the same safety (kdump.library).
 docs/library.md shows how.
 """
@@ -73,13 +73,20 @@ _HOMES = {
 }
 
 
+_PACKAGES = frozenset({"export", "repair", "stats", "transactions", "verify"})
+"""Functions of whose name there is a package as well."""
+
+
 def __getattr__(name: str) -> Any:
     """Load what is public when it is first asked for, so that `import kdump` costs nothing."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES.get(name, "kdump.library")), name)
+    found = getattr(import_module(_HOMES.get(name, "kdump.library")), name)
+    if name in _PACKAGES:  # `import kdump.verify.run as run` asks the function for the modules of the package
+        found.__dict__ = import_module(f"{__name__}.{name}").__dict__
+    return found
 
 
 def __dir__() -> list[str]:

@@ -56,26 +56,32 @@ def startup(
     log_start_offset: int | None = None,
     now: int | None = None,
     config: Path | Mapping[str, str] | None = None,
+    release: str | None = None,
     errors: str = OnError.RAISE,
 ) -> Iterator[DirectoryState | Loaded | Failure | Problem]:
     """Carry out a broker's log loading in the plan alone: what it finds of log directories, and makes of partitions.
 
     The log directories are those of one broker. How it stopped, the recovery point and the log start offset (absolute)
     are as the directories say unless given; `now` is its clock (ms); `config` is a properties file, or properties, of
-    the server or of topics. Failures that show only when all partitions are known come last. Raises OSError,
-    NameFormatError, ConfigError.
+    the server or of topics, `release` the one of Kafka that starts ("4.1"): one that knows all that is there, unless
+    given. What else ends the broker's process comes last. Raises OSError, NameFormatError, ConfigError, and ValueError
+    for an unknown release.
     """
-    from kdump.operations.startup import BrokerStart
+    from kdump.operations.startup import BrokerStart, Loaded
     from kdump.topics.clusters import Clusters
 
     places = _places(paths)
-    said = _said(clean, recovery_point, log_start_offset, now, config)
+    said = _said(clean, recovery_point, log_start_offset, now, config, release)
 
     def found(report: Report) -> Iterator[DirectoryState | Loaded | Failure]:
         start = BrokerStart(said, Clusters([os.fspath(path) for path in paths]), report)
+        told: list[Failure | None] = []
         for place in places:
-            yield from start.directory(place) if isinstance(place, LogDirectory) else start.partition(place.path)
-        yield from start.end()
+            for each in start.directory(place) if isinstance(place, LogDirectory) else start.partition(place.path):
+                told += (each.outcome.failure,) if isinstance(each, Loaded) else each.failures
+                yield each
+        start.end()
+        yield from (failure for failure in start.stops if failure not in told)
 
     return _results(found, errors)
 
@@ -92,6 +98,7 @@ def repair(
     jobs: int = 1,
     now: int | None = None,
     config: Path | Mapping[str, str] | None = None,
+    release: str | None = None,
     errors: str = OnError.RAISE,
 ) -> Iterator[Repaired]:
     """Plan what makes partitions loadable again and, with `apply`, do it; a Repaired for each.
@@ -99,8 +106,9 @@ def repair(
     `request` says by which strategy and what may change. A plan that drops valid records is refused unless
     `accept_loss` is their number; a salvage of a partition that has other replicas in sync, unless it is the
     `only_copy`. Originals are kept for `undo` unless `keep_originals` is False. With `output` a copy of the log
-    directory is repaired there. With `errors="yield"` a partition that was left alone is a Repaired with its `error`.
-    Raises OSError, NameFormatError, ConfigError, RefusedError.
+    directory is repaired there. `release` is the one of Kafka that starts then, as for startup.
+    With `errors="yield"` a partition that was left alone is a Repaired with its `error`. Raises OSError,
+    NameFormatError, ConfigError, RefusedError, and ValueError for an unknown release.
     """
     from kdump.operations.rails import Rails
     from kdump.operations.repair import Repair, planning
@@ -123,7 +131,7 @@ def repair(
     unread: list[Problem] = []
     wanted = Repair(
         planning(request or Request(), clusters, checks_copies=checks_copies),
-        _said(now=now, config=config),
+        _said(now=now, config=config, release=release),
         clusters,
         unread.append,
     )
@@ -474,11 +482,14 @@ def _said(
     log_start_offset: int | None = None,
     now: int | None = None,
     config: Path | Mapping[str, str] | None = None,
+    release: str | None = None,
 ) -> StartupOptions:
-    """Raises OSError, ConfigError, CheckpointError."""
+    """Raises OSError, ConfigError, CheckpointError, ValueError."""
     from kdump.operations.startup import StartupOptions
+    from kdump.releases import KafkaRelease
 
-    return StartupOptions(clean, recovery_point, log_start_offset, _clock(now), _properties(config))
+    starting = None if release is None else KafkaRelease.parse(release)
+    return StartupOptions(clean, recovery_point, log_start_offset, _clock(now), _properties(config), starting)
 
 
 def _properties(config: Path | Mapping[str, str] | None) -> Mapping[str, str]:

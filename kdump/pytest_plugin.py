@@ -222,7 +222,7 @@ def assert_sound(
     machine's unless given; `ignore` are patterns of codes that do not matter.
     """
     __tracebackhide__ = True
-    from kdump.findings.catalogue import ERROR, WARNING
+    from kdump.findings.kind import ERROR, WARNING
     from kdump.verify import verify
 
     severities = (ERROR, WARNING) if strict else (ERROR,)

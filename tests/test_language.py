@@ -12,8 +12,8 @@ import pytest
 from kdump.commands.cli import COMMANDS, cli
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
-from kdump.findings.finding import NOTHING
 from kdump.findings.kafka_messages import MESSAGES
+from kdump.findings.kind import NOTHING
 
 HERE = Path(__file__).parent
 SESSIONS = HERE / "transcripts" / "sessions"

@@ -20,6 +20,8 @@ from kdump.operations.startup import Loaded
 from kdump.recovery.broker_start import DirectoryState
 from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request
 from kdump.retention.partition import PartitionRetention
+from tests.topics.building import Log as ClusterLog
+from tests.topics.building import cluster_directory, metadata_pairs
 from tests.verify.building import Log, build, file, flip
 
 CORPUS = Path(__file__).resolve().parent.parent / "fixtures" / "corpus"
@@ -75,6 +77,19 @@ def test_an_unknown_policy_is_refused(damaged: Log) -> None:
         kdump.stats(damaged.directory, errors="ignore")
     with pytest.raises(ValueError, match="one result"):
         kdump.metadata(damaged.directory, errors="yield")
+
+
+@pytest.mark.parametrize(("release", "starts"), [("3.9", False), ("4.3", True), (None, True)])
+def test_startup_and_repair_are_those_of_a_release(tmp_path: Path, release: str | None, starts: bool) -> None:
+    data = cluster_directory(tmp_path / "data")
+    feature = {"name": "metadata.version", "featureLevel": 25}
+    ClusterLog(data / "__cluster_metadata-0", 9).add(*metadata_pairs(("FeatureLevel", feature))).write()
+    found = list(kdump.startup(data, release=release, errors="skip"))
+    assert any("metadata.version is 25" in str(each) for each in found) != starts
+    with pytest.raises(ValueError, match=r"Kafka 2\.8 is not known"):
+        kdump.startup(data, release="2.8")
+    with pytest.raises(ValueError, match=r"'new' is not a release"):
+        kdump.repair(data, release="new")
 
 
 def test_startup(damaged: Log) -> None:

@@ -11,7 +11,9 @@ import click
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats.codecs import LEVELS, NAMES
 from kdump.formats.java_text import INT_MAX
+from kdump.formats.printable import safe, safe_path
 from kdump.formats.uuids import parse_uuid
+from kdump.formats.words import counted
 from kdump.interchange.csv import read_csv
 from kdump.interchange.dumped import Item
 from kdump.interchange.jsonl import read_jsonl
@@ -24,7 +26,7 @@ from kdump.write.packing import Packing
 from kdump.write.sessions import Producer
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, counted, safe, safe_path
+from ..shell.output import Output, complain
 from ..shell.values import read_by, time_ms
 from .options import (
     REFUSALS,

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from kdump.errors import ConfigError, NameFormatError, RefusedError
+from kdump.formats.printable import safe, safe_path
 from kdump.operations.append import NewLog, Opening, rules_beside
 from kdump.operations.cluster_rules import ClusterRules
 from kdump.operations.open_log import NotAppendableError
@@ -20,7 +21,7 @@ from kdump.write.clocks import wall_clock
 from kdump.write.log_writer import LogWriter
 
 from ..shell import exit_codes
-from ..shell.output import NO_SUCH, complain, safe, safe_path
+from ..shell.output import NO_SUCH, complain
 from ..shell.property_files import read_config
 from ..shell.startup_options import startup_options
 

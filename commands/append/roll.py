@@ -7,12 +7,13 @@ from typing import Any
 import click
 
 from kdump.formats.names import segment_file_name
+from kdump.formats.printable import safe
 from kdump.operations.append import opened
 from kdump.operations.cluster_rules import ClusterRules
 from kdump.releases import KafkaRelease
 
 from ..shell import exit_codes
-from ..shell.output import Output, safe
+from ..shell.output import Output
 from .options import (
     REFUSALS,
     check_partition,

@@ -9,7 +9,8 @@ from kdump.releases import KafkaRelease
 from kdump.settings.views import CleaningSettings
 
 from ..shell.config_option import config_option, property_file
-from ..shell.options import format_option, kafka_option, now_option
+from ..shell.options import kafka_option, now_option
+from ..shell.rows import format_option
 from .run import Options, compact
 
 

@@ -9,7 +9,7 @@ from kdump.clean.cleaning import Cleaning, Group
 from kdump.clean.state import LAG, TRANSACTION, Limit
 from kdump.operations.compact import Compacted
 
-from ..shell.options import json_line
+from ..shell.rows import json_line
 
 Row = dict[str, Any]
 

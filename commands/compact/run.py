@@ -9,6 +9,7 @@ from typing import Protocol
 
 import click
 
+from kdump.formats.printable import safe, safe_path
 from kdump.operations import compact as operation
 from kdump.operations.compact import Compacted, PassedOver
 from kdump.operations.rails import Rails
@@ -17,10 +18,10 @@ from kdump.operations.targets import PartitionGroup
 
 from ..shell import exit_codes
 from ..shell.groups import grouped
-from ..shell.options import output_for
-from ..shell.output import note, safe, safe_path
+from ..shell.output import note
 from ..shell.paths import check_not_kafkas
 from ..shell.progress import ProgressBar
+from ..shell.rows import output_for
 from ..shell.session import Failures
 
 

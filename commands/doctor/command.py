@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
+from kdump.formats.printable import safe
 from kdump.operations.doctor import Checkup, Doctor, Health
 from kdump.storage.live import broker_on, is_live
 
 from ..shell import exit_codes
-from ..shell.output import complain, os_error_text, safe, wants_color
+from ..shell.output import complain, os_error_text, wants_color
 from ..shell.paths import KafkaFile, expand, log_directories_of
 from ..shell.progress import ProgressBar
 from ..shell.prose import prose_width

@@ -6,14 +6,15 @@ import os
 from collections.abc import Iterator, Sequence
 
 from kdump.formats.names import is_partition_dir
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import duration, number_words, offset_range, size_text
 from kdump.operations.diagnosis import Action, Diagnosis, Stake
 from kdump.operations.doctor import DirectoryHealth, Health
 from kdump.repair.replicas import Replicas
 
-from ..shell.output import Style, duration, number_words, safe, safe_path, size_text
+from ..shell.output import Style
 from ..shell.prose import folded, folded_command
 from ..shell.tables import aligned
-from ..shell.words import offset_range
 
 MAX_ENTRIES = 10
 _COLUMN = 12

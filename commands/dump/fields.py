@@ -9,6 +9,8 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.formats.iso_times import iso_time
+from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import offset_range
 from kdump.query.batch_fields import BatchFields, Field, RecordField, fields_at
 from kdump.repair.flipped_bit import CRCS, FlippedBit, find_flipped_bit
@@ -17,7 +19,6 @@ from kdump.storage.planned import VirtualDirectory
 from kdump.storage.segment import Segment
 
 from ..shell import exit_codes
-from ..shell.output import iso_time, safe, safe_path
 from ..shell.paths import KafkaFile, Place
 from ..shell.rows import JSONL, json_line, output_for
 from ..shell.tables import aligned

@@ -13,6 +13,7 @@ from kdump.change.kept import KeptPiece, kept_pieces
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import FileName, PartitionDirName
+from kdump.formats.printable import safe_path
 from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS, SCHEMA_COLUMNS, Table
 from kdump.query.selection import Selection
 from kdump.storage.directory import LogDirectory
@@ -20,7 +21,6 @@ from kdump.storage.live import opened
 from kdump.storage.partition import PartitionLog
 from kdump.transactions.isolation import Isolation
 
-from ..shell.output import safe_path
 from ..shell.paths import KafkaFile, Place
 
 INCLUDED = {

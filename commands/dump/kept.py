@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from kdump.change.kept import KeptPiece
-
-from ..shell.output import safe, safe_path
-from ..shell.words import offset_range
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import offset_range
 
 
 def kept_words(piece: KeptPiece) -> str:

@@ -12,6 +12,7 @@ import click
 from kdump.change.kept import KeptPiece
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.formats.printable import safe, safe_path
 from kdump.interchange.fields import Format, Origin, Value
 from kdump.query.follow import Follower, Truncated
 from kdump.query.selection import Selection
@@ -27,7 +28,7 @@ from kdump.transactions.isolation import Isolation, isolated
 from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, note, safe, safe_path, wants_color
+from ..shell.output import Output, complain, note, wants_color
 from ..shell.paths import KafkaFile, Place, partition_of
 from ..shell.rows import output_for
 from ..shell.schemas import payload_decoder

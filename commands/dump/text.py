@@ -8,12 +8,15 @@ from typing import Any
 
 from kdump.errors import KdumpError
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
+from kdump.formats.iso_times import iso_time
+from kdump.formats.printable import safe
 from kdump.formats.schema_prefix import likely_id
+from kdump.formats.words import size_text
 from kdump.interchange.fields import Content, Contents, Origin, Payload, Table, Value, Write
 from kdump.query.sweep import Selected
 from kdump.storage.records import NO_TIMESTAMP_TYPE, Batch, TxnState, header_pairs
 
-from ..shell.output import Style, iso_time, safe, size_text
+from ..shell.output import Style
 
 BINARY_SHOWN = 64
 KEY_WIDTH = 40
@@ -213,11 +216,11 @@ def control_value(key: bytes | None, value: bytes | None) -> str:
     number = _control_type(key)
     if value is None:
         return "null"
-    if number in (ABORT, COMMIT) and len(value) >= 6:
-        return f"coordinator epoch {int.from_bytes(value[2:6], 'big', signed=True)}"
-    if number is not None:
-        from kdump.formats.control import decode_value
+    from kdump.formats.control import MARKER_VALUE, decode_value
 
+    if number in (ABORT, COMMIT) and len(value) >= MARKER_VALUE.size:
+        return f"coordinator epoch {MARKER_VALUE.unpack_from(value)[1]}"
+    if number is not None:
         try:
             fields = decode_value(number, value).json()
         except KdumpError:
@@ -230,8 +233,10 @@ def control_value(key: bytes | None, value: bytes | None) -> str:
 
 
 def _control_type(key: bytes | None) -> int | None:
-    """The number in a control record's key: version and type, 16 bits each."""
-    return None if key is None or len(key) < 4 else int.from_bytes(key[2:4], "big", signed=True)
+    """The number in a control record's key."""
+    from kdump.formats.control import KEY
+
+    return None if key is None or len(key) < KEY.size else KEY.unpack_from(key)[1]
 
 
 def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None:

@@ -13,12 +13,13 @@ import click
 from kdump.errors import KdumpError
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
-from kdump.findings.finding import FindingKind
 from kdump.findings.kafka_messages import MAX_LINE, messages_in, partition_in, said_of
+from kdump.findings.kind import FindingKind
+from kdump.formats.printable import safe, safe_path
 
 from ..shell import exit_codes
 from ..shell.completing import finding_codes
-from ..shell.output import Output, safe, safe_path, wants_color
+from ..shell.output import Output, wants_color
 from ..shell.prose import prose_width
 from ..shell.rows import JSONL, format_option, json_line, output_for
 from .server_log import ServerLog

@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 
 from kdump.findings.explanations import EXPLANATIONS
-from kdump.findings.finding import FindingKind, Severity
 from kdump.findings.kafka_messages import KafkaMessage, said_of
+from kdump.findings.kind import FindingKind, Severity
 from kdump.formats.names import is_partition_dir
+from kdump.formats.printable import safe
+from kdump.formats.words import number_words
 
-from ..shell.output import Style, number_words, safe
+from ..shell.output import Style
 from ..shell.prose import folded, labelled
 from ..shell.words import way_out
 from .server_log import Entry, ServerLog

@@ -8,6 +8,7 @@ import click
 
 from kdump.export.object_store import is_object_store
 from kdump.export.options import CODECS, DEFAULT_COLUMNS, FORMATS, LEVELS, ExportOptionError, ExportOptions
+from kdump.formats.printable import safe
 from kdump.query.selection import Selection
 from kdump.transactions.isolation import Isolation
 
@@ -16,7 +17,6 @@ from ..shell.completing import topics_of_paths
 from ..shell.engine import cluster_of, engine_options
 from ..shell.isolation import isolation_option
 from ..shell.options import chooses
-from ..shell.output import safe
 from ..shell.schemas import schemas_option
 from .run import Decoding, run_export
 from .upload import run_upload

@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable
 import click
 
 from kdump.errors import KdumpError, Problem, RefusedError
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words
 from kdump.operations.lost_records import check_folder, write_lost
 from kdump.operations.replicas import Replicas
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.output import Output, number_words, safe, safe_path
+from ..shell.output import Output
 from ..shell.paths import KafkaFile, check_not_kafkas, expand
 from ..shell.session import Troubles, tell_refused
 

@@ -14,12 +14,14 @@ from kdump.export.journal import Result
 from kdump.export.options import ExportOptionError, ExportOptions
 from kdump.export.plan import Unit, plan
 from kdump.export.run import Engine, Failure, LocalEngine, Summary, export
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words, size_text
 from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
 from ..shell.options import chooses, newest, replicas_at
-from ..shell.output import Output, complain, number_words, os_error_text, safe, safe_path, size_text
+from ..shell.output import Output, complain, os_error_text
 from ..shell.paths import Place, check_not_kafkas, expand
 from ..shell.progress import ProgressBar
 from ..shell.schemas import payload_decoder

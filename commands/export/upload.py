@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from kdump.errors import KdumpError, RefusedError
 from kdump.export.object_store import check_library, upload
 from kdump.export.options import ExportOptions
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words, size_text
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, number_words, os_error_text, safe, safe_path, size_text
+from ..shell.output import Output, complain, os_error_text
 from .run import Decoding, run_export
 
 if TYPE_CHECKING:

@@ -6,12 +6,13 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.formats.printable import safe
 from kdump.operations.groups import GroupsOf
 from kdump.topics.groups import RETENTION_MS
 
 from ..shell import exit_codes
-from ..shell.options import chooses, format_option, newest, now_option, output_for, replicas_at
-from ..shell.output import safe
+from ..shell.options import chooses, newest, now_option, replicas_at
+from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
 from .text import Printer, json_lines, text_lines
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kdump.formats.iso_times import iso_time
+from kdump.formats.printable import safe
+from kdump.formats.words import size_text
 from kdump.topics.groups import CLASSIC, Assignment, Commit, Group, Member
 from kdump.topics.lag import BEFORE_START, BEYOND_END, Range, Ranges
 from kdump.topics.share_state import ShareStart
 
-from ..shell.options import json_line
-from ..shell.output import iso_time, safe, size_text
+from ..shell.rows import json_line
 from ..shell.tables import aligned
 
 Printer = Callable[[Group, Ranges, int, int], Iterator[str]]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from kdump.formats.printable import safe
+
 from ..shell.completing import command_names
-from ..shell.output import safe
 
 
 @click.command("help")

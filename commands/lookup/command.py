@@ -13,6 +13,7 @@ import click
 
 from kdump.errors import CheckpointError, KdumpError
 from kdump.formats import names
+from kdump.formats.printable import safe, safe_path
 from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
 from kdump.releases import KafkaRelease
 from kdump.storage.checkpoints import read_offsets
@@ -27,7 +28,7 @@ from ..shell import exit_codes
 from ..shell.completing import topics_of_paths
 from ..shell.isolation import isolation_option
 from ..shell.options import kafka_option
-from ..shell.output import Output, complain, os_error_text, safe, safe_path
+from ..shell.output import Output, complain, os_error_text
 from ..shell.rows import bare_rows, format_options, json_line, output_for
 from ..shell.values import time_ms
 from .text import Answer, aborted_answer, missing_words, offset_answer, offset_words, timestamp_answer, timestamp_words

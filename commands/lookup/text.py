@@ -6,9 +6,8 @@ from typing import Any
 
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
+from kdump.formats.iso_times import iso_time
 from kdump.query.lookup import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, OffsetPosition, TimestampOffset
-
-from ..shell.output import iso_time
 
 Answer = dict[str, Any]
 

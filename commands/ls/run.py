@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from kdump.formats import names
 from kdump.formats.names import parse_partition_dir
+from kdump.formats.printable import safe
 from kdump.query.inventory import (
     LogDirectoryInfo,
     PartitionInfo,
@@ -29,7 +30,7 @@ from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, os_error_text, safe, wants_color
+from ..shell.output import Output, complain, os_error_text, wants_color
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import PathCounter
 from ..shell.rows import output_for

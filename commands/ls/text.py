@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from kdump.formats import names
+from kdump.formats.iso_times import iso_time
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import counted, size_text
 from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement
 from kdump.storage.broker import Duplicate
 from kdump.storage.facts import IndexInfo, SegmentInfo
 
-from ..shell.output import Style, counted, iso_time, safe, safe_path, size_text
+from ..shell.output import Style
 from ..shell.tables import aligned
 
 UNKNOWN = "-"

@@ -8,14 +8,15 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.formats.printable import safe, safe_path
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.metadata_log import MetadataState, state_of_directory, state_of_snapshot
 
 from ..shell.completing import topics_of_paths
-from ..shell.options import chooses, format_option, json_line, output_for
-from ..shell.output import safe, safe_path
+from ..shell.options import chooses
 from ..shell.paths import KafkaFile, expand
+from ..shell.rows import format_option, json_line, output_for
 from ..shell.session import Troubles
 from .rows import Row, rows_of
 from .text import text_lines

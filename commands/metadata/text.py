@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..shell.output import counted, iso_time, safe, safe_path
+from kdump.formats.iso_times import iso_time
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import counted
+
 from ..shell.tables import aligned
 from .rows import Fields, Row
 

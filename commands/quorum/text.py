@@ -8,8 +8,9 @@ from kdump.change.journal import Change
 from kdump.cluster.metadata_copies import MetadataCopy
 from kdump.cluster.quorum import Difference, Quorum, lost
 from kdump.cluster.set_voters import NewVoters
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words
 
-from ..shell.output import number_words, safe, safe_path
 from ..shell.tables import aligned
 
 _HEADER = ("NODE", "ROLE", "EPOCH", "LOG END", "LEADER SEEN", "VOTED FOR", "PATH")

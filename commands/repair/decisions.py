@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words, offset_range
 from kdump.repair.decision import Damaged, Decision, Offer, Way
 from kdump.repair.flipped_bit import CRCS
-
-from ..shell.output import number_words, safe, safe_path
-from ..shell.words import offset_range
 
 _OPTIONS = {
     Way.REPLICA: "",

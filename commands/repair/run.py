@@ -12,6 +12,7 @@ import click
 from kdump.change.saved_plan import load, plan_row, save
 from kdump.errors import KdumpError, Problem, RefusedError
 from kdump.formats import names
+from kdump.formats.printable import safe, safe_path
 from kdump.operations.rails import Rails
 from kdump.operations.repair import Examine, Repair, Repaired, repair
 from kdump.operations.startup import StartupOptions
@@ -21,7 +22,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, os_error_text, safe, safe_path
+from ..shell.output import Output, complain, os_error_text
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import ProgressBar
 from ..shell.session import tell_refused

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
+from kdump.formats.printable import safe, safe_path
 from kdump.formats.producer_snapshot import ProducerEntry
+from kdump.formats.words import number_words, offset_range
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
 from kdump.repair.proposal import Task
 
-from ..shell.output import Style, number_words, safe, safe_path
-from ..shell.words import loss_words, offset_range
+from ..shell.output import Style
+from ..shell.words import loss_words
 from .decisions import decision_text, fixed_lines
 from .run import Totals
 

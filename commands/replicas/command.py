@@ -7,14 +7,16 @@ import os
 import click
 
 from kdump.errors import KdumpError, Problem
+from kdump.formats.printable import safe, safe_path
 from kdump.operations.replicas import Replicas, Verdict
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.options import chooses, format_option, now_option, output_for
-from ..shell.output import note, safe, safe_path
+from ..shell.options import chooses, now_option
+from ..shell.output import note
 from ..shell.paths import KafkaFile, expand
+from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
 from .jsonl import JsonLines
 from .text import TextLines

@@ -11,7 +11,7 @@ from kdump.replicas.choice import Choice, Followed
 from kdump.replicas.compare import Comparison, OffsetRange, Relation
 from kdump.replicas.loss import Loss, LostRange
 
-from ..shell.options import json_line
+from ..shell.rows import json_line
 
 Row = dict[str, Any]
 

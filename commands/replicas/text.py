@@ -6,15 +6,16 @@ import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
+from kdump.formats.iso_times import iso_time
+from kdump.formats.printable import safe, safe_path
 from kdump.formats.uuids import format_uuid
+from kdump.formats.words import number_words, offset_range, size_text
 from kdump.operations.replicas import Copy, PartitionReplicas, Verdict
 from kdump.replicas.choice import Choice
 from kdump.replicas.summary import Difference, Outlook, Span, agreed, differences, outlook
 from kdump.topics.partition_state import Standing
 
-from ..shell.output import iso_time, number_words, safe, safe_path, size_text
 from ..shell.tables import aligned
-from ..shell.words import offset_range
 
 _WIDTH = 80
 _SHOWN = 3

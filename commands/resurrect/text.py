@@ -8,9 +8,10 @@ from kdump.cluster.files import NewDirectory, copies_of
 from kdump.cluster.properties import server_properties
 from kdump.cluster.resurrection import Resurrection
 from kdump.cluster.wanted import Note, NoteKind
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words, size_text
 from kdump.operations.cluster import Resurrected
 
-from ..shell.output import number_words, safe, safe_path, size_text
 from .run import Asked
 
 _HEADINGS = {

@@ -8,14 +8,15 @@ from typing import Any
 import click
 
 from kdump.errors import ConfigError
+from kdump.formats.printable import safe
 from kdump.settings.sources import TopicSettings
 from kdump.settings.table import CLEANUP_POLICY, DELETE_RETENTION_MS, RETENTION_BYTES, RETENTION_MS, Setting
 from kdump.settings.views import RetentionSettings
 
 from ..shell.completing import topics_of_paths
 from ..shell.config_option import config_option, property_file
-from ..shell.options import format_option, now_option
-from ..shell.output import safe
+from ..shell.options import now_option
+from ..shell.rows import format_option
 from .run import Options, retain
 
 _GIVEN: Mapping[str, Setting[Any]] = {

@@ -12,7 +12,7 @@ from kdump.retention.partition import Block, PartitionRetention, Share
 from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
 
-from ..shell.options import json_line
+from ..shell.rows import json_line
 
 Row = dict[str, Any]
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from kdump.change.plan import Plan
 from kdump.formats import names
+from kdump.formats.printable import safe, safe_path
 from kdump.operations import retain as operation
 from kdump.operations.rails import Rails
 from kdump.operations.results import Failed, Interrupted, Note
@@ -19,9 +20,9 @@ from kdump.settings.sources import PropertyFile
 
 from ..shell import exit_codes
 from ..shell.groups import grouped
-from ..shell.options import output_for
-from ..shell.output import note, safe, safe_path
+from ..shell.output import note
 from ..shell.progress import PathCounter
+from ..shell.rows import output_for
 from ..shell.session import Failures
 
 

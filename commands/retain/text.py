@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 
 from kdump.change.plan import Plan
+from kdump.formats.iso_times import iso_time
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import counted, duration, number_words, size_text
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.holder import Holder
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention, Share
@@ -15,7 +18,6 @@ from kdump.retention.segments import BATCHES, MTIME, TIME_INDEX, SegmentState
 from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
 
-from ..shell.output import counted, duration, iso_time, number_words, safe, safe_path, size_text
 from ..shell.tables import aligned
 
 WIDTH = 110

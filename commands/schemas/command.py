@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from kdump.errors import KdumpError
+from kdump.formats.printable import safe, safe_path
 from kdump.schemas.decoder import PayloadDecoder, check_libraries
 from kdump.schemas.registry import Registry
 from kdump.schemas.sources import SCHEMAS_TOPIC, read_schemas
@@ -14,8 +15,9 @@ from kdump.schemas.usage import usage_of
 from kdump.storage.replica import Replica, held_replicas
 
 from ..shell import exit_codes
-from ..shell.options import chooses, format_option, newest, output_for, replicas_at
-from ..shell.output import note, safe, safe_path
+from ..shell.options import chooses, newest, replicas_at
+from ..shell.output import note
+from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
 from .text import JsonLines, TextLines, TopicUse, schema_problem
 

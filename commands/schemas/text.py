@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words
 from kdump.schemas.decoder import PayloadDecoder
 from kdump.schemas.errors import SchemaError
 from kdump.schemas.registry import Registry, Schema, State
 from kdump.schemas.usage import FieldUse, PartitionUse
 
-from ..shell.options import json_line
-from ..shell.output import number_words, safe, safe_path
+from ..shell.rows import json_line
 from ..shell.tables import aligned
 
 Write = Callable[[str], None]

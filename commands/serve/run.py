@@ -14,6 +14,8 @@ import click
 
 from kdump.disk.locks import check_not_locked
 from kdump.errors import BrokerRunsError, KdumpError
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words
 from kdump.serve.cluster import Address, ServedCluster
 from kdump.serve.connection import Access
 from kdump.serve.groups import Commits
@@ -24,7 +26,6 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.output import number_words, safe, safe_path
 from ..shell.paths import KafkaFile, expand
 from ..shell.rows import json_line, output_for
 from ..shell.session import Troubles

@@ -6,10 +6,10 @@ import os
 
 import click
 
+from kdump.formats.printable import safe_path
 from kdump.settings.sources import PropertyFile
 from kdump.settings.views import View
 
-from .output import safe_path
 from .property_files import read_config
 
 config_option = click.option(

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 import click
 
+from kdump.formats.printable import safe_path
 from kdump.operations.targets import PartitionGroup, PartitionGroups
 
-from .output import safe_path
 from .paths import KafkaFile, expand
 from .session import Failures
 

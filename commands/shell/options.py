@@ -9,17 +9,15 @@ from typing import Any
 
 import click
 
+from kdump.formats.printable import safe_path
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, farthest, replicas
 
-from .output import note, safe_path
+from .output import note
 from .paths import KafkaFile, expand
 from .release import ENVIRONMENT, asked_release
-from .rows import format_option as format_option
-from .rows import json_line as json_line
-from .rows import output_for as output_for
 from .session import Troubles
 from .values import time_ms
 

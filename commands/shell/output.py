@@ -1,4 +1,4 @@
-"""What every command prints with: text that cannot drive a terminal, times, sizes, colours, and stdout in large pieces.
+"""What every command prints with: colours, complaints, and stdout in large pieces.
 
 stdout gets data alone. Complaints go to stderr, one line each.
 """
@@ -14,15 +14,7 @@ from typing import Self
 
 import click
 
-from kdump.formats.iso_times import iso_time as iso_time
-from kdump.formats.printable import escape_json as escape_json
-from kdump.formats.printable import is_unsafe as is_unsafe
-from kdump.formats.printable import safe as safe
-from kdump.formats.printable import safe_path as safe_path
-from kdump.formats.words import counted as counted
-from kdump.formats.words import duration as duration
-from kdump.formats.words import number_words as number_words
-from kdump.formats.words import size_text as size_text
+from kdump.formats.printable import safe, safe_path
 
 from . import exit_codes
 from .whole_lines import write_lines

@@ -13,11 +13,12 @@ from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
 from kdump.formats import names
 from kdump.formats.java_properties import parse_properties
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
+from kdump.formats.printable import safe, safe_path
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import directory_of_kafka, open_directory
 from kdump.storage.partition import PartitionLog
 
-from .output import NO_SUCH, safe, safe_path
+from .output import NO_SUCH
 
 
 class KafkaFile(NamedTuple):

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from .output import duration, safe_path, size_text
+from kdump.formats.printable import safe_path
+from kdump.formats.words import duration, size_text
 
 PATIENCE = 1.0
 """Seconds before anything is shown."""

@@ -7,11 +7,12 @@ import click
 from kdump.disk.reading import read_small
 from kdump.errors import CheckpointError, ConfigError
 from kdump.formats.java_properties import parse_properties
+from kdump.formats.printable import safe, safe_path
 from kdump.settings.names import notes_on
 from kdump.settings.sources import TopicSettings
 from kdump.settings.views import View
 
-from .output import note, safe, safe_path
+from .output import note
 
 
 def read_config(path: str, view: type[View]) -> dict[str, str]:

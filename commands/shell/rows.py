@@ -17,8 +17,10 @@ from typing import Any, ClassVar
 import click
 from click.core import ParameterSource
 
+from kdump.formats.printable import escape_json
+
 from . import exit_codes
-from .output import Output, escape_json
+from .output import Output
 
 TEXT, JSON, JSONL = "text", "json", "jsonl"
 SCHEMA_VERSION = 1

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from kdump.errors import KdumpError, Problem
+from kdump.formats.printable import safe, safe_path
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
 from .options import Option
-from .output import complain, note, safe, safe_path
+from .output import complain, note
 from .paths import Place
 
 if TYPE_CHECKING:

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 import click
 
 from kdump.errors import BrokerRunsError, KdumpError, Problem, RefusedError
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words
 from kdump.storage.live import is_deleted, tally, was_deleted
 
 from . import exit_codes
-from .output import complain, number_words, os_error_text, safe, safe_path
+from .output import complain, os_error_text
 
 
 class Troubles:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from kdump.change.interrupted import unfinished_in
+from kdump.formats.printable import safe, safe_path
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
-from .output import note, os_error_text, safe, safe_path
+from .output import note, os_error_text
 
 
 def note_unfinished(place: LogDirectory | PartitionLog) -> None:

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 import click
 
-from .output import safe
+from kdump.formats.printable import safe
 
 
 def usage_text(error: click.UsageError) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from kdump.findings.finding import Remedy
-from kdump.formats.words import offset_range as offset_range
+from kdump.findings.kind import Remedy
+from kdump.formats.words import number_words, offset_range
 from kdump.recovery.outcome import Loss
-
-from .output import number_words
 
 
 def loss_words(loss: Loss, *, offsets: bool = True) -> str:

@@ -10,6 +10,7 @@ import click
 
 from kdump.errors import Problem
 from kdump.formats import names
+from kdump.formats.printable import safe, safe_path
 from kdump.operations.startup import BrokerStart, StartupOptions
 from kdump.recovery.broker_start import DirectoryState
 from kdump.settings.views import RetentionSettings
@@ -18,7 +19,7 @@ from kdump.storage.live import broker_on, is_live, tally
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, os_error_text, safe, safe_path, wants_color
+from ..shell.output import Output, complain, os_error_text, wants_color
 from ..shell.paths import KafkaFile, Place, expand
 from ..shell.progress import ProgressBar, total_size
 from ..shell.rows import format_option, output_for

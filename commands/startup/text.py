@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from kdump.formats.names import DELETE as BEING_DELETED
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import number_words, size_text
 from kdump.operations.startup import BrokerStart, Loaded
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import (
@@ -24,7 +26,7 @@ from kdump.recovery.outcome import (
     Step,
 )
 
-from ..shell.output import Style, number_words, safe, safe_path, size_text
+from ..shell.output import Style
 from ..shell.words import loss_words
 from .report import Totals
 

@@ -13,7 +13,8 @@ from ..shell import values as filters
 from ..shell.completing import topics_of_paths
 from ..shell.engine import cluster_of, engine_options
 from ..shell.isolation import isolation_option
-from ..shell.options import format_option, now_option
+from ..shell.options import now_option
+from ..shell.rows import format_option
 from .run import Options, run_stats
 
 

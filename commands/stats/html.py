@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import accumulate
 
+from kdump.formats.iso_times import iso_time
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import counted, duration, size_text
 from kdump.stats.partition import SegmentTimes, Stats
 from kdump.stats.series import Moment
 
-from ..shell.output import counted, duration, iso_time, safe, safe_path, size_text
 from .run import Partition, Topic
 from .svg import Plot, Point, number_ticks, size_ticks, time_ticks
 from .text import lines, percent, records_text, time_text

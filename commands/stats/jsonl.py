@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.formats.codecs import NAMES
+from kdump.formats.printable import safe_path
 from kdump.stats.partition import Dirtiness, Stats
 from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
 
-from ..shell.options import json_line
-from ..shell.output import safe_path
+from ..shell.rows import json_line
 from .run import Topic
 from .text import codec_name, other_codec
 

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kdump.errors import KdumpError, Problem
 from kdump.formats import names
+from kdump.formats.printable import safe, safe_path
 from kdump.stats.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, held_replicas
 
 from ..shell import exit_codes
-from ..shell.options import chooses, output_for, replicas_at
-from ..shell.output import complain, safe, safe_path
+from ..shell.options import chooses, replicas_at
+from ..shell.output import complain
 from ..shell.paths import check_not_kafkas
 from ..shell.progress import ProgressBar
+from ..shell.rows import output_for
 from ..shell.session import Troubles
 
 if TYPE_CHECKING:

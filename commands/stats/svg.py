@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from math import ceil, floor, log10
 
-from ..shell.output import iso_time, safe
+from kdump.formats.iso_times import iso_time
+from kdump.formats.printable import safe
 
 WIDTH, HEIGHT = 760, 240
 LEFT, RIGHT, TOP, BOTTOM = 104, 44, 12, 40

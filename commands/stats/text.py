@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kdump.formats.codecs import NAMES
+from kdump.formats.iso_times import iso_time
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import counted, number_words, size_text
 from kdump.stats.batches import MOST_PRODUCERS, BatchStats
 from kdump.stats.partition import Dirtiness, Stats
 from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
 
-from ..shell.output import counted, iso_time, number_words, safe, safe_path, size_text
 from ..shell.tables import aligned
 from .run import Partition, Topic
 

@@ -6,14 +6,15 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.formats.printable import safe
 from kdump.operations.transactions import TransactionsOf, has_transactions
 from kdump.topics.transaction_ids import ENDING
 from kdump.transactions.partition import MAX_TIMEOUT_MS
 
 from ..shell import exit_codes
 from ..shell.completing import topics_of_paths
-from ..shell.options import chooses, format_option, newest, now_option, output_for, replicas_at
-from ..shell.output import safe
+from ..shell.options import chooses, newest, now_option, replicas_at
+from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
 from .text import JsonLines, TextLines
 
@@ -44,11 +45,11 @@ def command(
     indexes. Where partitions of __transaction_state are among the PATHs, or in those log directories, producers are
     joined with their transactional ids.
 
-    A transaction hangs by either of Kafka's own rules. It is late, its last record being older than
-    transaction.max.timeout.ms and five minutes more: so brokers count late transactions. Or its last record is older
-    than transaction.max.timeout.ms, and the state of its transactional id does not cover its partition any more, so
-    that no marker will come: so kafka-transactions.sh find-hanging finds them. The line that aborts it is printed with
-    it.
+    A transaction hangs where no marker will end it, as kafka-transactions.sh find-hanging says it: its last record is
+    older than transaction.max.timeout.ms, and the state of its transactional id does not cover its partition any more.
+    Where no transactional id in the PATHs has its producer, it hangs when it is five minutes older than that: so
+    brokers count late transactions. The line that aborts it is printed with it. A transaction that its coordinator
+    still has is ended when the coordinator runs, and does not hang.
 
     Exits with 1 when a transaction hangs, a transactional id is stuck before its markers are written, the transaction
     index does not fit the log, or data is damaged.

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from shlex import quote
 from typing import Any
 
+from kdump.formats.iso_times import iso_time
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import counted, duration, size_text
 from kdump.operations.transactions import HangReason, OpenTransaction
 from kdump.topics.transaction_ids import TransactionalId
-from kdump.transactions.partition import EndedTxn, IndexMismatch, OpenTxn, PartitionTxns
+from kdump.transactions.partition import OpenTxn, PartitionTxns
+from kdump.transactions.txn_index import EndedTxn, IndexMismatch
 
-from ..shell.options import json_line
-from ..shell.output import counted, duration, iso_time, safe, safe_path, size_text
+from ..shell.rows import json_line
 from ..shell.tables import aligned
 
 _TOOL = "kafka-transactions.sh --bootstrap-server HOST:PORT abort"
@@ -56,7 +59,7 @@ class TextLines:
         """A partition with its open transactions."""
         self._partitions += 1
         self._open += len(rows)
-        self._hanging += sum(bool(row.reasons) for row in rows)
+        self._hanging += sum(row.is_hanging for row in rows)
         self._mismatches += len(found.mismatches)
         if not is_shown:
             return
@@ -112,7 +115,7 @@ class TextLines:
 
     def _open_row(self, found: PartitionTxns, row: OpenTransaction) -> None:
         txn, write = row.txn, self._write
-        verdict = "HANGING" if row.reasons else "open"
+        verdict = "HANGING" if row.is_hanging else "open"
         owner = ""
         if row.owner:
             owner = f', transactional id "{safe(row.owner.transactional_id)}" ({row.owner.state}'
@@ -129,16 +132,12 @@ class TextLines:
         age = duration(self._now - txn.last_timestamp)
         write(f"    last record {iso_time(txn.last_timestamp)}, {age} ago")
         write(f"; first {iso_time(txn.first_timestamp)}\n" if txn.first_timestamp >= 0 else "\n")
-        for reason in row.reasons:
-            write(f"    it hangs: {_REASONS[reason]}\n")
-        if row.owner and row.reasons == (HangReason.LATE,):
-            write(
-                f"    its coordinator still has it as {row.owner.state} (timeout {duration(row.owner.timeout_ms)}),"
-                " and should end it when it runs again\n"
-            )
-        if row.reasons:
-            if row.owner and row.owner.state == "PrepareCommit":
-                write("    CAUTION: its coordinator has decided to commit it; see to the coordinator before aborting\n")
+        if row.owner and row.reasons and not row.is_hanging:
+            write(f"    its coordinator has it as {row.owner.state} (timeout {duration(row.owner.timeout_ms)}),")
+            write(" and ends it when it runs\n")
+        if row.is_hanging:
+            for reason in row.reasons:
+                write(f"    it hangs: {_REASONS[reason]}\n")
             write(f"    {safe(abort_line(found, txn))}\n")
             write(f"    before Kafka 3.0: {safe(old_abort_line(found, txn))}\n")
 
@@ -163,7 +162,7 @@ class JsonLines:
             "logEndOffset": found.end_offset,
             "heldBy": holder.first_offset if holder else None,
             "open": len(rows),
-            "hanging": sum(bool(row.reasons) for row in rows),
+            "hanging": sum(row.is_hanging for row in rows),
             "commitMarkers": found.commits,
             "abortMarkers": found.aborts,
             "emptyMarkers": found.empty,
@@ -216,7 +215,7 @@ class JsonLines:
             "holdsLastStableOffset": found.holder is txn,
             "transactionalId": row.owner.transactional_id if row.owner else None,
             "state": row.owner.state if row.owner else None,
-            "isHanging": bool(row.reasons),
+            "isHanging": row.is_hanging,
             "reasons": row.reasons,
             "abortCommand": abort_line(found, txn),
             "abortCommandBefore30": old_abort_line(found, txn),

@@ -12,7 +12,7 @@ from kdump.errors import NameFormatError
 from kdump.formats.names import parse_partition_dir
 from kdump.operations.undo import Listed, Undone
 
-from ..shell.options import json_line
+from ..shell.rows import json_line
 from .run import Asked
 
 

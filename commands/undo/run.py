@@ -14,6 +14,7 @@ from kdump.change.old_backups import OldBackup
 from kdump.change.place import new_id, place_of
 from kdump.change.undo import Verdict
 from kdump.errors import KdumpError, RefusedError
+from kdump.formats.printable import safe, safe_path
 from kdump.operations.rails import Rails
 from kdump.operations.undo import (
     Listed,
@@ -26,7 +27,7 @@ from kdump.operations.undo import (
 )
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, os_error_text, safe, safe_path
+from ..shell.output import Output, complain, os_error_text
 from ..shell.paths import matches
 from ..shell.session import tell_refused
 

@@ -10,9 +10,10 @@ from kdump.change.journal import Change
 from kdump.change.old_backups import OldBackup
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, Operation
 from kdump.change.undo import Verdict
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import counted, duration, size_text
 from kdump.operations.undo import Listed, Undone
 
-from ..shell.output import counted, duration, safe, safe_path, size_text
 from ..shell.tables import aligned
 from .run import Asked
 

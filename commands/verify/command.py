@@ -13,8 +13,9 @@ import click
 
 from kdump.disk.pace import lower_priority
 from kdump.errors import KdumpError
-from kdump.findings.catalogue import ERROR, SEVERITIES, WARNING
+from kdump.findings.kind import ERROR, SEVERITIES, WARNING
 from kdump.findings.limit import MOST_ALIKE
+from kdump.formats.printable import escape_json, safe, safe_path
 from kdump.storage.live import broker_on, is_live, tally
 from kdump.verify.options import Options
 from kdump.verify.resume import Mark, PassTotals, Place, check_writable, read_place, remove_mark, write_place
@@ -26,7 +27,7 @@ from kdump.verify.timestamps import RETENTION_MS
 from ..shell import exit_codes
 from ..shell.completing import finding_codes
 from ..shell.engine import cluster_of, engine_options
-from ..shell.output import Output, complain, escape_json, note, safe, safe_path, wants_color
+from ..shell.output import Output, complain, note, wants_color
 from ..shell.paths import check_not_kafkas, matches
 from ..shell.progress import ProgressBar
 from ..shell.prose import prose_width

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from xml.sax.saxutils import escape, quoteattr
 
-from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
+from kdump.findings.finding import Finding
+from kdump.findings.kind import ERROR, INFO, WARNING
+from kdump.formats.printable import safe, safe_path
 
-from ..shell.output import safe, safe_path
 from .text import Sink, Summary, consequences
 
 

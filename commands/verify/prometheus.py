@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kdump.disk.reading import read_small
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
 
 from .text import Sink, Summary
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import click
 
 from kdump.disk.durable import replace_file
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
+from kdump.formats.printable import escape_json
 
-from ..shell.output import escape_json
 from ..shell.rows import JSON, JSONL, Envelope
 from .text import JsonLinesReport, Report, Sink, Summary, TextReport
 

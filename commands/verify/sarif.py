@@ -8,9 +8,10 @@ from typing import Any
 from urllib.parse import quote
 
 from kdump import __version__
-from kdump.findings.catalogue import CATALOGUE, INFO, Finding
+from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
-from kdump.findings.finding import FindingKind
+from kdump.findings.finding import Finding
+from kdump.findings.kind import INFO, FindingKind
 
 from .text import Sink, Summary
 

@@ -9,13 +9,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kdump.findings.catalogue import ERROR, INFO, WARNING, Finding
 from kdump.findings.explanations import EXPLANATIONS
-from kdump.findings.finding import BrokerEffect
+from kdump.findings.finding import Finding
+from kdump.findings.kind import ERROR, INFO, WARNING, BrokerEffect
+from kdump.formats.printable import safe, safe_path
+from kdump.formats.words import duration, number_words, size_text
 from kdump.verify.resume import NOTHING_YET, Mark, PassTotals
 
 from ..shell import exit_codes
-from ..shell.output import Style, duration, number_words, safe, safe_path, size_text
+from ..shell.output import Style
 from ..shell.prose import folded
 from ..shell.words import way_out
 

@@ -5,99 +5,23 @@ A code never changes its meaning once released; what a script matches is the cod
 
 from __future__ import annotations
 
-import os
-from typing import NamedTuple
-
 from kdump.findings import remedies as ways
-from kdump.findings.finding import BrokerEffect, FindingKind, Remedy, Severity, in_one_line
-from kdump.formats import names
-from kdump.formats.names import is_partition_dir
-
-ERROR, WARNING, INFO = Severity
-SEVERITIES = tuple(Severity)
-
-(
-    SERVES_WRONG_DATA,
-    TRUNCATES,
-    REBUILDS,
-    IGNORES,
-    REFUSES,
-    GOES_OFFLINE,
-    SETS_ASIDE,
-    BLOCKS_RETENTION,
+from kdump.findings.kind import (
     BLOCKS_COMPACTION,
+    BLOCKS_RETENTION,
+    ERROR,
+    GOES_OFFLINE,
+    IGNORES,
+    INFO,
+    REBUILDS,
+    REFUSES,
+    SERVES_WRONG_DATA,
+    SETS_ASIDE,
     STALLS,
-) = BrokerEffect
-
-
-class Finding(NamedTuple):
-    """Something that is wrong, odd or worth knowing, and where.
-
-    `position` is a byte position in the file at `path`, `offset` an absolute offset; None where there is none. `effect`
-    is what a broker does about it where that is not what it does about most findings of the code, `ways` are the ways
-    out where they are not those of the code.
-    """
-
-    code: str
-    severity: str
-    path: str
-    position: int | None
-    offset: int | None
-    message: str
-    effect: BrokerEffect | None = None
-    ways: tuple[Remedy, ...] | None = None
-
-    @property
-    def kind(self) -> FindingKind:
-        """What the code stands for."""
-        return CATALOGUE[self.code]
-
-    @property
-    def meaning(self) -> str:
-        """What findings of this code mean, in one sentence."""
-        return self.kind.meaning
-
-    @property
-    def broker(self) -> str:
-        """What a broker does: one of BrokerEffect."""
-        return (self.effect or self.kind.effect).value
-
-    @property
-    def remedies(self) -> tuple[Remedy, ...]:
-        """The ways out, the first to try first."""
-        return self.kind.remedies if self.ways is None else self.ways
-
-    @property
-    def group(self) -> str:
-        """The partition directory that it is about, also in a checkpoint file; else the log directory."""
-        if is_partition_dir(os.path.basename(self.path)):
-            return self.path
-        folder, name = os.path.split(self.path)
-        if name in names.OFFSET_CHECKPOINTS:  # its lines are about partitions, which the message names first
-            partition = self.message.partition(": ")[0]
-            if is_partition_dir(partition):
-                return os.path.join(folder, partition)
-        return folder or "."
-
-    @property
-    def repair(self) -> str:
-        """The ways out in one line."""
-        return in_one_line(self.remedies)
-
-
-def found(
-    code: str,
-    path: str,
-    message: str,
-    position: int | None = None,
-    offset: int | None = None,
-    *,
-    severity: str = "",
-    effect: BrokerEffect | None = None,
-) -> Finding:
-    """A finding with its code's own severity and effect, unless another one fits what was met."""
-    return Finding(code, severity or CATALOGUE[code].severity, path, position, offset, message, effect)
-
+    TRUNCATES,
+    WARNING,
+    FindingKind,
+)
 
 # fmt: off
 _KINDS = (

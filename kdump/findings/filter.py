@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from kdump.findings.catalogue import CATALOGUE, SEVERITIES, Finding
+from kdump.findings.catalogue import CATALOGUE
+from kdump.findings.finding import Finding
+from kdump.findings.kind import SEVERITIES
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,88 +1,80 @@
-"""What there is to say of a thing that is wrong: how bad it is, what a broker does about it, and what to do."""
+"""One thing that is wrong, odd or worth knowing, and where."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
+import os
 from typing import NamedTuple
 
-
-class Severity(StrEnum):
-    """How bad it is. An INFO is a note: nothing is wrong, and it never sets the exit code."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    INFO = "info"
+from kdump.findings.catalogue import CATALOGUE
+from kdump.findings.kind import BrokerEffect, FindingKind, Remedy, in_one_line
+from kdump.formats import names
+from kdump.formats.names import is_partition_dir
 
 
-class BrokerEffect(StrEnum):
-    """What a broker does about it, as the words after "a broker"."""
+class Finding(NamedTuple):
+    """Something that is wrong, odd or worth knowing, and where.
 
-    SERVES_WRONG_DATA = "serves wrong data silently"
-    TRUNCATES = "truncates here and drops all later segments at unclean start"
-    REBUILDS = "rebuilds at start"
-    IGNORES = "ignores"
-    REFUSES = "does not start"
-    GOES_OFFLINE = "takes the log directory offline"
-    SETS_ASIDE = "renames the directory at start (-stray) and serves nothing of it"
-    BLOCKS_RETENTION = "blocks retention"
-    BLOCKS_COMPACTION = "blocks compaction"
-    STALLS = "stalls read_committed consumers"
-
-
-NOTHING = "nothing"
-
-
-class Remedy(NamedTuple):
-    """One way out: a command of kdump with its options, or (None) what a person does, and what is lost by it.
-
-    `loses` is NOTHING or names the records. A command shows a plan first; nothing changes without its --apply.
-    """
-
-    command: str | None
-    arguments: tuple[str, ...]
-    note: str
-    loses: str = NOTHING
-
-    def words(self, path: str) -> tuple[str, ...]:
-        """Return the command line for a partition or log directory; empty where there is no command."""
-        return () if self.command is None else ("kdump", self.command, path, *self.arguments)
-
-    @property
-    def text(self) -> str:
-        """The way out in one line, with what it loses."""
-        command = " ".join(self.words("PATH"))
-        said = f"{command}: {self.note}" if command and self.note else command or self.note
-        return f"{said} (loses {self.loses})"
-
-
-@dataclass(frozen=True, slots=True)
-class FindingKind:
-    """One entry of the catalogue.
-
-    `remedies` come in the order in which they are to be tried: what loses nothing first. Without any there is nothing
-    to do. `checked_by` is the module of kdump.verify that finds it.
+    `position` is a byte position in the file at `path`, `offset` an absolute offset; None where there is none. `effect`
+    is what a broker does about it where that is not what it does about most findings of the code, `ways` are the ways
+    out where they are not those of the code.
     """
 
     code: str
-    severity: Severity
-    effect: BrokerEffect
-    remedies: tuple[Remedy, ...]
-    checked_by: str
-    meaning: str
+    severity: str
+    path: str
+    position: int | None
+    offset: int | None
+    message: str
+    effect: BrokerEffect | None = None
+    ways: tuple[Remedy, ...] | None = None
+
+    @property
+    def kind(self) -> FindingKind:
+        """What the code stands for."""
+        return CATALOGUE[self.code]
+
+    @property
+    def meaning(self) -> str:
+        """What findings of this code mean, in one sentence."""
+        return self.kind.meaning
 
     @property
     def broker(self) -> str:
-        """What a broker does."""
-        return self.effect.value
+        """What a broker does: one of BrokerEffect."""
+        return (self.effect or self.kind.effect).value
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """The ways out, the first to try first."""
+        return self.kind.remedies if self.ways is None else self.ways
+
+    @property
+    def group(self) -> str:
+        """The partition directory that it is about, also in a checkpoint file; else the log directory."""
+        if is_partition_dir(os.path.basename(self.path)):
+            return self.path
+        folder, name = os.path.split(self.path)
+        if name in names.OFFSET_CHECKPOINTS:  # its lines are about partitions, which the message names first
+            partition = self.message.partition(": ")[0]
+            if is_partition_dir(partition):
+                return os.path.join(folder, partition)
+        return folder or "."
 
     @property
     def repair(self) -> str:
-        """The ways out in one line, the first to try first."""
+        """The ways out in one line."""
         return in_one_line(self.remedies)
 
 
-def in_one_line(remedies: Iterable[Remedy]) -> str:
-    """Ways out, the first to try first."""
-    return "; else ".join(remedy.text for remedy in remedies) or "do nothing"
+def found(
+    code: str,
+    path: str,
+    message: str,
+    position: int | None = None,
+    offset: int | None = None,
+    *,
+    severity: str = "",
+    effect: BrokerEffect | None = None,
+) -> Finding:
+    """A finding with its code's own severity and effect, unless another one fits what was met."""
+    return Finding(code, severity or CATALOGUE[code].severity, path, position, offset, message, effect)

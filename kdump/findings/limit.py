@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.finding import Finding, found
 
 MOST_ALIKE = 100
 """Findings of one code in one file that are given one by one unless another number is asked for."""

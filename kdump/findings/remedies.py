@@ -5,7 +5,7 @@ The fixed order is: another in-sync replica, a single flipped bit, salvage, trun
 
 from __future__ import annotations
 
-from kdump.findings.finding import Remedy
+from kdump.findings.kind import Remedy
 
 NO_VALID_BATCH = "no valid batch"
 

@@ -12,9 +12,10 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from kdump.findings import remedies as ways
-from kdump.findings.catalogue import CATALOGUE, Finding
+from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
-from kdump.findings.finding import NOTHING, BrokerEffect, FindingKind, Remedy, Severity
+from kdump.findings.finding import Finding
+from kdump.findings.kind import NOTHING, BrokerEffect, FindingKind, Remedy, Severity
 from kdump.formats import names
 from kdump.formats.names import is_partition_dir, parse_file_name, parse_partition_dir
 from kdump.formats.words import number_words, offset_range
@@ -334,9 +335,9 @@ def _log_actions(
             )
         elif offer.way == Way.SALVAGE:
             loses = _records(offer.loses)
-            yield Action(
-                "Keeps every valid batch.", ("kdump", "repair", path, "--strategy", "salvage"), loses, condition
-            )
+            but = " but those whose offsets fit nowhere" if decision.dropped.records else ""
+            command = ("kdump", "repair", path, "--strategy", "salvage")
+            yield Action(f"Keeps every valid batch{but}.", command, loses, condition)
             return
 
 

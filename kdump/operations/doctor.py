@@ -15,7 +15,7 @@ from itertools import chain
 
 from kdump.disk.reading import status_of
 from kdump.errors import KdumpError, Problem, Report
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
 from kdump.operations.diagnosis import Diagnosis, diagnoses_of, merged, of_failure
 from kdump.operations.startup import BrokerStart, Loaded, StartupOptions
 from kdump.recovery.broker_start import DirectoryState

@@ -9,12 +9,15 @@ from enum import StrEnum
 from kdump.errors import Report
 from kdump.formats import names
 from kdump.storage.replica import Replica, farthest, held_replicas
-from kdump.topics.transaction_ids import TransactionalId, TransactionalIds, transactional_ids
+from kdump.topics.transaction_ids import TransactionalId, TransactionalIds
 from kdump.transactions.partition import MAX_TIMEOUT_MS, OpenTxn, PartitionTxns, transactions_of
 
 
 class HangReason(StrEnum):
-    """Why a transaction hangs: too old (brokers' late transactions), or left by its coordinator (find-hanging)."""
+    """What makes a transaction suspect: its age (brokers' late transactions), or that its coordinator has left it.
+
+    One that is only late hangs where no coordinator is known to end it: so does kafka-transactions.sh find-hanging.
+    """
 
     LATE = "late"
     NOT_COVERED = "not covered"
@@ -22,11 +25,16 @@ class HangReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """An open transaction, the transactional id that its producer works for, and why it hangs (empty: it does not)."""
+    """An open transaction, the transactional id that its producer works for, and what makes it suspect."""
 
     txn: OpenTxn
     owner: TransactionalId | None
     reasons: tuple[HangReason, ...]
+
+    @property
+    def is_hanging(self) -> bool:
+        """Whether no marker will end it, as far as is known here."""
+        return HangReason.NOT_COVERED in self.reasons or (bool(self.reasons) and self.owner is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +47,7 @@ class PartitionTransactions:
     @property
     def is_sound(self) -> bool:
         """Whether none hangs, and the transaction index fits the log."""
-        return not self.found.mismatches and not any(each.reasons for each in self.open)
+        return not self.found.mismatches and not any(each.is_hanging for each in self.open)
 
 
 class TransactionsOf:
@@ -53,13 +61,10 @@ class TransactionsOf:
         self, states: Iterable[Replica], report: Report, now: int, max_timeout_ms: int = MAX_TIMEOUT_MS
     ) -> None:
         """`states` are the replicas of __transaction_state, one of each partition."""
-        self.ids = TransactionalIds()
+        self.ids = TransactionalIds.of(states, report)
         self._report = report
         self._now = now
         self._max_timeout_ms = max_timeout_ms
-        for replica in held_replicas(states, report):
-            for transactional_id in transactional_ids(replica, report):
-                self.ids.add(transactional_id)
 
     @classmethod
     def among(cls, found: Iterable[Replica], report: Report, now: int, max_timeout_ms: int) -> TransactionsOf:
@@ -83,7 +88,7 @@ class TransactionsOf:
             reasons.append(HangReason.LATE)
         owner = self.ids.of_producer(txn.producer_id)
         is_overdue = txn.is_overdue(self._now, self._max_timeout_ms)
-        if owner and is_overdue and not owner.covers(found.replica.topic, found.replica.partition, txn):
+        if owner and is_overdue and not owner.covers(found.replica.topic, found.replica.partition, txn.producer_epoch):
             reasons.append(HangReason.NOT_COVERED)
         return OpenTransaction(txn, owner, tuple(reasons))
 

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.errors import InvalidRecordError, Problem, Report
-from kdump.formats.control import parse_marker
 from kdump.formats.faults import DamageError, fault_error
-from kdump.storage.control_batches import ControlRecord, control_record
+from kdump.storage.control_batches import Marker, control_record, end_of_transaction
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import BadBatch, decode_rows
 from kdump.storage.scan import Run, scan
@@ -24,15 +23,6 @@ _CONTENT_COLUMNS = (
     "value_position",
     "value_length",
 )
-
-
-class Marker(NamedTuple):
-    """The end of a transaction: control type (formats.batch.ABORT or COMMIT), absolute offset, timestamp in ms."""
-
-    control_type: int
-    coordinator_epoch: int
-    offset: int
-    timestamp: int
 
 
 def runs(segments: Iterable[Segment], report: Report, *, whole: bool = True) -> Iterator[tuple[Segment, Run]]:
@@ -77,12 +67,6 @@ def contents_in(segment: Segment, run: Run, report: Report) -> Iterator[Content]
                 source[key : key + key_size] if key_size >= 0 else None,
                 source[value : value + value_size] if value_size >= 0 else None,
             )
-
-
-def end_of_transaction(record: Content | ControlRecord) -> Marker:
-    """Return the marker in a control record of a producer. Raises ControlError."""
-    marker = parse_marker(record.key, record.value)
-    return Marker(marker.control_type, marker.coordinator_epoch, record.offset, record.timestamp)
 
 
 def marker_in(block: BatchBlock, row: int) -> Marker | None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kdump.blocks import BatchBlock
 from kdump.errors import ILLEGAL_ARGUMENT, KAFKA, NULL_POINTER, CodecError, InvalidMarkerError, LoadError
-from kdump.formats.batch import ABORT
-from kdump.formats.control import MARKER_TYPE, ControlError, parse_marker
+from kdump.formats.control import MARKER_TYPE, ControlError
 from kdump.formats.faults import (
     CONTROL_NO_KEY,
     MARKER_NO_VALUE,
@@ -17,7 +14,7 @@ from kdump.formats.faults import (
     DamageError,
     fault_error,
 )
-from kdump.storage.control_batches import control_record
+from kdump.storage.control_batches import Marker, control_record, end_of_transaction
 from kdump.storage.planned_log import LogView
 
 _EXCEPTIONS = {
@@ -30,14 +27,6 @@ _EXCEPTIONS = {
 _ILLEGAL_ARGUMENTS = (UNKNOWN_CODEC, VARINT_LONG, NEGATIVE_SIZE)
 
 
-class Marker(NamedTuple):
-    """The end of a transaction; `timestamp` in ms."""
-
-    is_abort: bool
-    coordinator_epoch: int
-    timestamp: int
-
-
 def read_marker(log: LogView, block: BatchBlock, row: int) -> Marker | None:
     """Return the marker in a control batch of a producer; None where compaction has taken it out.
 
@@ -48,7 +37,7 @@ def read_marker(log: LogView, block: BatchBlock, row: int) -> Marker | None:
         record = control_record(held, at, to_the_end=True)
         if record is None:
             return None
-        marker = parse_marker(record.key, record.value)
+        return end_of_transaction(record)
     except CodecError as error:
         raise LoadError(KAFKA, f"Failed to decompress record stream: {error}", log.name) from None
     except DamageError as damage:
@@ -60,4 +49,3 @@ def read_marker(log: LogView, block: BatchBlock, row: int) -> Marker | None:
         if error.code in _EXCEPTIONS:
             raise LoadError(_EXCEPTIONS[error.code], str(error), log.name) from None
         raise InvalidMarkerError(str(error), log.name, row) from None
-    return Marker(marker.control_type == ABORT, marker.coordinator_epoch, record.timestamp)

@@ -13,23 +13,29 @@ from itertools import groupby
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.errors import INVALID_TXN_STATE, LoadError
-from kdump.formats.batch import CONTROL, TRANSACTIONAL, wrap64
-from kdump.formats.sequences import last_sequence
+from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.recovery.markers import read_marker
-from kdump.recovery.producer_state import CompletedTxn, Producer, ProducerStates
+from kdump.recovery.producer_state import ProducerStates, never_started
 from kdump.storage.planned_log import LogView
+from kdump.transactions.producers import (
+    CompletedTxn,
+    NotInTransaction,
+    PendingProducers,
+    ProducerTable,
+    TransactionOpened,
+)
 
 _KIND = CONTROL | TRANSACTIONAL
 
 
 class ProducerBatches:
-    """Takes the batches of one .log in order; a subclass says when they count."""
+    """Takes the batches of one .log in order; a subclass says what it means that a transaction ends."""
 
-    def __init__(self, states: ProducerStates, log: LogView, partition: str) -> None:
-        """Change `states` by the batches of `log`; `partition` is the partition's name in Kafka's texts."""
-        self.states = states
+    def __init__(self, table: ProducerTable | PendingProducers, log: LogView, partition: str) -> None:
+        """Change `table` by the batches of `log`; `partition` is the partition's name in Kafka's texts."""
         self.log = log
         self.partition = partition
+        self._table = table
 
     def apply(self, block: BatchBlock, first: int, stop: int) -> None:
         """Take the rows from `first` up to `stop`. Raises LoadError; InvalidMarkerError once the rows before are in."""
@@ -46,14 +52,6 @@ class ProducerBatches:
                 self._data(block, row, end, bool(kind))
             row = end
 
-    def _producer(self, producer_id: int) -> Producer:
-        """The state that a batch changes."""
-        raise NotImplementedError
-
-    def _start(self, producer_id: int, first_offset: int) -> None:
-        """A transaction begins."""
-        raise NotImplementedError
-
     def _complete(self, txn: CompletedTxn) -> None:
         """A transaction ends."""
         raise NotImplementedError
@@ -65,19 +63,22 @@ class ProducerBatches:
         for producer_id, row in dict(zip(ids, rows, strict=True)).items():
             if producer_id < 0:
                 continue
-            producer = self._producer(producer_id)
+            producer = self._table.producer(producer_id)
             begins = first_rows[producer_id]
-            if producer.txn_first_offset >= 0 and not transactional:
-                with _naming(block, begins):
-                    raise self._outside_txn(block.base_offset[begins], producer_id)
-            if producer.txn_first_offset < 0 and transactional:
-                producer.txn_first_offset = block.base_offset[begins]
-                self._start(producer_id, producer.txn_first_offset)
-            producer.epoch = block.producer_epoch[row]
-            producer.last_offset = block.last_offset[row]
-            producer.offset_delta = wrap64(block.last_offset[row] - block.base_offset[row])
-            producer.last_sequence = last_sequence(block.base_sequence[row], producer.offset_delta)
-            producer.timestamp = block.max_timestamp[row]
+            base_offset = block.base_offset[begins]
+            match producer.join_txn(base_offset, is_transactional=transactional):
+                case NotInTransaction():
+                    with _naming(block, begins):
+                        raise self._outside_txn(base_offset, producer_id)
+                case TransactionOpened():
+                    self._table.begin(producer_id, base_offset)
+            producer.take_batch(
+                block.producer_epoch[row],
+                block.base_sequence[row],
+                block.base_offset[row],
+                block.last_offset[row],
+                block.max_timestamp[row],
+            )
 
     def _control(self, block: BatchBlock, row: int) -> None:
         producer_id = block.producer_id[row]
@@ -86,9 +87,11 @@ class ProducerBatches:
         marker = read_marker(self.log, block, row)
         if marker is None:
             return
-        first_offset = self._producer(producer_id).end_txn(block.producer_epoch[row], marker)
-        if first_offset >= 0:
-            self._complete(CompletedTxn(producer_id, first_offset, block.base_offset[row], marker.is_abort))
+        producer = self._table.producer(producer_id)
+        ended = producer.take_marker(block.producer_epoch[row], marker.coordinator_epoch, marker.timestamp)
+        if ended:
+            txn = CompletedTxn(producer_id, ended.first_offset, block.base_offset[row], marker.is_abort)
+            self._complete(txn)
 
     def _outside_txn(self, offset: int, producer_id: int) -> LoadError:
         text = (
@@ -105,51 +108,30 @@ class RecoveredBatches(ProducerBatches):
         self, states: ProducerStates, log: LogView, partition: str, on_abort: Callable[[CompletedTxn, int], None]
     ) -> None:
         super().__init__(states, log, partition)
-        self.on_abort = on_abort
-
-    def _producer(self, producer_id: int) -> Producer:
-        return self.states.producers.setdefault(producer_id, Producer())
-
-    def _start(self, producer_id: int, first_offset: int) -> None:
-        self.states.open_txns[first_offset] = producer_id
+        self._states = states
+        self._on_abort = on_abort
 
     def _complete(self, txn: CompletedTxn) -> None:
         if txn.is_abort:
-            other = self.states.first_open_txn(txn.producer_id)
-            self.on_abort(txn, txn.last_offset + 1 if other is None else other)
-        self.states.complete(txn, self.partition, self.log.name)
+            self._on_abort(txn, self._states.stable_after(txn))
+        if not self._states.end(txn):
+            raise never_started(txn, self.partition, self.log.name)
 
 
 class LoadedBatches(ProducerBatches):
-    """Nothing counts before `finish`: then all producers change, and only after that transactions end."""
+    """Nothing counts before `finish`."""
 
     def __init__(self, states: ProducerStates, log: LogView, partition: str) -> None:
-        super().__init__(states, log, partition)
-        self.pending: dict[int, Producer] = {}
-        self.started: list[tuple[int, int]] = []
-        self.completed: list[CompletedTxn] = []
+        self._pending = PendingProducers(states)
+        super().__init__(self._pending, log, partition)
 
     def finish(self) -> None:
         """Let everything count. Raises LoadError."""
-        for producer_id, pending in self.pending.items():
-            self.states.producers.setdefault(producer_id, Producer()).take(pending)
-        for producer_id, first_offset in self.started:
-            self.states.open_txns[first_offset] = producer_id
-        for txn in self.completed:
-            self.states.complete(txn, self.partition, self.log.name)
-
-    def _producer(self, producer_id: int) -> Producer:
-        producer = self.pending.get(producer_id)
-        if producer is None:
-            producer = self.states.producers.get(producer_id, Producer()).pending()
-            self.pending[producer_id] = producer
-        return producer
-
-    def _start(self, producer_id: int, first_offset: int) -> None:
-        self.started.append((producer_id, first_offset))
+        for txn in self._pending.apply():
+            raise never_started(txn, self.partition, self.log.name)
 
     def _complete(self, txn: CompletedTxn) -> None:
-        self.completed.append(txn)
+        self._pending.end(txn)
 
 
 @contextmanager

@@ -12,12 +12,13 @@ from kdump.recovery.index_rebuild import IndexRebuild
 from kdump.recovery.losses import count_loss
 from kdump.recovery.outcome import TRUNCATE, Loss, Step, total_loss
 from kdump.recovery.producer_batches import RecoveredBatches
-from kdump.recovery.producer_state import CompletedTxn, ProducerStates
+from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.segments import MAX_RELATIVE_OFFSET, LoadedSegment, fits
 from kdump.settings.views import LoadingSettings
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.planned_log import LogView
+from kdump.transactions.producers import CompletedTxn
 
 
 class SegmentRecovery:

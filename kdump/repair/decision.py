@@ -37,7 +37,9 @@ class Damaged(NamedTuple):
 
     @property
     def records(self) -> int | None:
-        """How many records are in it, by the offsets that are free there; None where nothing tells them."""
+        """How many damaged records are in it, by the offsets that are free there; None where nothing tells them."""
+        if self.range.is_valid:
+            return 0
         first, last = self.offsets
         return None if first is None or last is None else max(0, last - first + 1)
 

@@ -19,6 +19,7 @@ from kdump.disk.reading import ReadOnlyFile
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
+from kdump.formats.control import encode_marker
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, ABORTED_TXN_VERSION, AbortedTxn, decode_aborted_txns
 from kdump.formats.java_text import LONG_MAX
@@ -75,7 +76,7 @@ class NewMarker(NamedTuple):
     def encoded(self) -> bytes:
         """The control batch."""
         producer = self.producer
-        key, value = _bytes(0, 2) + _bytes(ABORT, 2), _bytes(0, 2) + _bytes(max(0, producer.coordinator_epoch), 4)
+        key, value = encode_marker(ABORT, max(0, producer.coordinator_epoch))
         header = NewBatch(
             TRANSACTIONAL | CONTROL,
             producer.producer_id,
@@ -83,10 +84,6 @@ class NewMarker(NamedTuple):
             leader_epoch=self.gap.leader_epoch,
         )
         return encode_batch([NewRecord(self.offset, producer.timestamp, key, value)], header)
-
-
-def _bytes(number: int, size: int) -> bytes:
-    return number.to_bytes(size, "big")
 
 
 def proven_markers(gaps: Sequence[Gap], aborted: Iterable[AbortedTxn]) -> list[NewMarker]:

@@ -22,7 +22,6 @@ Where that still ends in an exception, the file or the batch at fault is left ou
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -52,11 +51,11 @@ from kdump.recovery.outcome import (
     LoadOutcome,
     Loss,
     Step,
-    total_loss,
 )
 from kdump.recovery.segments import file_name
 from kdump.recovery.startup import Startup
 from kdump.recovery.swaps import clear_leftovers
+from kdump.repair.duplicates import MisplacedBatch, misplaced_batches, without_copy
 from kdump.repair.leader_epochs import put_right, wrong_epochs
 from kdump.repair.load_result import after, contradictions, epoch_runs, holding, log_sizes, open_txns, without_markers
 from kdump.repair.lost_markers import (
@@ -86,6 +85,7 @@ class GivenUp(NamedTuple):
     """Bytes `start` to `stop` - 1 of the .log `file` that are given up, and why.
 
     `first_offset` and `last_offset` (absolute) are those that no batch has any more; None where nothing tells them.
+    `is_valid`: they are valid batches, which are counted among what is dropped.
     """
 
     file: str
@@ -94,6 +94,7 @@ class GivenUp(NamedTuple):
     first_offset: int | None
     last_offset: int | None
     why: str
+    is_valid: bool = False
 
 
 class Rescue(NamedTuple):
@@ -169,8 +170,8 @@ class _Attempt:
         self.startup = startup
         self.given_up: list[GivenUp] = []
         self._found = found
-        self._valid_left_out: list[Stretch] = []
-        self._kept_ranges: list[tuple[int, int]] = []
+        self._misplaced: list[MisplacedBatch] = []
+        self._kept_ranges: list[tuple[int, int, str]] = []
         self.directory = VirtualDirectory(log)
         self.steps: list[Step] = []
         self.cuts: list[Cut] = []
@@ -246,7 +247,7 @@ class _Attempt:
         for base, name in logs:
             is_as_walked = self._is_as_walked(name)
             if is_dense and is_as_walked and name not in self._found.damaged_logs:
-                self._kept_ranges.append((base, LONG_MAX if next_base is None else next_base - 1))
+                self._kept_ranges.append((base, LONG_MAX if next_base is None else next_base - 1, name))
                 next_base = base
                 continue
             faults = self._found.faults(name) if is_as_walked else []  # from a .swap, which nobody verifies
@@ -311,9 +312,10 @@ class _Attempt:
         for number, part in enumerate(parts):
             if isinstance(part, Stretch):
                 first = part.last_offset + 1
-                self._kept_ranges.append((part.first_offset, part.last_offset))
+                self._kept_ranges.append((part.first_offset, part.last_offset, name))
             elif part.valid is not None:
-                self._valid_left_out.append(part.valid)
+                first = part.valid.first_offset
+                self._misplaced += misplaced_batches(self.directory, name, part.start, part.stop, first)
             else:
                 following = next((each for each in parts[number + 1 :] if isinstance(each, Stretch)), None)
                 stop = following.first_offset if following else next_base
@@ -321,20 +323,8 @@ class _Attempt:
                 self.given_up.append(GivenUp(name, part.start, part.stop, first, last, part.why))
 
     def dropped(self) -> Loss:
-        """The valid batches that fit nowhere, unless others have their offsets, as where a batch is there twice.
-
-        Their records are counted by their offsets.
-        """
-        kept = sorted(self._kept_ranges)
-        firsts = [first for first, _ in kept]
-        losses = []
-        for part in self._valid_left_out:
-            at = bisect_right(firsts, part.first_offset) - 1
-            if at >= 0 and kept[at][1] >= part.last_offset:
-                continue
-            records = part.last_offset - part.first_offset + 1
-            losses.append(Loss(part.stop - part.start, 0, part.batches, records, part.first_offset, part.last_offset))
-        return total_loss(losses)
+        """The valid batches that fit nowhere, but those that are there twice. Raises OSError."""
+        return without_copy(self.directory, self._misplaced, self._kept_ranges)
 
     def _leave_out(self, name: str, recipe: Recipe, part: LeftOut) -> None:
         for source in _sources(piece_of(recipe, part.start, part.stop - part.start)):
@@ -368,6 +358,7 @@ class _Attempt:
         recipe = self.directory.files[name]
         if size <= 0 or position + size > recipe.size:
             return False
+        self._misplaced += misplaced_batches(self.directory, name, position, position + size)
         self._leave_out(name, recipe, LeftOut(position, position + size, why))
         self.directory.put(name, spliced(recipe, [(position, position + size, b"")]))
         return True

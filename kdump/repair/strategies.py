@@ -145,8 +145,9 @@ def _lasts_alone(log: PartitionLog, saved: Rescue, found: Survey) -> bool:
 
 def _undecided(log: PartitionLog, saved: Rescue) -> Task:
     """The task of a partition that is left alone until somebody decides."""
+    cuts = (cut for cut in saved.cuts if _is_log(cut.file))
     ranges: Sequence[GivenUp] = saved.given_up or tuple(
-        GivenUp(cut.file, cut.start, cut.stop, None, None, cut.why) for cut in saved.cuts if _is_log(cut.file)
+        GivenUp(cut.file, cut.start, cut.stop, None, None, cut.why, is_valid=True) for cut in cuts
     )
     ranges = sorted(ranges, key=lambda each: (parse_file_name(each.file).offset or 0, each.start))
     decision = Decision(tuple(_damaged(log, ranges)), saved.kafka_drops, saved.dropped, saved.rewrites_batches)

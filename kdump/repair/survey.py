@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from errno import EIO
 
-from kdump.findings.catalogue import INFO, Finding
+from kdump.findings.finding import Finding
+from kdump.findings.kind import INFO
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name

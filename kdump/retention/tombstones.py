@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import OnError
-from kdump.formats.batch import CONTROL, DELETE_HORIZON
+from kdump.formats.batch import DELETE_HORIZON
+from kdump.storage.control_batches import is_control
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import DecodedRows, decoded
 from kdump.storage.partition import PartitionLog
@@ -68,11 +69,11 @@ def tombstones_of(log: PartitionLog, now: int) -> Tombstones:
 def _count(found: Tombstones, rows: DecodedRows, now: int) -> None:
     block = rows.block
     for row in _nulls(rows.records):
-        if not _is_control(block, row):
+        if not is_control(block, row):
             found.records.add(1, _horizon(block, row), now)
     if block.controls:
         for row, start, stop in rows.rows():
-            if _is_control(block, row):
+            if is_control(block, row):
                 found.markers.add(stop - start, _horizon(block, row), now)
 
 
@@ -86,10 +87,6 @@ def _nulls(records: RecordBlock) -> Iterator[int]:
             return
         if records.key_length[at] >= 0:
             yield records.row[at]
-
-
-def _is_control(block: BatchBlock, row: int) -> bool:
-    return block.magic[row] >= 2 and bool(block.attributes[row] & CONTROL)
 
 
 def _horizon(block: BatchBlock, row: int) -> int | None:

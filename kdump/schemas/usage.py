@@ -9,13 +9,13 @@ from typing import Any
 
 from kdump.disk.reading import status_of
 from kdump.errors import Problem, Report
-from kdump.formats.batch import CONTROL
 from kdump.formats.schema_prefix import likely_id
 from kdump.interchange.fields import Payload
 from kdump.query.split_points import parts
 from kdump.schemas.decoder import Codec, FieldDecoder, PayloadDecoder
 from kdump.schemas.errors import SchemaError
 from kdump.schemas.framing import Frame
+from kdump.storage.control_batches import is_control
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import BadBatch
 from kdump.storage.partition import PartitionLog
@@ -105,16 +105,12 @@ def _records_at(segment: Segment, start: int, stop: int, report: Report, most: i
             for record in records_of(part.block, part.first, part.stop):
                 if isinstance(record, BadBatch):
                     report(Problem(segment.log_path, record.position, str(record.error)))
-                elif not _is_control(part.block, record.row):
+                elif not is_control(part.block, record.row):
                     yield record
                     if left is not None:
                         left -= 1
                         if left == 0:
                             return
-
-
-def _is_control(block: Any, row: int) -> bool:
-    return block.magic[row] >= 2 and bool(block.attributes[row] & CONTROL)
 
 
 class _Counter:

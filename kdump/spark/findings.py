@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from kdump.columns.arrays import utf8
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
 from kdump.spark.options import OptionError, ReadOptions
 from kdump.spark.places import directory_at, expand, find_partitions
 from kdump.spark.schema import column_names

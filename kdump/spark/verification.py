@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kdump.errors import KdumpError, NameFormatError
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
 from kdump.spark.jobs import Cluster, run_all
 from kdump.spark.shares import partition_sizes, shares
 from kdump.storage.open import open_directory

@@ -1,12 +1,13 @@
-"""The control record of a control batch: read as any record, and checked to its end where Kafka does so."""
+"""Control batches: their record, read as any record, and the end of a transaction that it tells of."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
-from kdump.formats.batch import CODEC_MASK
+from kdump.formats.batch import ABORT, CODEC_MASK, CONTROL
+from kdump.formats.control import parse_marker
 from kdump.formats.faults import DamageError
 from kdump.storage.payloads import payload_of
 
@@ -18,6 +19,44 @@ class ControlRecord(NamedTuple):
     value: bytes | None
     offset: int
     timestamp: int
+
+
+class Marker(NamedTuple):
+    """The end of a transaction: control type (formats.batch.ABORT or COMMIT), absolute offset, timestamp in ms."""
+
+    control_type: int
+    coordinator_epoch: int
+    offset: int
+    timestamp: int
+
+    @property
+    def is_abort(self) -> bool:
+        """Whether it aborts the transaction."""
+        return self.control_type == ABORT
+
+
+class _Held(Protocol):
+    """What a control record is read from: a ControlRecord, or any other record with the same fields."""
+
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+
+
+def is_control(block: BatchBlock, row: int) -> bool:
+    """Whether a batch is a control batch; formats before v2 have none, whatever the bit says."""
+    return block.magic[row] >= 2 and bool(block.attributes[row] & CONTROL)
+
+
+def end_of_transaction(record: _Held) -> Marker:
+    """Return the marker in a control record of a producer. Raises ControlError."""
+    marker = parse_marker(record.key, record.value)
+    return Marker(marker.control_type, marker.coordinator_epoch, record.offset, record.timestamp)
 
 
 def control_record(block: BatchBlock, row: int, *, to_the_end: bool = False) -> ControlRecord | None:

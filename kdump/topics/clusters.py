@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
+from kdump.storage.open import open_directory
+from kdump.storage.replica import replicas
 
 if TYPE_CHECKING:
     from kdump.errors import Problem
     from kdump.query.inventory import Placing
+    from kdump.topics.transaction_ids import TransactionalIds
 
 
 class ClusterMetadata(NamedTuple):
@@ -41,6 +44,7 @@ class Clusters:
         self._paths = list(paths)
         self._by_directory: dict[str, ClusterMetadata] = {}
         self._read_already: dict[str, ClusterMetadata] = {}
+        self._ids: dict[str, TransactionalIds] = {}
 
     def anew(self) -> Clusters:
         """The same, to be read again: what a running broker has changed meanwhile is in it then."""
@@ -55,6 +59,26 @@ class Clusters:
         if known is None:
             known = self._by_directory[directory.path] = self._find(directory)
         return known
+
+    def transactional_ids(self, directory: LogDirectory) -> TransactionalIds:
+        """The transactional ids whose coordinators' states are in a log directory and the others at hand.
+
+        What cannot be read of them is passed over: it is said where their partition is verified.
+        """
+        path = os.path.realpath(directory.path)
+        if path not in self._ids:
+            from kdump.topics.transaction_ids import TransactionalIds
+
+            places = {os.path.realpath(place.path): place for place in (*self._log_directories(), directory)}
+            self._ids[path] = TransactionalIds.among(replicas(places.values(), _ignore), _ignore)
+        return self._ids[path]
+
+    def _log_directories(self) -> Iterator[LogDirectory]:
+        for path in self._paths:
+            with suppress(OSError):
+                place = open_directory(path)
+                if isinstance(place, LogDirectory):
+                    yield place
 
     def _find(self, directory: LogDirectory) -> ClusterMetadata:
         if names.CLUSTER_METADATA_DIR in directory.directories:
@@ -87,3 +111,7 @@ class Clusters:
                 found = ClusterMetadata(troubles=tuple(troubles))
             self._read_already[path] = found
         return self._read_already[path]
+
+
+def _ignore(problem: Problem) -> None:
+    del problem

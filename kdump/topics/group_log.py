@@ -13,7 +13,8 @@ from kdump.errors import InvalidRecordError, KdumpError, Problem, Report
 from kdump.formats.batch import COMMIT, CONTROL, TRANSACTIONAL
 from kdump.formats.schemas.consumer_offsets import OFFSET_COMMIT, decode_key, decode_value
 from kdump.formats.schemas.framing import Decoded
-from kdump.query.contents import Content, contents_in, end_of_transaction, runs, share_of_batch
+from kdump.query.contents import Content, contents_in, runs, share_of_batch
+from kdump.storage.control_batches import end_of_transaction
 from kdump.storage.replica import Replica
 from kdump.storage.scan import Run
 from kdump.storage.segment import Segment

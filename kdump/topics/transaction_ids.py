@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kdump.errors import InvalidRecordError, KdumpError, Problem, Report
+from kdump.formats import names
 from kdump.formats.batch import CONTROL
 from kdump.formats.schemas.transaction_state import decode_key, decode_value, status_name
 from kdump.query.contents import contents_in, runs
-from kdump.storage.replica import Replica
-from kdump.transactions.partition import LATE_BUFFER_MS, MAX_TIMEOUT_MS, OpenTxn
+from kdump.storage.replica import Replica, farthest, held_replicas
+from kdump.transactions.partition import LATE_BUFFER_MS, MAX_TIMEOUT_MS
 
 ONGOING = "Ongoing"
 ENDING = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
@@ -36,15 +37,15 @@ class TransactionalId:
     last_update_timestamp: int
     partitions: dict[str, tuple[int, ...]]
 
-    def covers(self, topic: str, partition: int, txn: OpenTxn) -> bool:
-        """Whether an end of the id's transaction brings a marker to the partition for this open transaction.
+    def covers(self, topic: str, partition: int, producer_epoch: int) -> bool:
+        """Whether an end of the id's transaction brings a marker to the partition for a producer of this epoch.
 
         It does not where the coordinator does not count the partition to the transaction, or has gone on to another
         one with a newer producer epoch.
         """
         if self.state not in (ONGOING, *ENDING) or partition not in self.partitions.get(topic, ()):
             return False
-        return self.state != ONGOING or txn.producer_epoch >= self.producer_epoch
+        return self.state != ONGOING or producer_epoch >= self.producer_epoch
 
     def is_stuck(self, now: int, max_timeout_ms: int = MAX_TIMEOUT_MS) -> bool:
         """Whether its markers should have been written long before the time `now` (ms)."""
@@ -66,6 +67,21 @@ class TransactionalIds:
     def of_producer(self, producer_id: int) -> TransactionalId | None:
         """The id that a producer works for; None where it is not at hand."""
         return self._by_producer.get(producer_id)
+
+    @classmethod
+    def of(cls, states: Iterable[Replica], report: Report) -> TransactionalIds:
+        """Those in the replicas of __transaction_state, one of each partition."""
+        found = cls()
+        for replica in held_replicas(states, report):
+            for transactional_id in transactional_ids(replica, report):
+                found.add(transactional_id)
+        return found
+
+    @classmethod
+    def among(cls, replicas: Iterable[Replica], report: Report) -> TransactionalIds:
+        """Those in the replicas that are of __transaction_state; of several of a partition, the one that goes on."""
+        states = [replica for replica in replicas if replica.topic == names.TRANSACTION_STATE_TOPIC]
+        return cls.of(farthest(states, report), report)
 
 
 def transactional_ids(replica: Replica, report: Report) -> Iterator[TransactionalId]:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.query.selection import Selection
+from kdump.storage.control_batches import is_control
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import BadBatch
 from kdump.storage.partition import PartitionLog
@@ -72,14 +73,10 @@ def consumed(
                     for record in records_of(part.block, row, end):
                         if isinstance(record, BadBatch):
                             yield record._replace(path=segment.log_path)
-                        elif first <= record.offset < last and not _is_control(part.block, record.row):
+                        elif first <= record.offset < last and not is_control(part.block, record.row):
                             yield record
                 if selection.is_behind(part.block, part.stop - 1):
                     break
-
-
-def _is_control(block: BatchBlock, row: int) -> bool:
-    return block.magic[row] >= 2 and bool(block.attributes[row] & CONTROL)
 
 
 def isolated(

@@ -5,23 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import read_small
 from kdump.errors import CorruptSnapshotError, KdumpError, Problem, Report
 from kdump.formats import names
-from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
-from kdump.formats.index_entries import AbortedTxn, check_aborted_txn_version
+from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
-from kdump.formats.sequences import last_sequence
 from kdump.query.contents import marker_in, runs
 from kdump.storage.damage import Damage
 from kdump.storage.replica import Replica
 from kdump.storage.scan import Run, scan
 from kdump.storage.segment import Segment
+from kdump.transactions.producers import CompletedTxn, ProducerTable, TransactionOpened
+from kdump.transactions.txn_index import EndedTxn, IndexMismatch, index_mismatches
 
 MAX_TIMEOUT_MS = 900_000
 """Kafka's default of transaction.max.timeout.ms."""
@@ -54,6 +53,15 @@ class OpenTxn:
     size: int = 0
     is_older: bool = False
 
+    def add(self, block: BatchBlock, row: int) -> None:
+        """Count a batch of it."""
+        self.producer_epoch = block.producer_epoch[row]
+        self.last_offset = block.last_offset[row]
+        self.last_timestamp = block.max_timestamp[row]
+        self.batches += 1
+        self.records += max(0, block.count[row])
+        self.size += block.size[row]
+
     def is_late(self, now: int, max_timeout_ms: int = MAX_TIMEOUT_MS) -> bool:
         """Whether Kafka counts it among the partitions' late transactions at the time `now` (ms)."""
         return self.is_overdue(now, max_timeout_ms + LATE_BUFFER_MS)
@@ -61,42 +69,6 @@ class OpenTxn:
     def is_overdue(self, now: int, max_timeout_ms: int = MAX_TIMEOUT_MS) -> bool:
         """Whether its last record is older than any transaction may get: Kafka then asks the coordinator about it."""
         return self.last_timestamp > 0 and now - self.last_timestamp > max_timeout_ms
-
-
-@dataclass(frozen=True, slots=True)
-class EndedTxn:
-    """A transaction that the marker at `last_offset` ended, or only a marker: `first_offset` is -1 then.
-
-    `last_stable_offset` is the one that a broker puts into the transaction index with it.
-    """
-
-    producer_id: int
-    producer_epoch: int
-    first_offset: int
-    last_offset: int
-    is_abort: bool
-    coordinator_epoch: int
-    timestamp: int
-    last_stable_offset: int
-
-
-Mismatch = Literal["missing", "extra", "starts late"]
-
-
-@dataclass(frozen=True, slots=True)
-class IndexMismatch:
-    """What the transaction index at `path` has wrong of the transaction that an ABORT marker at `last_offset` ended.
-
-    missing: no entry, so that consumers get the aborted records. extra: an entry without such a marker. starts late:
-    the entry begins behind the transaction's first record. Offsets are absolute; `first_offset` is the entry's where
-    there is one.
-    """
-
-    kind: Mismatch
-    path: str
-    producer_id: int
-    first_offset: int
-    last_offset: int
 
 
 @dataclass(slots=True)
@@ -164,9 +136,8 @@ class _Walk:
     def __init__(self, replica: Replica, report: Report, keep_ended: bool) -> None:
         self._found = PartitionTxns(replica, replica.log_start_offset)
         self._keep_ended = keep_ended
+        self._table = ProducerTable()
         self._open: dict[int, OpenTxn] = {}
-        self._coordinator_epochs: dict[int, int] = {}
-        self._producers: dict[int, ProducerEntry] = {}
         self._aborted: list[EndedTxn] = []
         self._is_damaged = False
         self._report = report
@@ -179,8 +150,10 @@ class _Walk:
             self._is_damaged = False
             self._aborted.clear()
             for _, run in runs([segment], self._damaged, whole=False):
-                self._take(segment, run)
-            self._compare(segment)
+                self._take(segment, run, _marked_rows(run))
+            found.mismatches += index_mismatches(
+                segment, self._aborted, self._report, is_whole=not self._is_damaged
+            )
         found.open = sorted(self._open.values(), key=lambda txn: txn.first_offset)
         return found
 
@@ -197,35 +170,11 @@ class _Walk:
                         continue
                     first = bisect_left(part.block.last_offset, start, part.first, part.stop)
                     if first < part.stop:
-                        self._take(segment, part._replace(first=first))
-                        self._note_producers(part.block, first, part.stop)
+                        self._take(segment, part._replace(first=first), range(first, part.stop))
         found.open = sorted(self._open.values(), key=lambda txn: txn.first_offset)
         found.end_offset = max(found.end_offset, end_offset)
-        found.producers = [self._with_txn(self._producers[number]) for number in sorted(self._producers)]
+        found.producers = sorted(self._table.entries())
         return found
-
-    def _note_producers(self, block: BatchBlock, first: int, stop: int) -> None:
-        for row in range(first, stop):
-            number, epoch = block.producer_id[row], block.producer_epoch[row]
-            if number < 0 or block.magic[row] < 2:
-                continue
-            sequence, delta = block.base_sequence[row], block.last_offset[row] - block.base_offset[row]
-            last_offset = block.last_offset[row]
-            if block.attributes[row] & CONTROL:
-                known = self._producers.get(number)
-                is_same = known is not None and known.producer_epoch == epoch
-                sequence, last_offset, delta = known[2:5] if known and is_same else (-1, -1, 0)
-            elif sequence >= 0:
-                sequence = last_sequence(sequence, delta)
-            timestamp = block.max_timestamp[row]
-            self._producers[number] = ProducerEntry(number, epoch, sequence, last_offset, delta, timestamp, -1, -1)
-
-    def _with_txn(self, entry: ProducerEntry) -> ProducerEntry:
-        txn = self._open.get(entry.producer_id)
-        return entry._replace(
-            coordinator_epoch=self._coordinator_epochs.get(entry.producer_id, -1),
-            current_txn_first_offset=txn.first_offset if txn else -1,
-        )
 
     def _seed_newest(self, end_offset: int) -> int:
         """Know the transactions that were open at the newest snapshot up to `end_offset`; the snapshot's offset."""
@@ -235,15 +184,33 @@ class _Walk:
         # a broker deletes those up to the log start offset (ProducerStateManager.truncateAndReload)
         for offset, path in sorted(self._snapshots(start + 1), reverse=True):
             entries = self._entries(path) if offset <= end_offset else None
+            if entries is not None:
+                self._know(entries, offset)
+                return offset
+        return start
+
+    def _seed(self) -> None:
+        """Know the transactions that were open before the first segment, from the earliest snapshot there is."""
+        log = self._found.replica.log
+        if not log.segments:
+            return
+        base = log.segments[0].base_offset
+        for offset, path in sorted(self._snapshots(base)):
+            entries = self._entries(path)
             if entries is None:
                 continue
-            for entry in entries:
-                self._producers[entry.producer_id] = entry
-                self._coordinator_epochs[entry.producer_id] = entry.coordinator_epoch
-                if entry.current_txn_first_offset >= 0:
-                    self._open[entry.producer_id] = _older(entry, offset)
-            return offset
-        return start
+            is_same = offset == base  # of a later one only what is older than the log is certain
+            entries = [each for each in entries if each.current_txn_first_offset < base]
+            entries = [each for each in entries if is_same or each.has_open_txn]
+            self._know(entries, base)
+            return
+
+    def _know(self, entries: list[ProducerEntry], offset: int) -> None:
+        """Begin with what a snapshot tells of the log before an offset."""
+        self._table.load(entries)
+        for entry in entries:
+            if entry.has_open_txn:
+                self._open[entry.producer_id] = _older(entry, offset)
 
     def _snapshots(self, least: int) -> Iterator[tuple[int, str]]:
         """The snapshots from an offset on, each with its path."""
@@ -267,54 +234,33 @@ class _Walk:
         self._is_damaged = True
         self._report(trouble)
 
-    def _seed(self) -> None:
-        """Know the transactions that were open before the first segment, from the earliest snapshot there is."""
-        log = self._found.replica.log
-        if not log.segments:
-            return
-        base = log.segments[0].base_offset
-        for offset, path in sorted(self._snapshots(base)):
-            entries = self._entries(path)
-            if entries is None:
-                continue
-            for entry in entries:
-                if offset == base:
-                    self._coordinator_epochs[entry.producer_id] = entry.coordinator_epoch
-                if 0 <= entry.current_txn_first_offset < base:
-                    self._open[entry.producer_id] = _older(entry, base)
-            return
-
-    def _take(self, segment: Segment, run: Run) -> None:
+    def _take(self, segment: Segment, run: Run, rows: Iterable[int]) -> None:
+        """Take a run of batches, of which the `rows` may change what is known of producers."""
         block = run.block
-        found = self._found
-        found.batches += run.stop - run.first
-        found.end_offset = max(found.end_offset, block.last_offset[run.stop - 1] + 1)
-        for row in _marked_rows(block, run.first, run.stop):
-            producer_id = block.producer_id[row]
-            if block.magic[row] < 2 or producer_id < 0:
+        self._found.batches += run.stop - run.first
+        self._found.end_offset = max(self._found.end_offset, block.last_offset[run.stop - 1] + 1)
+        for row in rows:
+            if block.magic[row] < 2 or block.producer_id[row] < 0:
                 continue
             if block.attributes[row] & CONTROL:
                 self._end(segment, block, row)
-                continue
-            txn = self._open.get(producer_id)
+            else:
+                self._batch(block, row)
+
+    def _batch(self, block: BatchBlock, row: int) -> None:
+        producer_id, epoch = block.producer_id[row], block.producer_epoch[row]
+        first_offset, last_offset = block.base_offset[row], block.last_offset[row]
+        producer = self._table.producer(producer_id)
+        txn = self._open.get(producer_id)
+        if block.attributes[row] & TRANSACTIONAL and (txn or opens_transaction(block.count[row])):
+            if isinstance(producer.join_txn(first_offset, is_transactional=True), TransactionOpened):
+                self._table.begin(producer_id, first_offset)
             if txn is None:
-                if not opens_transaction(block.count[row]):
-                    continue
                 txn = self._open[producer_id] = OpenTxn(
-                    producer_id,
-                    block.producer_epoch[row],
-                    block.base_offset[row],
-                    -1,
-                    block.base_timestamp[row],
-                    -1,
-                    self._coordinator_epochs.get(producer_id, -1),
+                    producer_id, epoch, first_offset, -1, block.base_timestamp[row], -1, producer.coordinator_epoch
                 )
-            txn.producer_epoch = block.producer_epoch[row]
-            txn.last_offset = block.last_offset[row]
-            txn.last_timestamp = block.max_timestamp[row]
-            txn.batches += 1
-            txn.records += max(0, block.count[row])
-            txn.size += block.size[row]
+            txn.add(block, row)
+        producer.take_batch(epoch, block.base_sequence[row], first_offset, last_offset, block.max_timestamp[row])
 
     def _end(self, segment: Segment, block: BatchBlock, row: int) -> None:
         try:
@@ -325,33 +271,33 @@ class _Walk:
         if marker is None:
             return
         found = self._found
-        producer_id = block.producer_id[row]
-        txn = self._open.pop(producer_id, None)
-        self._coordinator_epochs[producer_id] = marker.coordinator_epoch
-        is_abort = marker.control_type == ABORT
-        if is_abort:
+        producer_id, epoch, last_offset = block.producer_id[row], block.producer_epoch[row], block.last_offset[row]
+        self._open.pop(producer_id, None)
+        event = self._table.producer(producer_id).take_marker(epoch, marker.coordinator_epoch, block.max_timestamp[row])
+        txn = CompletedTxn(producer_id, event.first_offset if event else -1, last_offset, marker.is_abort)
+        self._table.end(txn)
+        if marker.is_abort:
             found.aborts += 1
         else:
             found.commits += 1
-        if txn is None:
+        if event is None:
             found.empty += 1
-        elif block.last_offset[row] >= self._known_high_watermark():
+        elif last_offset >= self._known_high_watermark():
             before = found.unreplicated
             found.unreplicated = txn.first_offset if before is None else min(txn.first_offset, before)
-        if not is_abort and not self._keep_ended:
+        if not marker.is_abort and not self._keep_ended:
             return
-        last_offset = block.last_offset[row]
         ended = EndedTxn(
             producer_id,
-            block.producer_epoch[row],
-            txn.first_offset if txn else -1,
+            epoch,
+            txn.first_offset,
             last_offset,
-            is_abort,
+            marker.is_abort,
             marker.coordinator_epoch,
             marker.timestamp,
-            min((other.first_offset for other in self._open.values()), default=last_offset + 1),
+            self._table.stable_after(txn),
         )
-        if is_abort:
+        if marker.is_abort:
             self._aborted.append(ended)
         if self._keep_ended:
             found.ended.append(ended)
@@ -359,39 +305,6 @@ class _Walk:
     def _known_high_watermark(self) -> int:
         known = self._found.replica.high_watermark
         return (1 << 63) - 1 if known is None else known
-
-    def _compare(self, segment: Segment) -> None:
-        """Hold the transaction index of a segment against the markers that were met in it."""
-        path = segment.path(names.TXN_INDEX)
-        entries: dict[tuple[int, int], AbortedTxn] = {}
-        try:
-            if segment.has(names.TXN_INDEX):
-                with segment.txn_index() as index:
-                    for entry in index:
-                        check_aborted_txn_version(entry, path)
-                        entries[entry.producer_id, entry.last_offset] = entry
-        except KdumpError as error:
-            self._report(Problem(path, None, str(error)))
-        except OSError as error:
-            self._report(Problem.unreadable(path, error))
-        mismatches = self._found.mismatches
-        for txn in self._aborted:
-            found = entries.pop((txn.producer_id, txn.last_offset), None)
-            if txn.first_offset < 0:  # nothing of it is left, which compaction and retention may have done
-                continue
-            if found is None:
-                mismatches.append(
-                    IndexMismatch("missing", path, txn.producer_id, txn.first_offset, txn.last_offset)
-                )
-            elif found.first_offset > txn.first_offset:
-                mismatches.append(
-                    IndexMismatch("starts late", path, txn.producer_id, found.first_offset, txn.last_offset)
-                )
-        if not self._is_damaged:
-            mismatches += (
-                IndexMismatch("extra", path, entry.producer_id, entry.first_offset, entry.last_offset)
-                for entry in entries.values()
-            )
 
 
 def _older(entry: ProducerEntry, before: int) -> OpenTxn:
@@ -417,10 +330,10 @@ def opens_transaction(count: int) -> bool:
     return count != 0
 
 
-def _marked_rows(block: BatchBlock, first: int, stop: int) -> Iterator[int]:
+def _marked_rows(run: Run) -> Iterator[int]:
     """The rows with the transactional or the control bit, without a look in Python at the others."""
-    marks = block.attributes.tobytes()[_LOW_BYTE::8].translate(_MARKED)
-    row = marks.find(1, first, stop)
+    marks = run.block.attributes.tobytes()[_LOW_BYTE::8].translate(_MARKED)
+    row = marks.find(1, run.first, run.stop)
     while row >= 0:
         yield row
-        row = marks.find(1, row + 1, stop)
+        row = marks.find(1, row + 1, run.stop)

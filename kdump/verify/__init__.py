@@ -5,7 +5,8 @@ One module for each kind of file; every check is a generator of `Finding`. `find
 
 from __future__ import annotations
 
-from kdump.findings.catalogue import CATALOGUE, Finding
+from kdump.findings.catalogue import CATALOGUE
+from kdump.findings.finding import Finding
 from kdump.verify.run import verify
 
 __all__ = ["CATALOGUE", "Finding", "verify"]

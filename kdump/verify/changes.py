@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from kdump.change.interrupted import unfinished_in
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.finding import Finding, found
 
 
 def check_changes(log_directory: str, partitions: Iterable[str]) -> Iterator[Finding]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kdump.findings.catalogue import GOES_OFFLINE, Finding, found
+from kdump.findings.finding import Finding, found
+from kdump.findings.kind import GOES_OFFLINE
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.formats.words import offset_range

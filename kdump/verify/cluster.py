@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.errors import CheckpointError
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.finding import Finding, found
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
 from kdump.storage.directory import LogDirectory

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from kdump.disk.reading import is_file, read_small
 from kdump.errors import CheckpointError, KdumpError, NameFormatError
-from kdump.findings.catalogue import IGNORES, Finding, found
-from kdump.findings.finding import BrokerEffect
+from kdump.findings.finding import Finding, found
+from kdump.findings.kind import IGNORES, BrokerEffect
 from kdump.formats import names
 from kdump.formats.metadata_files import parse_quorum_state
 from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir

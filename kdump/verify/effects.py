@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from kdump.findings.catalogue import GOES_OFFLINE, REFUSES, Finding
+from kdump.findings.finding import Finding
+from kdump.findings.kind import GOES_OFFLINE, REFUSES
 from kdump.storage.directory import holds_metadata_log
 
 

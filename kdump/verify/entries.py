@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from kdump import kernels
 from kdump.disk.reading import ReadOnlyFile
 from kdump.errors import CorruptIndexError
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.finding import Finding, found
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, absolute_offset
 from kdump.storage.segment import Segment

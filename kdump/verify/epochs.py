@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kdump.errors import CheckpointError
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.finding import Finding, found
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.storage.partition import PartitionLog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.finding import Finding, found
 from kdump.formats.batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kdump.storage.damage import Damage
 from kdump.storage.segment import Segment

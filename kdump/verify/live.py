@@ -6,7 +6,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from kdump.findings.catalogue import INFO, Finding
+from kdump.findings.finding import Finding
+from kdump.findings.kind import INFO
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage.partition import PartitionLog

@@ -10,7 +10,8 @@ from itertools import starmap
 from operator import attrgetter, sub
 
 from kdump import kernels
-from kdump.findings.catalogue import REFUSES, Finding, found
+from kdump.findings.finding import Finding, found
+from kdump.findings.kind import REFUSES
 from kdump.formats.batch import (
     CODEC_MASK,
     CONTROL,

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump.findings.catalogue import INFO, Finding, found
+from kdump.findings.finding import Finding, found
+from kdump.findings.kind import INFO
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage.segment import Segment

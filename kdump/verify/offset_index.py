@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from operator import sub
 
 from kdump import kernels
-from kdump.findings.catalogue import INFO, Finding, found
+from kdump.findings.finding import Finding, found
+from kdump.findings.kind import INFO
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
 from kdump.storage.damage import Damage

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kdump import kernels
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.finding import Finding, found
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 from kdump.verify.column import increases
 from kdump.verify.sheets import Sheet

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from kdump.disk.reading import read_small, status_of
 from kdump.errors import CorruptIndexError
 from kdump.findings import remedies as ways
-from kdump.findings.catalogue import ERROR, Finding, found
+from kdump.findings.finding import Finding, found
+from kdump.findings.kind import ERROR
 from kdump.formats import names
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.damage import Damage
@@ -23,7 +24,7 @@ from kdump.verify.epochs import EpochCheck
 from kdump.verify.log import LogCheck
 from kdump.verify.offset_index import OffsetIndexCheck
 from kdump.verify.options import Options
-from kdump.verify.producers import ProducerCheck
+from kdump.verify.producers import Coordinator, ProducerCheck
 from kdump.verify.sheets import Part
 from kdump.verify.snapshots import check_snapshot, stray_offsets
 from kdump.verify.time_index import TimeIndexCheck
@@ -62,10 +63,12 @@ class PartitionCheck:
         was_closed: bool,
         before: Before | None = None,
         placing: Placing | None = None,
+        coordinator: Coordinator = lambda _, __: None,
     ) -> None:
         """`segments` are those to look at, `owner` is the broker that the partition belongs to.
 
-        `placing` tells what the cluster's metadata says of partitions, where that is at hand.
+        `placing` tells what the cluster's metadata says of partitions, where that is at hand, `coordinator` what the
+        coordinators at hand say of transactions.
 
         `position` is how far into the log of the segment at hand the parts have led, `last_good` where the last good
         batch begins, in bytes.
@@ -79,6 +82,7 @@ class PartitionCheck:
         self._options = options
         self._was_closed = was_closed
         self._placing = placing
+        self._coordinator = coordinator
         self._tells_times = any(map(options.filter.wants, TIME_CODES))
         before = before or Before()
         is_metadata = log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC
@@ -262,15 +266,13 @@ class PartitionCheck:
         for offset in sorted(self._snapshots):
             yield from self._snapshot(offset, compares=offset == self._logs.end_offset)
         if not self._has_lost:
-            yield from self._producers.finish()
+            yield from self._producers.finish(self._coordinator)
         end_offset = self._logs.end_offset if self._segments and not self._has_unread else None
         yield from self._epochs.finish(end_offset)
         name = self.log.name
         if name is not None and not name.state and end_offset is not None:
             start_offset = (self.log.segments or self._segments)[0].base_offset
-            yield from check_partition(
-                self._checkpoints, name, start_offset, end_offset, was_closed=self._was_closed
-            )
+            yield from check_partition(self._checkpoints, name, start_offset, end_offset, was_closed=self._was_closed)
 
 
 def unreadable(path: str, error: OSError) -> Finding:

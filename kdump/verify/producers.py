@@ -6,37 +6,35 @@ A batch that the cleaner has emptied but kept for its sequence opens no transact
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.finding import Finding, found
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.producer_fields import has_running_sequences
 from kdump.formats.producer_snapshot import ProducerEntry
-from kdump.formats.sequences import MAX_SEQUENCE, last_sequence
+from kdump.formats.sequences import MAX_SEQUENCE
 from kdump.formats.words import duration
-from kdump.transactions.partition import opens_transaction
+from kdump.transactions.partition import LATE_BUFFER_MS, MAX_TIMEOUT_MS, opens_transaction
+from kdump.transactions.producers import (
+    CompletedTxn,
+    EpochWentBack,
+    NotInTransaction,
+    Producer,
+    ProducerTable,
+    SequenceGap,
+    TransactionOpened,
+)
 from kdump.verify.column import is_uniform
 from kdump.verify.gaps import Gaps
 from kdump.verify.sheets import Sheet
 
-HANGING_MS = 900_000 + 300_000
+HANGING_MS = MAX_TIMEOUT_MS + LATE_BUFFER_MS
 """The longest time that a transaction may take by default, and what kafka-transactions.sh adds to it."""
 
-
-@dataclass(slots=True)
-class Producer:
-    """What the log says of a producer so far; -1 where there is nothing."""
-
-    epoch: int
-    last_sequence: int = -1
-    last_offset: int = -1
-    timestamp: int = -1
-    txn_first_offset: int = -1
-    txn_position: int = -1
-    txn_path: str = ""
-    missing: int = 0  # offsets that the log lacked when its last batch came
+Coordinator = Callable[[int, int], str | None]
+"""The state that a producer's coordinator has of its transaction, by producer id and epoch; None where it is unknown,
+or no marker will come from there."""
 
 
 class AbortedHere(NamedTuple):
@@ -59,13 +57,14 @@ class ProducerCheck:
         """`now` is the clock, in ms; `topic` the partition's, if known: sequences do not run in every topic."""
         self._now = now
         self._checks_sequences = has_running_sequences(topic)
-        self._producers: dict[int, Producer] = {}
+        self._table = ProducerTable()
+        self._began: dict[int, tuple[str, int]] = {}  # where a producer's open transaction begins: path and position
         self._path = ""
         self._missing = 0  # offsets that the log lacks: a compacted log lacks sequences with them
+        self._missing_before: dict[int, int] = {}  # and lacked when a producer's last batch came
         self._next_offset: int | None = None
         self._aborted: dict[int, AbortedHere] = {}
         self._markers: dict[int, int] = {}
-        self._open: dict[int, int] = {}  # first offset of every open transaction by producer, the earliest one first
         self.gaps = Gaps()
 
     def open_segment(self, path: str) -> None:
@@ -91,9 +90,10 @@ class ProducerCheck:
         )
         if self._next_offset is None:
             self.gaps.begin(sheet.base_offset[0])
+        producers, missing_before = self._table.producers, self._missing_before
         for row, each in enumerate(zip(*columns, strict=True)):
             number, epoch, sequence, base, last, attributes, timestamp, count = each
-            producer = self._producers.get(number)
+            producer = producers.get(number)
             if (
                 producer is not None
                 and base == self._next_offset
@@ -104,8 +104,9 @@ class ProducerCheck:
             ):  # as nearly all batches are
                 producer.last_sequence = sequence + last - base
                 producer.last_offset = last
+                producer.offset_delta = last - base
                 producer.timestamp = timestamp
-                producer.missing = self._missing
+                missing_before[number] = self._missing
                 self._next_offset = last + 1
                 continue
             if self._next_offset is not None and base > self._next_offset:
@@ -120,14 +121,11 @@ class ProducerCheck:
                 yield from self._marker(sheet, row, number, epoch, producer)
                 continue
             if producer is None:
-                producer = self._producers[number] = Producer(epoch)
+                producer = producers[number] = Producer(epoch)
             elif fault := self._fault(producer, number, epoch, sequence):
                 yield self._at(*fault, sheet, row)
-            producer.epoch = epoch
-            producer.last_sequence = last_sequence(sequence, last - base)
-            producer.last_offset = last
-            producer.timestamp = timestamp
-            producer.missing = self._missing
+            producer.take_batch(epoch, sequence, base, last, timestamp)
+            missing_before[number] = self._missing
             if opens_transaction(count):
                 yield from self._transaction(sheet, row, number, producer)
             else:
@@ -135,30 +133,27 @@ class ProducerCheck:
 
     def _transaction(self, sheet: Sheet, row: int, number: int, producer: Producer) -> Iterator[Finding]:
         """Begin the producer's transaction with a batch, or say that a batch is not part of the one that is open."""
-        if sheet.attributes[row] & TRANSACTIONAL:
-            if producer.txn_first_offset < 0:
-                producer.txn_first_offset = self._open[number] = sheet.base_offset[row]
-                producer.txn_position = sheet.position[row]
-                producer.txn_path = self._path
-        elif producer.txn_first_offset >= 0:
-            text = f"producer {number} has a transaction open from offset {producer.txn_first_offset} on, this"
-            yield self._at("KD-TXN-MIXED", f"{text} batch is not part of it", sheet, row)
+        is_transactional = bool(sheet.attributes[row] & TRANSACTIONAL)
+        match producer.join_txn(sheet.base_offset[row], is_transactional=is_transactional):
+            case TransactionOpened(first_offset):
+                self._table.begin(number, first_offset)
+                self._began[number] = self._path, sheet.position[row]
+            case NotInTransaction(first_offset):
+                text = f"producer {number} has a transaction open from offset {first_offset} on, this"
+                yield self._at("KD-TXN-MIXED", f"{text} batch is not part of it", sheet, row)
 
     def _fault(self, producer: Producer, number: int, epoch: int, sequence: int) -> tuple[str, str] | None:
         """What is wrong with a batch's producer epoch or sequence after the batches of the producer before."""
-        may_skip = self._missing - producer.missing
-        if epoch < producer.epoch:
-            return "KD-PRODUCER-EPOCH", f"producer {number} goes back from epoch {producer.epoch} to epoch {epoch}"
-        if producer.last_sequence < 0 or not self._checks_sequences:
-            return None
-        if epoch > producer.epoch:
-            if sequence > may_skip:
-                text = f"producer {number} begins epoch {epoch} with sequence {sequence} instead of 0"
-                return "KD-PRODUCER-SEQUENCE", text
-        elif sequence >= 0:
-            wanted = producer.last_sequence + 1 if producer.last_sequence < MAX_SEQUENCE else 0
-            if (sequence - wanted) % (MAX_SEQUENCE + 1) > may_skip:
+        may_skip = self._missing - self._missing_before.get(number, 0)
+        match producer.check_batch(epoch, sequence):
+            case EpochWentBack(_, known_epoch):
+                return "KD-PRODUCER-EPOCH", f"producer {number} goes back from epoch {known_epoch} to epoch {epoch}"
+            case SequenceGap(missing=missing) if (
+                missing > may_skip and sequence >= 0 <= producer.last_sequence and self._checks_sequences
+            ):
                 text = f"producer {number} of epoch {epoch} goes from sequence {producer.last_sequence} to {sequence}"
+                if epoch > producer.epoch:
+                    text = f"producer {number} begins epoch {epoch} with sequence {sequence} instead of 0"
                 return "KD-PRODUCER-SEQUENCE", text
         return None
 
@@ -173,7 +168,7 @@ class ProducerCheck:
             missing = max(0, last[-1] + 1 - expected - there)
             if missing:
                 self.gaps.add_between(sheet.base_offset, last, expected)
-            if self._producers:
+            if self._table.producers:
                 self._missing += missing
         else:
             self.gaps.add(expected, last[-1] + 1)
@@ -188,21 +183,20 @@ class ProducerCheck:
             return
         offset = sheet.base_offset[row]
         if producer is None:
-            producer = self._producers[number] = Producer(epoch)
-        elif epoch < producer.epoch:
-            text = f"the marker of producer {number} has epoch {epoch}, its batches have epoch {producer.epoch}"
+            producer = self._table.producers[number] = Producer(epoch)
+        if isinstance(event := producer.check_marker(epoch, marker.coordinator_epoch), EpochWentBack):
+            text = f"the marker of producer {number} has epoch {epoch}, its batches have epoch {event.known_epoch}"
             yield self._at("KD-PRODUCER-EPOCH", text, sheet, row)
-        if epoch != producer.epoch:
-            producer.epoch, producer.last_sequence, producer.last_offset = epoch, -1, -1
-        first = producer.txn_first_offset
-        self._open.pop(number, None)
-        if marker.type == ABORT:
+        ended = producer.take_marker(epoch, marker.coordinator_epoch, marker.timestamp)
+        is_abort = marker.type == ABORT
+        if is_abort:
             self._markers[offset] = number
-            if first >= 0:
-                stable_offset = next(iter(self._open.values()), offset + 1)
-                self._aborted[offset] = AbortedHere(number, first, sheet.position[row], stable_offset)
-        producer.txn_first_offset = -1
-        producer.timestamp = marker.timestamp
+        if ended:
+            txn = CompletedTxn(number, ended.first_offset, offset, is_abort)
+            self._table.end(txn)
+            if is_abort:
+                stable_offset = self._table.stable_after(txn)
+                self._aborted[offset] = AbortedHere(number, ended.first_offset, sheet.position[row], stable_offset)
 
     @property
     def aborted(self) -> dict[int, AbortedHere]:
@@ -217,33 +211,32 @@ class ProducerCheck:
     @property
     def producers(self) -> dict[int, Producer]:
         """Every producer met so far, by its id."""
-        return self._producers
+        return self._table.producers
 
     def settle(self, entries: Iterable[ProducerEntry]) -> None:
         """Take in a snapshot made here: a transaction that it has closed lost its marker to the cleaner since."""
         for entry in entries:
-            producer = self._producers.get(entry.producer_id)
+            producer = self.producers.get(entry.producer_id)
             if producer is None or producer.txn_first_offset < 0 or entry.has_open_txn:
                 continue
             if self.gaps.has_after(producer.txn_first_offset):
-                producer.txn_first_offset = -1
-                self._open.pop(entry.producer_id, None)
+                self._table.forget_txn(producer)
 
-    def finish(self) -> Iterator[Finding]:
-        """The log is over: what is open now stays open until a marker comes."""
-        for number, producer in self._producers.items():
+    def finish(self, coordinator: Coordinator) -> Iterator[Finding]:
+        """The log is over: what is open now stays open until a marker comes, as `coordinator` may know."""
+        for number, producer in self.producers.items():
             if producer.txn_first_offset < 0:
                 continue
             age = self._now - producer.timestamp
-            is_hanging = producer.timestamp >= 0 and age > HANGING_MS
+            is_late = producer.timestamp >= 0 and age > HANGING_MS
+            state = coordinator(number, producer.epoch) if is_late else None
+            is_hanging = is_late and state is None
             text = f"producer {number} (epoch {producer.epoch}) has a transaction open since offset"
             text += f" {producer.txn_first_offset}"
-            if is_hanging:
+            if is_late:
                 text += f", for {duration(age)}"
-            yield found(
-                "KD-TXN-HANGING" if is_hanging else "KD-TXN-OPEN",
-                producer.txn_path,
-                text,
-                producer.txn_position,
-                producer.txn_first_offset,
-            )
+            if state:
+                text += f"; its coordinator has it as {state}, and ends it when it runs"
+            path, position = self._began[number]
+            code = "KD-TXN-HANGING" if is_hanging else "KD-TXN-OPEN"
+            yield found(code, path, text, position, producer.txn_first_offset)

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import CodecError, KdumpError
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.finding import Finding, found
 from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD
 from kdump.formats.codecs import LZ4, ZSTD
 from kdump.formats.message_set import LENGTH, key_size_at

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
 from kdump.findings.limit import MOST_ALIKE, FindingLimit
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.storage.damage import Damage
@@ -225,9 +225,18 @@ class Verification:
             was_closed=around.was_closed,
             before=task.before,
             placing=self._tasks.clusters.of(around.directory).placing if around.directory else None,
+            coordinator=partial(self._coordinator, task),
         )
         self.mark = self._first_mark = self._mark_at(task.segments[0].base_offset if task.segments else 0)
         yield from self._chosen(self._check.start())
+
+    def _coordinator(self, task: PartitionTask, producer_id: int, producer_epoch: int) -> str | None:
+        """The state of a producer's transaction in a partition, where its coordinator is at hand and will end it."""
+        name, directory = task.log.name, task.around.directory
+        if name is None or directory is None:
+            return None
+        owner = self._tasks.clusters.transactional_ids(directory).of_producer(producer_id)
+        return owner.state if owner and owner.covers(name.topic, name.partition, producer_epoch) else None
 
     def _chosen(self, findings: Iterator[Finding]) -> Iterator[Finding]:
         """Where a single file was asked for, what concerns it."""

@@ -17,7 +17,7 @@ from kdump.blocks import BatchBlock
 from kdump.disk.pace import Pace
 from kdump.disk.page_cache import PageDropper
 from kdump.errors import CorruptIndexError
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
 from kdump.storage.damage import Damage
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.scan import Run, scan

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kdump.errors import CorruptSnapshotError
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.finding import Finding, found
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
-from kdump.verify.producers import Producer, ProducerCheck
+from kdump.transactions.producers import Producer
+from kdump.verify.producers import ProducerCheck
 
 
 def check_snapshot(path: str, data: bytes, known: ProducerCheck | None) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kdump.disk.pace import Pace
 from kdump.disk.reading import status_of
 from kdump.errors import NameFormatError
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage.checkpoints import Checkpoints

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from operator import add
 
 from kdump import kernels
-from kdump.findings.catalogue import INFO, Finding, found
+from kdump.findings.finding import Finding, found
+from kdump.findings.kind import INFO
 from kdump.formats import names
 from kdump.formats.index_entries import TIME_ENTRY_SIZE
 from kdump.storage.facts import has_zero_tail

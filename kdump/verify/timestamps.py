@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kdump import kernels
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.finding import Finding, found
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.time_units import FUTURE_MS, PLAUSIBLE_FROM, unit_of
 from kdump.storage.records import Record, records_of

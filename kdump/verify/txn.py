@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kdump.findings.catalogue import Finding, found
+from kdump.findings.finding import Finding, found
 from kdump.formats import names
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, AbortedTxn
 from kdump.storage.segment import Segment

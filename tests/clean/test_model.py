@@ -15,7 +15,7 @@ import kdump
 from kdump.change.apply import apply_plan
 from kdump.change.place import new_change
 from kdump.clean.cleaning import Cleaning
-from kdump.findings.catalogue import ERROR
+from kdump.findings.kind import ERROR
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
 from kdump.settings.views import CleaningSettings, LoadingSettings

@@ -12,7 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.commands.shell import values as filters
-from kdump.commands.shell.output import Style, escape_json, is_unsafe, iso_time, safe, safe_path, size_text
+from kdump.commands.shell.output import Style
+from kdump.formats.iso_times import iso_time
+from kdump.formats.printable import escape_json, is_unsafe, safe, safe_path
+from kdump.formats.words import size_text
 from tests.commands.running import Run
 
 UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

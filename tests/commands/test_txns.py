@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+import kdump
 from tests.commands.running import invoked
 from tests.rows import rows_in
 from tests.topics.building import NOW, Log, checkpoint, transaction_pair
@@ -166,8 +167,24 @@ def test_why_a_transaction_hangs(data: Path, status: int, fields: Any, age: int,
     assert txn["reasons"] == reasons
     result = run(data, now=now)
     is_stuck = status == 2 and age > LATE
-    assert result.return_value == (1 if reasons or is_stuck else 0)
-    assert ("its coordinator still has it as Ongoing (timeout 1 min)" in result.stdout) == (reasons == ["late"])
+    is_hanging = "not covered" in reasons
+    assert txn["isHanging"] == is_hanging
+    assert result.return_value == (1 if is_hanging or is_stuck else 0)
+    is_awaited = "its coordinator has it as Ongoing (timeout 1 min), and ends it when it runs" in result.stdout
+    assert is_awaited == (reasons == ["late"])
+    assert ("kafka-transactions.sh" in result.stdout) == is_hanging
+
+
+@pytest.mark.parametrize(("epoch", "is_hanging"), [(5, False), (6, True)])
+def test_verify_and_txns_agree_on_what_hangs(data: Path, epoch: int, is_hanging: bool) -> None:
+    """A transaction that its coordinator will end does not hang, however old it is."""
+    states(data, state(1, producerEpoch=epoch))
+    now = NOW + 3 + LATE
+    for path in (data, data / "orders-0"):
+        (finding,) = [each for each in kdump.verify(path, now=now) if each.code in ("KD-TXN-OPEN", "KD-TXN-HANGING")]
+        assert (finding.code == "KD-TXN-HANGING") == is_hanging
+        assert ("its coordinator has it as Ongoing" in finding.message) != is_hanging
+    assert ("HANGING" in run(data, now=now).stdout) == is_hanging
 
 
 def test_an_id_that_is_stuck(data: Path) -> None:
@@ -177,8 +194,7 @@ def test_an_id_that_is_stuck(data: Path) -> None:
     assert result.return_value == 1
     assert "PrepareCommit (STUCK)" in result.stdout
     assert result.stdout.endswith("1 transactional id stuck\n")
-    caution = run(data, now=NOW + 3 + LATE)
-    assert "CAUTION: its coordinator has decided to commit it" in caution.stdout
+    assert "abort" not in run(data, now=NOW + 3 + LATE).stdout
 
 
 def test_what_the_high_watermark_holds(data: Path) -> None:

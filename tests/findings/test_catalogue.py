@@ -13,7 +13,7 @@ import pytest
 from kdump.commands.cli import COMMANDS, SHARED_PACKAGES, cli
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.filter import FindingFilter
-from kdump.findings.finding import NOTHING, BrokerEffect, FindingKind, Remedy, Severity
+from kdump.findings.kind import NOTHING, BrokerEffect, FindingKind, Remedy, Severity
 
 KINDS = [pytest.param(kind, id=code) for code, kind in CATALOGUE.items()]
 REMEDIES = sorted({remedy for kind in CATALOGUE.values() for remedy in kind.remedies}, key=str)

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from kdump.errors import InvalidMarkerError, LoadError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.recovery.producer_batches import LoadedBatches, RecoveredBatches
-from kdump.recovery.producer_state import CompletedTxn, Producer, ProducerStates
+from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.snapshots import SnapshotFiles
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
+from kdump.transactions.producers import CompletedTxn, Producer
 from tests.recovery.building import batch, file, make_log, marker, produced
 
 Aborts = list[tuple[CompletedTxn, int]]

@@ -8,9 +8,10 @@ import pytest
 
 from kdump.errors import LoadError
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
-from kdump.recovery.producer_state import CompletedTxn, Producer, ProducerStates
+from kdump.recovery.producer_state import ProducerStates, never_started
 from kdump.recovery.snapshots import SnapshotFiles
 from kdump.storage.planned import VirtualDirectory
+from kdump.transactions.producers import CompletedTxn, Producer
 from tests.recovery.building import file, make_log
 
 DAY = 86400000
@@ -110,17 +111,22 @@ def test_a_longer_snapshot_of_the_same_name_keeps_its_tail(tmp_path: Path) -> No
 
 def test_the_next_open_transaction_is_another_producers(tmp_path: Path) -> None:
     found = states(tmp_path)
-    found.open_txns = {30: 2, 10: 1, 20: 1}
+    for producer_id, first_offset in ((2, 30), (1, 10), (1, 20)):
+        found.begin(producer_id, first_offset)
+    assert list(found.open_txns) == [10, 20, 30]
     assert found.first_open_txn(1) == 30
     assert found.first_open_txn(2) == 10
     assert found.first_open_txn(3) == 10
-    found.complete(CompletedTxn(2, 30, 40, is_abort=False), "t-0", "log")
+    assert found.end(CompletedTxn(2, 30, 40, is_abort=False))
     assert found.first_open_txn(1) is None
 
 
 def test_a_transaction_that_is_not_open_cannot_end(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match=r"firstOffset=3.*isAborted=true\) on partition t-0 which was not started"):
-        states(tmp_path).complete(CompletedTxn(2, 3, 4, is_abort=True), "t-0", "log")
+    txn = CompletedTxn(2, 3, 4, is_abort=True)
+    assert not states(tmp_path).end(txn)
+    text = "CompletedTxn(producerId=2, firstOffset=3, lastOffset=4, isAborted=true)"
+    wanted = f"Attempted to complete transaction {text} on partition t-0 which was not started"
+    assert str(never_started(txn, "t-0", "log")) == wanted
 
 
 def test_stray_snapshots_go_but_for_the_newest_behind_the_last_segment(tmp_path: Path) -> None:

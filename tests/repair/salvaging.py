@@ -9,7 +9,7 @@ import kdump
 from kdump.change.apply import apply_plan
 from kdump.change.place import new_change
 from kdump.change.plan import Plan
-from kdump.findings.catalogue import ERROR
+from kdump.findings.kind import ERROR
 from kdump.recovery.startup import Startup
 from kdump.repair.lost_markers import OPEN
 from kdump.repair.proposal import SALVAGE, Request, Task, examine

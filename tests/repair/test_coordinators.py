@@ -9,7 +9,7 @@ import pytest
 
 import kdump
 from kdump.disk.reading import ReadOnlyFile
-from kdump.findings.catalogue import ERROR
+from kdump.findings.kind import ERROR
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import SALVAGE, STRATEGIES, Request, examine
 from kdump.verify.options import Options

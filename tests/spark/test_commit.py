@@ -13,7 +13,7 @@ from kafka.partitioner.default import murmur2 as kafkas_murmur2
 
 from kdump.columns.arrays import HEADERS
 from kdump.errors import KdumpError, RefusedError
-from kdump.findings.catalogue import INFO
+from kdump.findings.kind import INFO
 from kdump.spark import commit, swap
 from kdump.spark.commit import Commit
 from kdump.spark.staging import HELD_BYTES, Counts, Stage, Staged

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
 from kdump.spark.findings import finding_tasks, read_findings
 from kdump.spark.options import OptionError
 from kdump.verify.run import verify

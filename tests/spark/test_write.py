@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 
-from kdump.findings.catalogue import INFO
+from kdump.findings.kind import INFO
 from kdump.spark.errors import reason
 from kdump.verify.run import verify
 from tests.columns.reading import FIXTURES

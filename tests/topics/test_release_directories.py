@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
 from kdump.query.inventory import partition_info
 from kdump.releases import KafkaRelease
 from kdump.storage.directory import LogDirectory

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kdump.findings.catalogue import CATALOGUE
-from kdump.findings.finding import BrokerEffect
+from kdump.findings.kind import BrokerEffect
 from tests.verify.building import build, found
 from tests.verify.cases import CASES, Case
 

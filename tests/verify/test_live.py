@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kdump.disk.locks import LockHolder
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage import live as reading

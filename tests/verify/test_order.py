@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
 from kdump.formats.encode import NewBatch, encode_batch
 from tests.verify.building import TIME, batch, build, entry, file, put, records
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kdump.findings.catalogue import Finding
+from kdump.findings.finding import Finding
 from kdump.formats.batch import LOG_APPEND_TIME
 from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewBatch, encode_batch

@@ -1,0 +1,83 @@
+"""Which of the valid batches that fit nowhere are there twice: what is kept has every byte of their records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kdump.blocks import BatchBlock
+from kdump.recovery.outcome import Loss, total_loss
+from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned_log import LogView
+
+
+class BatchIdentity(NamedTuple):
+    """What two copies of one batch have in common: `last_offset` (absolute), `size` in bytes, and the CRC.
+
+    The leader epoch is not part of it: it is what a leader may set anew.
+    """
+
+    last_offset: int
+    size: int
+    crc: int
+
+    @classmethod
+    def of(cls, block: BatchBlock, row: int) -> BatchIdentity:
+        """That of a batch by its header."""
+        return cls(block.last_offset[row], block.size[row], block.crc[row])
+
+
+class MisplacedBatch(NamedTuple):
+    """A valid batch that is left out, with its first offset (absolute; a v0/v1 wrapper's last one)."""
+
+    identity: BatchIdentity
+    first_offset: int
+
+    @property
+    def loss(self) -> Loss:
+        """What goes with it; its records are counted by its offsets."""
+        last = self.identity.last_offset
+        return Loss(self.identity.size, 0, 1, last - self.first_offset + 1, self.first_offset, last)
+
+
+def misplaced_batches(
+    directory: VirtualDirectory, name: str, start: int, stop: int, first_offset: int | None = None
+) -> Iterator[MisplacedBatch]:
+    """The batch of a .log from byte `start` up to byte `stop`; `first_offset` if it is known. Raises OSError."""
+    with LogView(directory, name) as view:
+        for block in view.blocks(start, stop):
+            for row in range(block.length):
+                identity = BatchIdentity.of(block, row)
+                header = block.base_offset[row]
+                known = header if header >= 0 else identity.last_offset
+                yield MisplacedBatch(identity, known if first_offset is None else first_offset)
+
+
+def without_copy(
+    directory: VirtualDirectory, batches: Iterable[MisplacedBatch], kept: Iterable[tuple[int, int, str]]
+) -> Loss:
+    """What is lost with those of the batches of which no copy is kept. Raises OSError.
+
+    `kept` are the offsets, first and last (absolute), that each .log of the directory keeps.
+    """
+    ranges = sorted(kept)
+    known: dict[str, set[BatchIdentity]] = {}
+
+    def has_copy(batch: MisplacedBatch) -> bool:
+        for first, last, name in ranges:
+            if first > batch.identity.last_offset:
+                return False
+            if last < batch.first_offset or not directory.exists(name):
+                continue
+            if name not in known:
+                known[name] = _identities(directory, name)
+            if batch.identity in known[name]:
+                return True
+        return False
+
+    return total_loss(batch.loss for batch in batches if not has_copy(batch))
+
+
+def _identities(directory: VirtualDirectory, name: str) -> set[BatchIdentity]:
+    with LogView(directory, name) as view:
+        return {BatchIdentity.of(block, row) for block in view.blocks() for row in range(block.length)}

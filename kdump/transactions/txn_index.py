@@ -1,0 +1,86 @@
+"""The transaction index of a segment, held against the markers that are in the segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from kdump.errors import KdumpError, Problem, Report
+from kdump.formats import names
+from kdump.formats.index_entries import AbortedTxn, check_aborted_txn_version
+from kdump.storage.segment import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class EndedTxn:
+    """A transaction that the marker at `last_offset` ended, or only a marker: `first_offset` is -1 then.
+
+    `last_stable_offset` is the one that a broker puts into the transaction index with it.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+    is_abort: bool
+    coordinator_epoch: int
+    timestamp: int
+    last_stable_offset: int
+
+
+Mismatch = Literal["missing", "extra", "starts late"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMismatch:
+    """What the transaction index at `path` has wrong of the transaction that an ABORT marker at `last_offset` ended.
+
+    missing: no entry, so that consumers get the aborted records. extra: an entry without such a marker. starts late:
+    the entry begins behind the transaction's first record. Offsets are absolute; `first_offset` is the entry's where
+    there is one.
+    """
+
+    kind: Mismatch
+    path: str
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+def index_mismatches(
+    segment: Segment, aborted: Iterable[EndedTxn], report: Report, *, is_whole: bool
+) -> Iterator[IndexMismatch]:
+    """What the index has wrong of the transactions that were aborted in a segment.
+
+    Entries without a marker count only where the segment was read as a whole. What cannot be read is reported.
+    """
+    path = segment.path(names.TXN_INDEX)
+    entries = _entries(segment, path, report)
+    for txn in aborted:
+        found = entries.pop((txn.producer_id, txn.last_offset), None)
+        if txn.first_offset < 0:  # nothing of it is left, which compaction and retention may have done
+            continue
+        if found is None:
+            yield IndexMismatch("missing", path, txn.producer_id, txn.first_offset, txn.last_offset)
+        elif found.first_offset > txn.first_offset:
+            yield IndexMismatch("starts late", path, txn.producer_id, found.first_offset, txn.last_offset)
+    if is_whole:
+        for entry in entries.values():
+            yield IndexMismatch("extra", path, entry.producer_id, entry.first_offset, entry.last_offset)
+
+
+def _entries(segment: Segment, path: str, report: Report) -> dict[tuple[int, int], AbortedTxn]:
+    """The entries by producer and by the offset of the marker."""
+    entries: dict[tuple[int, int], AbortedTxn] = {}
+    try:
+        if segment.has(names.TXN_INDEX):
+            with segment.txn_index() as index:
+                for entry in index:
+                    check_aborted_txn_version(entry, path)
+                    entries[entry.producer_id, entry.last_offset] = entry
+    except KdumpError as error:
+        report(Problem(path, None, str(error)))
+    except OSError as error:
+        report(Problem.unreadable(path, error))
+    return entries

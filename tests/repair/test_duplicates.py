@@ -1,0 +1,52 @@
+"""Valid batches that salvage cannot place: what is there twice loses nothing, all others are counted as dropped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kdump
+from kdump.change.plan import REPLACE, TRUNCATE
+from kdump.repair.proposal import SAFE, Request, examine
+from tests.repair.damaged import STARTUP, data_batch, name
+from tests.repair.salvaging import examined
+
+
+def appended(partition: Path, base: int, *batches: bytes) -> None:
+    """Put batches at the end of a segment that is not the last."""
+    log = partition / name(base, "log")
+    log.write_bytes(log.read_bytes() + b"".join(batches))
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_batch_that_is_there_twice_loses_nothing(partition: Path, epoch: int) -> None:
+    """Leaders set the leader epoch, which the CRC does not cover."""
+    first = (partition / name(20, "log")).read_bytes()
+    size = int.from_bytes(first[8:12], "big") + 12
+    copy = first[:12] + epoch.to_bytes(4, "big") + first[16:size]
+    appended(partition, 0, copy)
+    task = examined(partition)
+    assert task.dropped.records == 0
+    assert task.rescue is not None
+    assert task.plan is not None
+    assert any(each.action in (TRUNCATE, REPLACE) and each.name == name(0, "log") for each in task.plan.operations)
+
+
+def test_another_batch_at_offsets_that_are_taken_is_dropped(partition: Path) -> None:
+    """Its records are nowhere else: two logs were put together, or an offset was damaged, which no CRC covers."""
+    appended(partition, 0, data_batch(20, 5555))
+    task = examined(partition)
+    dropped = task.dropped
+    assert (dropped.batches, dropped.records, dropped.first_offset, dropped.last_offset) == (1, 2, 20, 21)
+    decision = examine(kdump.open_log(partition), STARTUP, Request(SAFE)).decision
+    assert decision is not None
+    assert decision.salvage_loses == 2
+
+
+def test_of_several_only_those_without_a_copy(partition: Path) -> None:
+    first = (partition / name(20, "log")).read_bytes()
+    size = int.from_bytes(first[8:12], "big") + 12
+    appended(partition, 0, first[:size], data_batch(22, 7777), data_batch(24, 8888))
+    dropped = examined(partition).dropped
+    assert (dropped.batches, dropped.records, dropped.first_offset, dropped.last_offset) == (2, 4, 22, 25)
