@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.clean.read_buffer import ReadBuffer
 from kdump.clean.reading import read_batches
-from kdump.clean.state import PartitionState, SegmentFacts
+from kdump.clean.state import PartitionState
 from kdump.clean.transactions import Transactions, aborted_in
 from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.control import KEY as CONTROL_KEY
 from kdump.settings.views import CleaningSettings
 from kdump.storage.decoded import DecodedRows
+from kdump.storage.facts import SegmentFacts
 
 if TYPE_CHECKING:
     from kdump.kernels.portable.compaction import KeyOffsets

@@ -13,7 +13,7 @@ from kdump.clean.offset_map import OffsetMap, Progress, control_type
 from kdump.clean.read_buffer import ReadBuffer
 from kdump.clean.reading import read_batches
 from kdump.clean.rewritten import Rewritten
-from kdump.clean.state import PartitionState, SegmentFacts
+from kdump.clean.state import PartitionState
 from kdump.clean.transactions import Transactions
 from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
@@ -21,6 +21,7 @@ from kdump.kernels.batch_fates import GONE, OTHER
 from kdump.kernels.fates import DISCARDED, EXPIRED, KEPT, KEPT_TOMBSTONE, KEYLESS, SUPERSEDED
 from kdump.settings.views import CleaningSettings
 from kdump.storage.decoded import DecodedRows
+from kdump.storage.facts import SegmentFacts
 from kdump.storage.log_reader import LogFile
 
 _TRANSACTIONS = CONTROL | TRANSACTIONAL

@@ -115,33 +115,6 @@ class Segment:
         position = self.position_of(log, entry.offset)
         return position if position and _has_timestamp(log, position, entry) else 0
 
-    def largest_timestamp(self) -> int | None:
-        """The largest timestamp (ms) of the segment as its time index has it; None where that is absent or empty."""
-        if not self.has(names.TIME_INDEX):
-            return None
-        with self.time_index() as index:
-            index.drop_zero_tail()
-            return index.entry(index.entries - 1).timestamp if index.entries else None
-
-    def largest_timestamp_before(self, next_base_offset: int) -> int | None:
-        """The largest timestamp (ms) of a segment that was rolled, the next one having this base offset.
-
-        A broker completes the time index when it rolls the segment. None where the index cannot be one of those:
-        absent, empty, not in order, or naming an offset of another segment.
-        """
-        if not self.has(names.TIME_INDEX):
-            return None
-        try:
-            with self.time_index() as index:
-                index.drop_zero_tail()
-                if index.entries == 0:
-                    return None
-                first, last = index.entry(0), index.entry(index.entries - 1)
-        except CorruptIndexError:
-            return None
-        in_order = first.timestamp <= last.timestamp and self.base_offset <= last.offset < next_base_offset
-        return last.timestamp if in_order else None
-
     def batches(
         self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
     ) -> Iterator[Batch | Damage]:
