@@ -125,7 +125,7 @@ def test_when_the_next_goes() -> None:
     assert is_old(rows[0], Bounds(following.due, 0, 100), config)
     grown = [*rows[:2], replace(rows[2], size=60)]
     assert deletions(grown, bounds(), config) == [SIZE]
-    assert deletions([*rows[:2], rows[2]._replace(size=59)], bounds(), config) == []
+    assert deletions([*rows[:2], replace(rows[2], size=59)], bounds(), config) == []
 
 
 def test_nothing_comes_next_of_an_empty_log() -> None:
