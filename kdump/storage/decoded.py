@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from kdump import kernels
 from kdump.blocks import RECORD_ROWS, BatchBlock, RecordBlock
-from kdump.errors import KdumpError, OnError
+from kdump.errors import InvalidRecordError, KdumpError, OnError
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.faults import fault_error
 from kdump.storage.damage import Damage, bad_messages, undecodable
@@ -134,6 +134,21 @@ def decoded(
     damage is raised.
     """
     return settled(_of_log(log, base_offset, start, stop, limit, whole_batches=whole_batches), on_damage)
+
+
+def first_offset(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> int:
+    """Return the first offset of a batch that the block holds; that of a v0/v1 wrapper is its first message's.
+
+    Raises KdumpError where that cannot be read.
+    """
+    if block.magic[row] >= 2 or block.count[row] >= 0:
+        return block.base_offset[row]
+    rows = next(decode_rows(block, row, row + 1, limit=limit, records=RecordBlock(1)))
+    if isinstance(rows, BadBatch):
+        raise rows.error
+    if not rows.records.length:
+        raise fault_error(rows.records.fault) if rows.records.fault else InvalidRecordError("the wrapper is empty")
+    return rows.records.offset[0]
 
 
 def settled(parts: Iterable[Part], on_damage: OnError) -> Iterator[Part]:

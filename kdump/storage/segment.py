@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator
 
 from kdump.disk.reading import is_file
-from kdump.errors import CorruptIndexError, CorruptRecordError, NameFormatError, OnError
+from kdump.errors import CorruptIndexError, CorruptRecordError, KdumpError, NameFormatError, OnError
 from kdump.formats import names
 from kdump.formats.batch import CODEC_MASK, FRAME, FRAME_SIZE, HEADER_SIZE
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import TimeIndexEntry
 from kdump.storage.damage import Damage
-from kdump.storage.decoded import BadBatch, settled
+from kdump.storage.decoded import BadBatch, first_offset, settled
 from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 from kdump.storage.log_reader import Entry, LogFile
 from kdump.storage.records import Batch, Record, batch_at, records_of
@@ -197,8 +197,11 @@ def first_offset_at(log: LogFile, position: int, entry: Entry) -> int:
     offset, _, _, magic = FRAME.unpack_from(header)
     if magic >= 2 or not header[FRAME_SIZE] & CODEC_MASK:
         return int(offset)
-    first = next(records_of(log.batch_at(position, entry.size)), None)
-    return first.offset if isinstance(first, Record) else -1
+    block = log.batch_at(position, entry.size)
+    try:
+        return first_offset(block, 0) if block.length else -1
+    except KdumpError:
+        return -1
 
 
 def _has_timestamp(log: LogFile, position: int, entry: TimeIndexEntry) -> bool:
