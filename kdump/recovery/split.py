@@ -160,7 +160,7 @@ def _base_offset(log: LogView, block: BatchBlock, row: int) -> int:
     if block.magic[row] >= 2 or block.count[row] >= 0:
         return block.base_offset[row]
     try:
-        return first_offset(*log.batch_at(block, row))
+        return first_offset(*log.held(block, row))
     except KdumpError as error:
         raise LoadError(CORRUPT_RECORD, str(error), log.name) from None
 

@@ -100,21 +100,19 @@ def _without(faults: Sequence[tuple[int, str]], parts: Iterator[Stretch | LeftOu
 
 def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[Stretch | LeftOut]:
     """Every good batch as a stretch of its own, and what is not good."""
-    for file, start, end, shift in log.stretches():
-        for part in scan(file, base_offset, start, end):
-            if isinstance(part, Damage):
-                yield LeftOut(part.position + shift, part.resumed + shift, part.text)
-                continue
-            row = part.first
-            while row < part.stop:
-                stretch = inflate(part.block, row, part.stop, limit)
-                if isinstance(stretch.error, CodecMissingError):
-                    raise stretch.error  # what cannot be judged must not be left out
-                for at, payload in enumerate(stretch.payloads, row):
-                    failure = stretch.error if at == stretch.stop - 1 else None
-                    judged = _judged(log, part.block, at, payload, failure, limit)
-                    yield judged._replace(start=judged.start + shift, stop=judged.stop + shift)
-                row = stretch.stop
+    for part in scan(log, base_offset):
+        if isinstance(part, Damage):
+            yield LeftOut(part.position, part.resumed, part.text)
+            continue
+        row = part.first
+        while row < part.stop:
+            stretch = inflate(part.block, row, part.stop, limit)
+            if isinstance(stretch.error, CodecMissingError):
+                raise stretch.error  # what cannot be judged must not be left out
+            for at, payload in enumerate(stretch.payloads, row):
+                failure = stretch.error if at == stretch.stop - 1 else None
+                yield _judged(log, part.block, at, payload, failure, limit)
+            row = stretch.stop
 
 
 def _judged(
