@@ -213,6 +213,13 @@ SHARE_STATE_DECODER = _since(
     "KIP-932",
     "dump-log",
 )
+NO_OLD_DECODERS = _since(
+    "4.0",
+    "NO_OLD_DECODERS",
+    "kafka-dump-log no longer takes the decoders of kafka.serializer, which 3.9 calls deprecated",
+    "DumpLogSegments",
+    "dump-log",
+)
 MARKER_EPOCH_ABOVE_DATA = _since(
     "4.0",
     "MARKER_EPOCH_ABOVE_DATA",

@@ -7,7 +7,8 @@ import sys
 
 from kdump.errors import KdumpError
 
-from .options import DecoderError, OptionError, Options, help_text, parse
+from .exceptions import JavaError
+from .options import Options, help_text, parse
 
 INTERRUPTED = 130
 
@@ -23,15 +24,16 @@ def main() -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except MemoryError:
-        return _die("java.lang.OutOfMemoryError", "there is not enough memory for a record or a batch this large")
+        text = "there is not enough memory for a record or a batch this large"
+        return _die(JavaError("java.lang.OutOfMemoryError", text))
 
 
 def _run(arguments: list[str]) -> int:
     try:
         options = parse(arguments)
-    except OptionError as error:
-        return _die(error.java_class, str(error))
-    except (DecoderError, ValueError) as error:
+    except JavaError as error:
+        return _die(error)
+    except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     if options.help or not arguments:
@@ -42,7 +44,7 @@ def _run(arguments: list[str]) -> int:
 
         sys.stdout.write(f"{__version__} (kdump)\n")
         return 0
-    if not options.files:
+    if options.files is None:
         sys.stderr.write(f'Missing required argument "[files]"\n{help_text()}')
         return 1
     return _dump(options)
@@ -50,28 +52,27 @@ def _run(arguments: list[str]) -> int:
 
 def _dump(options: Options) -> int:
     from .files import Dump
-    from .java import JavaError, java_error
+    from .java import java_error
 
     out = sys.stdout.buffer
     dump = Dump(options, out)
     try:
-        for path in options.files:
+        for path in options.files or ():
             dump.file(path)
     except BrokenPipeError:
         raise
     except (JavaError, KdumpError, OSError) as error:
         out.flush()
-        died = java_error(error)
-        return _die(died.java_class, died.text)
+        return _die(java_error(error))
     out.flush()
     for line in dump.report.lines():
         os.write(sys.stderr.fileno(), os.fsencode(line) + b"\n")
     return 0
 
 
-def _die(java_class: str, text: str) -> int:
+def _die(error: JavaError) -> int:
     """Report an exception as the JVM does when it ends the program."""
     sys.stderr.flush()
-    message = f'Exception in thread "main" {java_class}' + (f": {text}" if text else "") + "\n"
+    message = "".join(f"{line}\n" for line in error.lines())
     os.write(sys.stderr.fileno(), message.encode("utf-8", "surrogateescape"))
     return 1

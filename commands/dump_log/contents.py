@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.formats.java_utf8 import java_utf8
 
-from .java import JavaError
+from .exceptions import JavaError
 
 if TYPE_CHECKING:
     from kdump.kernels.portable.text import Contents, ControlText
@@ -41,7 +41,7 @@ def control_printer(release: KafkaRelease) -> ControlText:
         try:
             return dump_text.control_text(number, value, release).encode()
         except dump_text.DecoderAbort as abort:
-            raise JavaError(abort.java_class, abort.message or "") from None
+            raise JavaError(abort.java_class, abort.message) from None
 
     return control_text
 
@@ -53,7 +53,7 @@ def _topic_contents(decoder: str, release: KafkaRelease) -> Contents:
         try:
             texts = dump_text.parse(decoder, offset, key, value, release)
         except dump_text.DecoderAbort as abort:
-            raise JavaError(abort.java_class, abort.message or "") from None
+            raise JavaError(abort.java_class, abort.message) from None
         return _encoded(texts[0]), _encoded(texts[1])
 
     return contents

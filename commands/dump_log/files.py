@@ -11,14 +11,15 @@ from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.errors import CorruptRecordError
 from kdump.formats.faults import SHORT_HEADER, UNDERSIZED, undersized_error
-from kdump.formats.names import BOOTSTRAP_CHECKPOINT, KRAFT_SNAPSHOT, parse_file_name
+from kdump.formats.names import BOOTSTRAP_CHECKPOINT
 from kdump.releases import DUMP_IN_JAVA
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import inflate
 
 from ..shell.whole_lines import write_lines
 from .contents import contents_printer, control_printer
-from .java import INT_MAX, JavaError, base_offset_of, check_size, java_codec_error, java_fault, slice_end
+from .exceptions import JavaError
+from .java import INT_MAX, base_offset_of, check_size, java_codec_error, java_fault, slice_end, snapshot_end_of
 from .report import Report
 
 if TYPE_CHECKING:
@@ -75,16 +76,19 @@ class Dump:
             write_lines(self._out, text)
 
     def _log(self, path: str) -> None:
+        if self.options.topic_decoder is None:
+            self.options.need("value-decoder-class", "key-decoder-class")
+        for text in self.options.deprecations:
+            self.line(text)
+        self.options.need("max-bytes")
         name = os.path.basename(path)
         if name.endswith(".log"):
             self.line(f"Log starting offset: {base_offset_of(path)}")
         elif name == BOOTSTRAP_CHECKPOINT:
             self.line("KRaft bootstrap snapshot")
         else:
-            snapshot = parse_file_name(name)
-            if snapshot.kind != KRAFT_SNAPSHOT:
-                raise JavaError("java.util.NoSuchElementException", "No value present")
-            self.line(f"Snapshot end offset: {snapshot.offset}, epoch: {snapshot.epoch}")
+            offset, epoch = snapshot_end_of(name)
+            self.line(f"Snapshot end offset: {offset}, epoch: {epoch}")
         with LogFile(path) as log:
             check_size(log)
             stop = slice_end(log, 0, self.options.max_bytes)

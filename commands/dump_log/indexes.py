@@ -19,10 +19,10 @@ from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import inflate
 
+from .exceptions import JavaError
 from .java import (
     ILLEGAL_ARGUMENT,
     INT_MAX,
-    JavaError,
     base_offset_of,
     check_size,
     java_codec_error,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 def _index(dump: Dump, path: str) -> None:
+    dump.options.need("max-message-size")
     base_offset = base_offset_of(path)
     with LogFile(_sibling(path, ".log")) as log, OffsetIndex(os.path.abspath(path), base_offset) as index:
         check_size(log)

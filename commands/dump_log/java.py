@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
@@ -17,26 +18,29 @@ from kdump.errors import (
 from kdump.formats import faults
 from kdump.formats.codecs import DEFAULT_LIMIT, GZIP, LZ4, SNAPPY, LimitError, delivered
 from kdump.formats.faults import Fault, fault_error
+from kdump.formats.index_entries import UnknownTxnVersionError
 from kdump.formats.names import offset_in_name
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import packed_payload
 
+from .exceptions import JavaError
+
 KAFKA = "org.apache.kafka.common."
 ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
 INT_MAX = 0x7FFF_FFFF
+INT64_MAX = (1 << 63) - 1
+_SNAPSHOT_OFFSET, _SNAPSHOT_EPOCH = slice(0, 20), slice(21, 31)
 BOMB_HEAD = 1 << 24
 """Bytes of a payload without end that are searched for damage among its records."""
 
 _BY_FAULT = {
     faults.LEGACY_MAGIC: ILLEGAL_ARGUMENT,
-    faults.VARINT_LONG: ILLEGAL_ARGUMENT,
-    faults.NEGATIVE_SIZE: ILLEGAL_ARGUMENT,
     faults.LEGACY_LIMIT: ILLEGAL_ARGUMENT,
-    faults.OUT_OF_BOUNDS: "java.lang.IndexOutOfBoundsException",
     faults.CONTROL_NO_KEY: "java.lang.NullPointerException",
     faults.MARKER_NO_VALUE: "java.lang.NullPointerException",
 }
 _BY_ERROR: tuple[tuple[type[KdumpError], str], ...] = (
+    (UnknownTxnVersionError, KAFKA + "KafkaException"),
     (CorruptRecordError, KAFKA + "errors.CorruptRecordException"),
     (InvalidRecordError, KAFKA + "InvalidRecordException"),
     (UnknownCodecError, ILLEGAL_ARGUMENT),
@@ -45,22 +49,26 @@ _BY_ERROR: tuple[tuple[type[KdumpError], str], ...] = (
 )
 
 
+_NOT_DECOMPRESSED = "Failed to decompress record stream"
 _CAUSES = {GZIP: "java.util.zip.ZipException: ", SNAPPY: "java.io.IOException: ", LZ4: "java.io.IOException: "}
+_EARLY_ENDS = {
+    "Unexpected end of GZIP header": "java.io.EOFException",
+    "Unexpected end of GZIP trailer": "java.io.EOFException",
+    "Unexpected end of ZLIB input stream": "java.io.EOFException: Unexpected end of ZLIB input stream",
+}
+_IN_THE_SIZE = (faults.VARINT_LONG, faults.NEGATIVE_SIZE)
+"""Faults of a record's size field, which Kafka takes for the end of the batch."""
 _AT_THE_END = (faults.PREMATURE_END, faults.RECORD_EOF, faults.WRAPPER_EMPTY)
-
-
-class JavaError(Exception):
-    """An exception of the JVM by its class name."""
-
-    def __init__(self, java_class: str, text: str = "") -> None:
-        super().__init__(text)
-        self.java_class = java_class
-        self.text = text
 
 
 def java_fault(fault: Fault) -> JavaError:
     """What Kafka's tool dies of at a fault inside a batch."""
     error = fault_error(fault)
+    if fault[0] in _IN_THE_SIZE:
+        early = java_error(fault_error((faults.PREMATURE_END, 0, 0)))
+        return JavaError(early.java_class, early.text, f"{ILLEGAL_ARGUMENT}: {error}")
+    if fault[0] == faults.OUT_OF_BOUNDS:
+        return JavaError("java.lang.IndexOutOfBoundsException")
     java_class = _BY_FAULT.get(fault[0])
     return JavaError(java_class, str(error)) if java_class else java_error(error)
 
@@ -95,8 +103,17 @@ def java_codec_error(block: BatchBlock, row: int, error: KdumpError, limit: int 
     if bomb:
         return java_error(error)
     if got is not None and block.magic[row] >= 2:
-        return JavaError(KAFKA + "KafkaException", "Failed to decompress record stream")
-    return JavaError(KAFKA + "KafkaException", _CAUSES.get(codec, "") + str(failure or error))
+        after_all = fault is None
+        text = "Error checking for remaining bytes after reading batch" if after_all else _NOT_DECOMPRESSED
+        return JavaError(KAFKA + "KafkaException", text)
+    return JavaError(KAFKA + "KafkaException", _cause(codec, str(failure or error)))
+
+
+def _cause(codec: int, text: str) -> str:
+    """What a decompressor of Java throws, by what ours says."""
+    if codec == SNAPPY:
+        text = text.partition(": ")[0]
+    return _EARLY_ENDS.get(text) or _CAUSES.get(codec, "") + text
 
 
 def base_offset_of(path: str) -> int:
@@ -106,6 +123,27 @@ def base_offset_of(path: str) -> int:
     if offset is None:
         raise JavaError("java.lang.NumberFormatException", f'For input string: "{name.partition(".")[0]}"')
     return offset
+
+
+def snapshot_end_of(name: str) -> tuple[int, int]:
+    """The offset and the epoch in the name of a KRaft snapshot, cut out of it as Kafka's Snapshots.parse does."""
+    offset, epoch = _SNAPSHOT_OFFSET, _SNAPSHOT_EPOCH
+    return _number(_cut(name, offset), INT64_MAX), _number(_cut(name, epoch), INT_MAX)
+
+
+def _cut(text: str, part: slice) -> str:
+    """Java's substring."""
+    if part.stop > len(text):
+        where = f"begin {part.start}, end {part.stop}, length {len(text)}"
+        raise JavaError("java.lang.StringIndexOutOfBoundsException", where)
+    return text[part]
+
+
+def _number(text: str, largest: int) -> int:
+    """Java's parseLong or parseInt."""
+    if re.fullmatch(r"[+-]?\d+", text) and -largest - 1 <= int(text) <= largest:
+        return int(text)
+    raise JavaError("java.lang.NumberFormatException", f'For input string: "{text}"')
 
 
 def check_size(log: LogFile) -> None:

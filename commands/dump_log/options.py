@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
-from kdump.releases import NEWEST, SHARE_STATE_DECODER, KafkaRelease
+from kdump.releases import DUMP_IN_JAVA, NEWEST, NO_OLD_DECODERS, SHARE_STATE_DECODER, KafkaRelease
 
 from ..shell.release import ENVIRONMENT, asked_release
+from .exceptions import JavaError
 
 INT_MAX = 0x7FFF_FFFF
 
-DECODER_PACKAGES = ("org.apache.kafka.tools.api.", "kafka.serializer.")
+DECODER_PACKAGE = "org.apache.kafka.tools.api."
+OLD_DECODER_PACKAGE = "kafka.serializer."
 DECODERS = ("StringDecoder", "LongDecoder", "IntegerDecoder", "DefaultDecoder")
 
 
@@ -57,18 +62,15 @@ BY_NAME = {option.name: option for option in OPTIONS}
 TOPIC_DECODERS = tuple(option.name for option in OPTIONS if option.name.endswith("-decoder"))
 
 
-class OptionError(Exception):
-    """A command line that Kafka's option parser (joptsimple) refuses, with the exception that it throws."""
-
-    def __init__(self, java_class: str, text: str) -> None:
-        super().__init__(text)
-        self.java_class = f"joptsimple.{java_class}"
+def _refusal(kind: str, text: str, *causes: str) -> JavaError:
+    """What Kafka's option parser (joptsimple) throws."""
+    return JavaError(f"joptsimple.{kind}Exception", text, *causes)
 
 
 class Options(NamedTuple):
     """What the command line asked for; sizes in bytes."""
 
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] | None = None
     help: bool = False
     version: bool = False
     print_data: bool = False
@@ -82,21 +84,36 @@ class Options(NamedTuple):
     value_decoder: str = DECODERS[0]
     topic_decoder: str | None = None
     release: KafkaRelease = NEWEST
+    refused: Mapping[str, JavaError] = MappingProxyType({})
+    """By option what is wrong with its argument: Kafka's tool dies of that at the first file that it needs it for."""
+    deprecations: tuple[str, ...] = ()
+    """Lines about old decoder classes, which are printed for every log."""
+
+    def need(self, *names: str) -> None:
+        """Raise JavaError for the first of some options that is refused."""
+        for name in names:
+            if name in self.refused:
+                raise self.refused[name]
 
 
 def parse(arguments: list[str]) -> Options:
-    """Read a command line. Raises OptionError and DecoderError, and ValueError for a release that is not known."""
-    given = _given(arguments)
+    """Read a command line. Raises JavaError, and ValueError for a release that is not known."""
+    given, repeated = _given(arguments)
+    for name in ("files", "kafka"):
+        if name in repeated:
+            raise _repeated(name)
     release = asked_release(given.get("kafka")) or NEWEST
     if _SHARE_STATE in given and not release.has(SHARE_STATE_DECODER):
         raise _unrecognized(_SHARE_STATE)
     files = given.get("files")
+    read = _Arguments(given, repeated, release)
+    value_decoder, key_decoder = read.decoder("value-decoder-class"), read.decoder("key-decoder-class")
     topic_decoder = next((name for name in TOPIC_DECODERS if name in given), None)
     print_data = topic_decoder is not None or any(
         name in given for name in ("print-data-log", "key-decoder-class", "value-decoder-class")
     )
     return Options(
-        files=tuple(files.split(",")) if files else (),
+        files=None if files is None else tuple(_split(files)),
         help="help" in given,
         version="version" in given,
         print_data=print_data,
@@ -104,18 +121,37 @@ def parse(arguments: list[str]) -> Options:
         verify_index_only="verify-index-only" in given,
         index_sanity_check="index-sanity-check" in given,
         skip_record_metadata="skip-record-metadata" in given,
-        max_message_size=_number(given, "max-message-size", Options().max_message_size),
-        max_bytes=_number(given, "max-bytes", Options().max_bytes),
-        key_decoder=_decoder(given.get("key-decoder-class")),
-        value_decoder=_decoder(given.get("value-decoder-class")),
+        max_message_size=read.number("max-message-size", Options().max_message_size),
+        max_bytes=read.number("max-bytes", Options().max_bytes),
+        key_decoder=key_decoder,
+        value_decoder=value_decoder,
         topic_decoder=topic_decoder,
         release=release,
+        refused=read.refused,
+        deprecations=() if topic_decoder else tuple(read.deprecations),
     )
 
 
-def _given(arguments: list[str]) -> dict[str, str | None]:
-    """Option names with their arguments; what is no option is ignored, as Kafka's tool ignores it."""
+def _split(files: str) -> list[str]:
+    """Split as Java does, which drops empty words at the end, unless the first is all there is."""
+    words = files.split(",")
+    while words and not words[-1] and files:
+        words.pop()
+    return [_path(word) for word in words]
+
+
+def _path(text: str) -> str:
+    """A path as java.io.File keeps it: without doubled slashes, and without one at the end."""
+    return re.sub("/+", "/", text).removesuffix("/") or text[:1]
+
+
+def _given(arguments: list[str]) -> tuple[dict[str, str | None], set[str]]:
+    """Option names with their arguments, and those that are given twice.
+
+    What is no option is ignored, as Kafka's tool ignores it. Raises JavaError.
+    """
     given: dict[str, str | None] = {}
+    repeated: set[str] = set()
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
@@ -129,13 +165,19 @@ def _given(arguments: list[str]) -> dict[str, str | None]:
             raise _unrecognized(name)
         argument = value if equals else _argument(option, rest)
         if name in given and option.argument:
-            raise OptionError("MultipleArgumentsForOptionException", f"Found multiple arguments for option {name}")
+            repeated.add(name)
         given[name] = argument
-    return given
+    return given, repeated
 
 
-def _unrecognized(name: str) -> OptionError:
-    return OptionError("UnrecognizedOptionException", f"{name} is not a recognized option")
+def _repeated(name: str) -> JavaError:
+    return _refusal(
+        "MultipleArgumentsForOption", f"Found multiple arguments for option {name}, but you asked for only one"
+    )
+
+
+def _unrecognized(name: str) -> JavaError:
+    return _refusal("UnrecognizedOption", f"{name} is not a recognized option")
 
 
 def _argument(option: Option, rest: list[str]) -> str | None:
@@ -146,36 +188,54 @@ def _argument(option: Option, rest: list[str]) -> str | None:
         return rest.pop(0)
     if optional:
         return None
-    raise OptionError("OptionMissingRequiredArgumentException", f"Option {option.name} requires an argument")
+    raise _refusal("OptionMissingRequiredArgument", f"Option {option.name} requires an argument")
 
 
-def _number(given: dict[str, str | None], name: str, default: int) -> int:
-    text = given.get(name)
-    if text is None:
+class _Arguments:
+    """Reads the arguments of options, and remembers those that are refused and what is deprecated."""
+
+    def __init__(self, given: Mapping[str, str | None], repeated: Iterable[str], release: KafkaRelease) -> None:
+        self._given = given
+        self._release = release
+        self.refused = {name: _repeated(name) for name in repeated}
+        self.deprecations: list[str] = []
+
+    def number(self, name: str, default: int) -> int:
+        """An argument that is one of Java's int."""
+        text = self._given.get(name)
+        if text is None or name in self.refused:
+            return default
+        number = int(text) if re.fullmatch(r"[+-]?\d{1,99}", text) else INT_MAX + 1
+        if -INT_MAX - 1 <= number <= INT_MAX:
+            return number
+        cause = f'java.lang.NumberFormatException: For input string: "{text}"'
+        self.refused[name] = _refusal(
+            "OptionArgumentConversion",
+            f"Cannot parse argument '{text}' of option {name}",
+            f"joptsimple.internal.ReflectionException: {cause}",
+            cause,
+        )
         return default
-    try:
-        number = int(text)
-    except ValueError:
-        number = INT_MAX + 1
-    if not -INT_MAX - 1 <= number <= INT_MAX:
-        raise OptionError("OptionArgumentConversionException", f"Cannot parse argument '{text}' of option {name}")
-    return number
 
+    def decoder(self, name: str) -> str:
+        """An argument that is the class of one of Kafka's decoders."""
+        java_class = self._given.get(name)
+        if java_class is None or name in self.refused:
+            return DECODERS[0]
+        package, dot, decoder = java_class.rpartition(".")
+        if decoder in DECODERS and package + dot == OLD_DECODER_PACKAGE and not self._release.has(NO_OLD_DECODERS):
+            new = DECODER_PACKAGE + decoder
+            self.deprecations.append(f"{java_class} is deprecated. Please use {new} instead")
+        elif decoder not in DECODERS or package + dot != DECODER_PACKAGE:
+            self.refused[name] = self._no_class(java_class)
+        return decoder
 
-def _decoder(name: str | None) -> str:
-    if name is None:
-        return DECODERS[0]
-    for package in DECODER_PACKAGES:
-        if name.removeprefix(package) in DECODERS:
-            return name.removeprefix(package)
-    raise DecoderError(
-        f"{name} is a Java class, which dump-log cannot load: it has {', '.join(DECODERS)} of"
-        f" {DECODER_PACKAGES[0].rstrip('.')}; `kdump dump --format jsonl` gives the bytes of every key and value"
-    )
-
-
-class DecoderError(Exception):
-    """A decoder class that is none of Kafka's own."""
+    def _no_class(self, name: str) -> JavaError:
+        """Java's own word for a class that cannot be loaded, as none can be here."""
+        if self._release.has(DUMP_IN_JAVA):
+            cause = f"java.lang.ClassNotFoundException: {name}"
+            return JavaError("java.lang.RuntimeException", "Failed to load decoder class", cause)
+        return JavaError("java.lang.ClassNotFoundException", name)
 
 
 def help_text() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +11,7 @@ import click
 from kdump.operations.rails import ALL_LOSSES, Rails
 from kdump.operations.repair import Examine
 from kdump.operations.startup import StartupOptions
+from kdump.storage.directory import LogDirectory
 
 from ..shell.output import Output, wants_color
 from ..shell.paths import check_not_kafkas
@@ -87,6 +88,7 @@ def run(
     color: str,
     output: str | None = None,
     takes_files: bool = False,
+    absent: Callable[[LogDirectory], Iterable[str]] | None = None,
 ) -> int:
     """Repair what is at `paths` as these options ask for; the exit code. Raises click.UsageError."""
     if no_backup and backup_dir:
@@ -115,6 +117,7 @@ def run(
             takes_files=takes_files,
             plan_out=plan_out,
             apply_plan=apply_plan,
+            absent=absent,
         ).paths(paths)
 
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
 
 from kdump.disk.pace import lower_priority
 from kdump.errors import KdumpError
+from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, SEVERITIES, WARNING
 from kdump.findings.limit import MOST_ALIKE
 from kdump.formats.printable import escape_json, safe, safe_path
+from kdump.formats.words import number_words
+from kdump.operations.copies import CopyCheck, findings_between
 from kdump.storage.live import broker_on, is_live, tally
 from kdump.verify.options import Options
 from kdump.verify.resume import Mark, PassTotals, Place, check_writable, read_place, remove_mark, write_place
@@ -301,7 +305,7 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
         verification.on_partition = report.partition
         report.start()
         try:
-            for finding in verification.run(chosen) if chosen else ():
+            for finding in chain(verification.run(chosen), _between(verification, chosen, options)) if chosen else ():
                 summary.add(finding, is_unread=finding.code == UNREAD)
                 if finding.code == UNREAD:
                     tally.cannot_read(finding.path)
@@ -322,6 +326,19 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
     if ended is not None:
         raise ended
     return summary.exit_code
+
+
+def _between(
+    verification: Verification | SparkVerification, chosen: Sequence[str], options: Options
+) -> Iterator[Finding]:
+    """What is wrong between the copies of several brokers; logs that were all read are read again for it."""
+    if verification.mark is not None or options.max_rate or options.since_checkpoint:
+        return
+    check = CopyCheck(chosen, options.now or int(time.time() * 1000), options.deadline)
+    yield from findings_between(check, options)
+    if check.seen.left:
+        partitions = number_words(check.seen.left, "partition")
+        note(f"the copies of {partitions} were not compared for want of time: kdump replicas compares them")
 
 
 def _output(format_: str) -> Output:

@@ -67,7 +67,8 @@ class Change:
 
     `before` is the partition when it was begun, `after` when it was done, with the digests of the files that it made
     and the log end offset (absolute; None where it is not known). `undoes` is the id of the change that this one takes
-    back. Unless `keeps_old`, nothing but what was cut out is kept once it is done.
+    back. `made_directory`: the partition directory was made for it. Unless `keeps_old`, nothing but what was cut out is
+    kept once it is done.
     """
 
     files: ChangeFiles
@@ -83,6 +84,7 @@ class Change:
     after: PartitionState | None = None
     digests: Mapping[str, str] = field(default_factory=dict)
     log_end_offset: int | None = None
+    made_directory: bool = False
 
     @property
     def id(self) -> str:
@@ -163,7 +165,7 @@ def _encoded(change: Change) -> bytes:
     row |= {"command": change.command, "begun": change.begun, "state": change.state}
     row |= {"undoes": change.undoes, "keepsOld": change.keeps_old, "logEndOffset": change.log_end_offset}
     row |= {"before": change.before._asdict(), "after": change.after._asdict() if change.after else None}
-    row["digests"] = dict(change.digests)
+    row |= {"digests": dict(change.digests), "madeDirectory": change.made_directory}
     row["steps"] = [asdict(step) | {"operation": step.operation._asdict()} for step in change.steps]
     row["cuts"] = [{"cut": kept.cut._asdict(), "file": kept.file} for kept in change.cuts]
     return json.dumps(row).encode()
@@ -202,6 +204,7 @@ def _decoded(row: Mapping[str, Any], files: ChangeFiles) -> Change:
         _state(row["after"]) if row["after"] else None,
         row["digests"],
         row["logEndOffset"],
+        bool(row.get("madeDirectory")),
     )
 
 

@@ -84,9 +84,14 @@ def place_of(partition_directory: str, backup_dir: str | None = None) -> str:
     if is_log_directory(path):
         return path
     parent = os.path.dirname(path)
-    if is_log_directory(parent) and os.stat(parent).st_dev == os.stat(path).st_dev:
+    if is_log_directory(parent) and _device(parent) == _device(path):
         return parent
     return os.path.join(path, IN_PARTITION)
+
+
+def _device(path: str) -> int:
+    """The file system that a directory is in; one that is still to be made will be in that around it."""
+    return os.stat(path if os.path.lexists(path) else os.path.dirname(path)).st_dev
 
 
 def log_directory_of(path: str) -> str:

@@ -9,6 +9,7 @@ from kdump.findings import remedies as ways
 from kdump.findings.kind import (
     BLOCKS_COMPACTION,
     BLOCKS_RETENTION,
+    CUTS_TO_LEADER,
     ERROR,
     GOES_OFFLINE,
     IGNORES,
@@ -22,6 +23,9 @@ from kdump.findings.kind import (
     WARNING,
     FindingKind,
 )
+
+COPIES = "operations.copies"
+"""Where several brokers' copies of a partition are compared."""
 
 # fmt: off
 _KINDS = (
@@ -241,6 +245,17 @@ _KINDS = (
     FindingKind("KD-KRAFT-STATE", ERROR, REFUSES, ways.QUORUM_STATE, "directory", "quorum-state cannot be parsed."),
     FindingKind("KD-KRAFT-SNAPSHOT", ERROR, REFUSES, ways.KRAFT_SNAPSHOT, "kraft",
         "A KRaft snapshot does not begin with a header or end with a footer."),
+    # copies of a partition on several brokers
+    FindingKind("KD-COPY-EPOCH", ERROR, CUTS_TO_LEADER, ways.COPIES, COPIES,
+        "Two copies have other records at the same offsets, of different leader epochs: one of them will be cut."),
+    FindingKind("KD-COPY-BYTES", ERROR, SERVES_WRONG_DATA, ways.COPIES, COPIES,
+        "Two copies have other bytes at the same offsets and leader epoch."),
+    FindingKind("KD-COPY-KEYS", ERROR, SERVES_WRONG_DATA, ways.COPIES, COPIES,
+        "Two copies of a compacted partition differ in the latest records of keys."),
+    FindingKind("KD-COPY-MISSING", ERROR, SERVES_WRONG_DATA, ways.COPIES, COPIES,
+        "A copy lacks records in its middle that another copy has."),
+    FindingKind("KD-COPY-ABSENT", ERROR, CUTS_TO_LEADER, ways.ABSENT_COPY, COPIES,
+        "A broker that is in sync by the cluster's metadata has no directory of the partition."),
     # what could not be looked at
     FindingKind("KD-READ", ERROR, GOES_OFFLINE, ways.UNREAD, "partition",
         "Something could not be read, so it was not checked."),

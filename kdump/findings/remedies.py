@@ -28,6 +28,15 @@ RESTORE_LINE = Remedy(None, (), "correct the line of the partition while the bro
 DELETED_AT_START = Remedy(None, (), "leave it: the broker deletes it at its next start")
 COMPARE = Remedy(None, (), "compare the partition with its other replicas before anything else")
 
+SHOW_COPIES = Remedy(
+    None, (), "run kdump replicas with the same PATHs: it says who may lead and what each choice of leader loses"
+)
+
+COPIES = (SHOW_COPIES,)
+ABSENT_COPY = (
+    SHOW_COPIES,
+    Remedy(None, (), "run kdump repair LOG_DIRECTORY --from the other copy: it makes the directory and fills it"),
+)
 COPIED = (REPLICA,)
 COMPARED = (COMPARE,)
 CORRECTED = (RESTORE_LINE,)

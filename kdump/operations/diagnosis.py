@@ -19,6 +19,7 @@ from kdump.findings.kind import NOTHING, BrokerEffect, FindingKind, Remedy, Seve
 from kdump.formats import names
 from kdump.formats.names import is_partition_dir, parse_file_name, parse_partition_dir
 from kdump.formats.words import number_words, offset_range
+from kdump.operations.replicas import PartitionReplicas
 from kdump.operations.startup import Loaded
 from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, TRIM, TRUNCATE, WRITE, Failure
 from kdump.repair.decision import Decision, Way
@@ -64,6 +65,7 @@ class Diagnosis:
     `offsets` are those at stake (absolute, inclusive), None where nothing tells them. `found` and `broker` are
     sentences. `needs_replicas`: where else the partition is matters for what to do; `replicas` is None where no
     cluster metadata tells it. `paths` are the partitions that have the same; the others' own offsets are not kept.
+    `copies` are those of several brokers, where it is about how they compare.
     """
 
     stake: Stake
@@ -78,6 +80,7 @@ class Diagnosis:
     actions: tuple[Action, ...] = ()
     findings: tuple[Finding, ...] = ()
     failure: Failure | None = None
+    copies: PartitionReplicas | None = None
 
     @property
     def codes(self) -> tuple[str, ...]:

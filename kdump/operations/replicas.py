@@ -154,6 +154,7 @@ class Replicas:
         self._given: dict[str | None, set[int]] = {}
         self._clusters: dict[str | None, _Cluster] = {}
         self._found: list[Found] = []
+        self.left = 0
         for place in places:
             if isinstance(place, LogDirectory):
                 self._directory(place, is_whole=True)
@@ -169,15 +170,49 @@ class Replicas:
         """The ids of the clusters that the places are of; copies are compared within each."""
         return tuple(sorted({owner.cluster_id for owner in self._owners.values() if owner and owner.cluster_id}))
 
-    def partitions(self, chosen: Callable[[str], bool] = lambda topic: True) -> Iterator[PartitionReplicas]:
-        """Each partition of the topics that are chosen, by topic and number."""
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """The ids of the brokers that the places are of."""
+        return tuple(sorted({owner.node_id for owner in self._owners.values() if owner and owner.node_id is not None}))
+
+    def partitions(
+        self,
+        chosen: Callable[[str], bool] = lambda topic: True,
+        *,
+        is_shared: bool = False,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> Iterator[PartitionReplicas]:
+        """Each partition of the topics that are chosen, by topic and number.
+
+        With `is_shared` only those of which several brokers have a copy, or were in sync with one. Those that come when
+        it no longer `goes_on` are only counted, in `left`.
+        """
         for joined in join(self._found):
             if joined.key.topic == names.CLUSTER_METADATA_TOPIC or not chosen(joined.key.topic) or not joined.copies:
+                continue
+            if is_shared and not self._is_shared(joined):
+                continue
+            if not goes_on():
+                self.left += 1
                 continue
             self._check_duplicates(joined)
             result = self._tried(joined.copies[0].path, partial(self._partition, joined))
             if result is not None:
                 yield result
+
+    def _is_shared(self, joined: Joined) -> bool:
+        """Whether there is a copy of another broker, or ought to be one."""
+        owners = {copy.owner for copy in joined.copies}
+        if len(owners) > 1 or (None in owners and len(joined.copies) > 1):
+            return joined.key.topic_id is not None or None not in owners
+        state = _state_of(self._cluster_of(joined.key), joined.key)
+        if state is None:
+            return False
+        here = {copy.broker for copy in joined.copies}
+        return bool({*state.isr, *state.elr} & self._given.get(joined.key.cluster_id, set()) - here)
+
+    def _cluster_of(self, key: PartitionKey) -> _Cluster | None:
+        return self._clusters.get(key.cluster_id) or self._clusters.get(None)
 
     # --- what is there -----------------------------------------------------------------------------------------------
 
@@ -249,7 +284,7 @@ class Replicas:
     # --- one partition -----------------------------------------------------------------------------------------------
 
     def _partition(self, joined: Joined) -> PartitionReplicas:
-        cluster = self._clusters.get(joined.key.cluster_id) or self._clusters.get(None)
+        cluster = self._cluster_of(joined.key)
         state = _state_of(cluster, joined.key)
         with ExitStack() as stack:
             copies: list[tuple[Found, PartitionLog]] = []

@@ -61,7 +61,7 @@ def inflate(block: BatchBlock, first: int, stop: int | None = None, limit: int =
 def payload_of(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> bytes:
     """The decompressed payload of one compressed batch. Raises DamageError or CodecError."""
     codec, packed = packed_payload(block, row)
-    if block.magic[row] >= 2 and block.count[row] <= 0:  # Kafka's readers do not open the payload then
+    if block.magic[row] >= 2 and block.count[row] == 0:  # Kafka's readers do not open the payload then
         return b""
     try:
         return decompress(codec, packed, magic=block.magic[row], limit=limit)

@@ -96,9 +96,21 @@ def dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InProcess:
         (("--nonsense",), 1, "joptsimple.UnrecognizedOptionException: nonsense is not a recognized option"),
         (("--files",), 1, "joptsimple.OptionMissingRequiredArgumentException: Option files requires an argument"),
         (("--files", "a", "--files", "b"), 1, "joptsimple.MultipleArgumentsForOptionException"),
-        (("--files", "a", "--max-bytes", "1x"), 1, "Cannot parse argument '1x' of option max-bytes"),
-        (("--files", "a", "--max-bytes", str(1 << 31)), 1, "joptsimple.OptionArgumentConversionException"),
-        (("--files", "a", "--value-decoder-class", "com.Mine"), 1, "which dump-log cannot load: it has StringDecoder"),
+        (("--files", "a.log", "--max-bytes", "1x"), 1, "Cannot parse argument '1x' of option max-bytes"),
+        (("--files", "a.log", "--max-bytes", str(1 << 31)), 1, "joptsimple.OptionArgumentConversionException"),
+        (
+            ("--files", "1.index", "--max-message-size", "1x"),
+            1,
+            'Caused by: java.lang.NumberFormatException: For input string: "1x"\n',
+        ),
+        (("--files", "1.txnindex,a.b", "--max-bytes", "1x"), 0, "Ignoring unknown file a.b"),
+        (("--files", "a.log", "--value-decoder-class", "com.Mine"), 1, "java.lang.ClassNotFoundException: com.Mine"),
+        (("--files", "a.log", "--key-decoder-class", "StringDecoder"), 1, "Failed to load decoder class"),
+        (("--files", ","), 0, ""),
+        (("--files", ""), 0, "Ignoring unknown file \n"),
+        (("--files", "x//y.d/"), 0, "Ignoring unknown file x/y.d\n"),
+        (("--files", "00000000000000000099.checkpoint"), 1, 'NumberFormatException: For input string: "checkpoint"'),
+        (("--files", "9-1.checkpoint"), 1, "StringIndexOutOfBoundsException: begin 0, end 20, length 14"),
         (("--files", "/nowhere/1.log"), 1, "java.nio.file.NoSuchFileException: /nowhere/1.log"),
         (
             ("--kafka", "4.0", "--files", "nodot"),
@@ -141,7 +153,7 @@ def test_an_unknown_file_is_reported_at_the_end(tmp_path: Path) -> None:
     ("decoder", "value", "shown"),
     [
         ("LongDecoder", (-5).to_bytes(8, "big", signed=True), "payload: -5"),
-        ("kafka.serializer.IntegerDecoder", (7).to_bytes(4, "big"), "payload: 7"),
+        ("org.apache.kafka.tools.api.IntegerDecoder", (7).to_bytes(4, "big"), "payload: 7"),
         ("org.apache.kafka.tools.api.StringDecoder", b"text", "payload: text"),
     ],
 )
@@ -155,9 +167,24 @@ def test_decoders(tmp_path: Path, decoder: str, value: bytes, shown: str) -> Non
 
 def test_a_value_too_short_for_its_decoder(tmp_path: Path) -> None:
     log = write_segment(tmp_path / "t-0", 0, [encode_batch([NewRecord(0, 1, None, b"abc")])], indexes=False)
-    done = process("--files", log, "--value-decoder-class", "kafka.serializer.LongDecoder")
+    done = process("--files", log, "--value-decoder-class", "org.apache.kafka.tools.api.LongDecoder")
     assert done.returncode == 1
     assert done.stderr == 'Exception in thread "main" java.nio.BufferUnderflowException\n'
+
+
+def test_the_old_names_of_decoders(tmp_path: Path) -> None:
+    """3.9 prints a word on them for each log; from 4.0 on there are none of these classes."""
+    value = encode_batch([NewRecord(0, 1, b"key", (7).to_bytes(4, "big"))])
+    log = write_segment(tmp_path / "t-0", 0, [value], indexes=False)
+    old, new = "kafka.serializer.IntegerDecoder", "org.apache.kafka.tools.api.IntegerDecoder"
+    arguments = ("--files", log, "--value-decoder-class", old)
+    done = process("--kafka", "3.9", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"Dumping {log}\n{old} is deprecated. Please use {new} instead\nLog starting" in done.stdout
+    assert done.stdout.endswith(" key: key payload: 7\n")
+    done = process("--kafka", "4.0", *arguments)
+    assert (done.returncode, done.stdout) == (1, f"Dumping {log}\n")
+    assert done.stderr == f'Exception in thread "main" java.lang.ClassNotFoundException: {old}\n'
 
 
 def test_missing_index_files_are_not_made(tmp_path: Path) -> None:
@@ -194,10 +221,11 @@ def _little_memory() -> Iterator[None]:
 
 
 def check_end(code: int, out: bytes, err: bytes) -> None:
-    """A report and 0, or the one line of an exception and 1; never a traceback of ours."""
+    """A report and 0, or an exception with its causes and 1; never a traceback of ours."""
     assert code in (0, 1)
     if code:
-        assert re.fullmatch(rb'Exception in thread "main" [a-z]+(\.[A-Za-z0-9]+)+(: [^\n]*)?\n', err), err
+        said = rb"[a-z]+(\.[A-Za-z0-9]+)+(: [^\n]*)?\n"
+        assert re.fullmatch(rb'Exception in thread "main" ' + said + b"(Caused by: " + said + b")*", err), err
     else:
         assert re.fullmatch(rb"(Non-consecutive offsets in [^\n]*\n(  -?\d+ is followed by -?\d+\n)+)?", err), err
     assert out.startswith(b"Dumping ")

@@ -51,6 +51,12 @@ def _repeat_end(path: Path, random: Random) -> None:
         file.write(content[-random.randrange(1, 400) :])
 
 
+def damage_bytes(path: Path, random: Random) -> None:
+    """Damage the content of a file as disks and crashes do; nothing if it is empty."""
+    if path.stat().st_size:
+        random.choice((*[_flip] * 6, *[_cut] * 3, _zero, _add_noise, _add_zeros, _repeat_end))(path, random)
+
+
 def _remove(path: Path, random: Random) -> None:
     path.unlink()
 

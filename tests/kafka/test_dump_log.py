@@ -11,38 +11,21 @@ import pytest
 from tests.kafka.broker import minor
 from tests.kafka.command import run
 from tests.kafka.directories import MADE, Rich, State
+from tests.kafka.dumping import (
+    DECODERS,
+    INDEX_MODES,
+    LOG_MODES,
+    first_difference,
+    without_frames,
+    without_identities,
+)
 from tests.kafka.kit import Kit, Printed
 from tests.kafka.tally import Column, Comparison, Tally
 
-_DECODERS = {
-    "__consumer_offsets": "--offsets-decoder",
-    "__transaction_state": "--transaction-log-decoder",
-    "__cluster_metadata": "--cluster-metadata-decoder",
-    "__share_group_state": "--share-group-state-decoder",
-}
-
-_BYTES = "org.apache.kafka.tools.api.DefaultDecoder"
-
-_LOG_MODES: Sequence[Sequence[str]] = (
-    (),
-    ("--deep-iteration",),
-    ("--print-data-log",),
-    ("--print-data-log", "--skip-record-metadata"),
-    ("--deep-iteration", "--max-bytes", "3000"),
-    ("--print-data-log", "--key-decoder-class", _BYTES, "--value-decoder-class", _BYTES),
-)
-
-_INDEX_MODES: Sequence[Sequence[str]] = (
-    (),
-    ("--index-sanity-check",),
-    ("--verify-index-only",),
-    ("--verify-index-only", "--max-message-size", "200"),
-)
-
 _MODES = {
-    ".log": _LOG_MODES,
-    ".index": _INDEX_MODES,
-    ".timeindex": _INDEX_MODES,
+    ".log": LOG_MODES,
+    ".index": INDEX_MODES,
+    ".timeindex": INDEX_MODES,
     ".txnindex": ((),),
     ".snapshot": ((),),
 }
@@ -54,7 +37,7 @@ def _invocations(directory: Rich) -> Iterator[tuple[Sequence[str], list[Path]]]:
     for suffix, modes in _MODES.items():
         for mode in modes:
             yield mode, [path for path in files if path.suffix == suffix]
-    for topic, option in _DECODERS.items():
+    for topic, option in DECODERS.items():
         logs = [path for path in files if path.parent.name.rpartition("-")[0] == topic and path.suffix == ".log"]
         for mode in ((), ("--skip-record-metadata",)):
             yield (option, *mode), logs
@@ -74,17 +57,12 @@ def _is_the_stopped_ones(path: Path) -> bool:
 
 def _ours(release: str, options: Sequence[str], files: Sequence[Path]) -> Printed:
     done = run("dump-log", "--kafka", release, *options, "--files", ",".join(map(str, files)))
-    return Printed(done.exit_code, _without_identities(done.out), done.err.encode())
+    return Printed(done.exit_code, without_identities(done.out), done.err.encode())
 
 
 def _theirs(kit: Kit, options: Sequence[str], files: Sequence[Path]) -> Printed:
     printed = kit.dump_log(*options, "--files", ",".join(map(str, files)))
-    return printed._replace(out=_without_identities(printed.out))
-
-
-def _without_identities(out: bytes) -> bytes:
-    """DefaultDecoder's bytes are printed as what Java says of an array: the identity of the object."""
-    return re.sub(rb"\[B@[0-9a-f]+", b"[B@", out)
+    return printed._replace(out=without_identities(printed.out))
 
 
 def _compare(compare: Comparison, kit: Kit, options: Sequence[str], files: Sequence[Path]) -> None:
@@ -100,10 +78,10 @@ def _compare(compare: Comparison, kit: Kit, options: Sequence[str], files: Seque
         ours_by_file, theirs_by_file = _by_file(ours.out), _by_file(theirs.out)
         for file in files:
             mine, wanted = (one.get(str(file).encode(), b"") for one in (ours_by_file, theirs_by_file))
-            compare.same(f"{what} {file}", *_first_difference(mine, wanted))
+            compare.same(f"{what} {file}", *first_difference(mine, wanted))
         compare.same(f"{what}: files", list(ours_by_file), list(theirs_by_file))
     if len(files) == 1 or not (theirs.exit_code or ours.exit_code):
-        said = _first_difference(_without_frames(ours.err), _without_frames(theirs.err))
+        said = first_difference(without_frames(ours.err), without_frames(theirs.err))
         compare.same(f"{what} {files[0]}: stderr", *said)
 
 
@@ -111,21 +89,6 @@ def _by_file(out: bytes) -> dict[bytes, bytes]:
     """What is printed of each file, by its path; what stands before the first by an empty one."""
     parts = re.split(rb"^Dumping (.*)$", out, flags=re.MULTILINE)
     return {b"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
-
-
-def _without_frames(err: bytes) -> bytes:
-    """What a tool complains of, without Java's stack frames and what its logging says of itself."""
-    lines = err.rstrip().splitlines()
-    return b"\n".join(line for line in lines if not line.startswith((b"\tat ", b"\t... ", b"log4j:")))
-
-
-def _first_difference(ours: bytes, theirs: bytes) -> tuple[bytes, bytes]:
-    if ours == theirs:
-        return b"", b""
-    for ours_line, theirs_line in zip(ours.splitlines(), theirs.splitlines(), strict=False):
-        if ours_line != theirs_line:
-            return ours_line, theirs_line
-    return ours[-200:], theirs[-200:]
 
 
 def test_dump_log_prints_what_kafka_prints(directory: Rich, tally: Tally, tmp_path: Path) -> None:
