@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import inspect
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -110,9 +111,17 @@ def copy_tree(source: Path, target: Path) -> None:
     subprocess.run(["cp", "-a", "--sparse=always", str(source), str(target)], check=True)
 
 
+SEED = "KDUMP_KAFKA_DATA_SEED"
+"""The environment variable with a number that adds data by chance (Wild.java); 0 or nothing adds none."""
+
+
+def _seed() -> int:
+    return int(os.environ.get(SEED) or 0)
+
+
 def rich(release: str, state: State) -> Rich:
     """The directories, made if they are not there."""
-    folder = MADE / f"{release}-{_made_by(release)}"
+    folder = MADE / f"{release}-{_made_by(release)}{f'-{_seed()}' if _seed() else ''}"
     if not folder.exists():
         MADE.mkdir(parents=True, exist_ok=True)
         with (MADE / f"{folder.name}.lock").open("w") as lock:
@@ -143,7 +152,7 @@ def _make(release: str, folder: Path) -> None:
     try:
         with Kit(release, MADE, folder / "kit.log") as kit:
             broker.start()
-            kit.ask("make", servers=broker.servers)
+            kit.ask("make", servers=broker.servers, seed=_seed())
             _say(folder, State.STOPPED, kit.ask("truth", servers=broker.servers))
             broker.stop()
             _keep(broker, folder / State.STOPPED)
