@@ -38,6 +38,10 @@ _FOR_SINGLE_TESTS = frozenset({"Steps.java", "Search.java"})
 """Java sources that have no part in what is made."""
 
 
+_BY_CHANCE = "Wild.java"
+"""Has a part in what is made only with a seed."""
+
+
 class State(StrEnum):
     """How the broker ended that wrote a directory."""
 
@@ -138,7 +142,7 @@ def _made_by(release: str) -> str:
     """A digest of all that decides what is in the directories."""
     digest = hashlib.sha256((LOCKS / f"{release}.sha256").read_bytes())
     for path in sources(release):
-        if path.name not in _FOR_SINGLE_TESTS:
+        if path.name not in _FOR_SINGLE_TESTS and (_seed() or path.name != _BY_CHANCE):
             digest.update(path.read_bytes())
     settings = [settings_of(release), DISKS, FEATURES.get(minor(release)), LOAD_SECONDS]
     functions = [inspect.getsource(function) for function in (_make, _say, _keep, _restart)]

@@ -121,7 +121,7 @@ final class Wild {
                 send(one, random.nextInt(40));
                 if (random.nextInt(3) == 0) {
                     var partition = new TopicPartition("plain", random.nextInt(3));
-                    one.sendOffsetsToTransaction(Map.of(partition, new OffsetAndMetadata(random.nextInt(100))),
+                    one.sendOffsetsToTransaction(Map.of(partition, new OffsetAndMetadata(random.nextInt(30))),
                         new ConsumerGroupMetadata("w-txn-" + random.nextInt(4)));
                 }
                 if (random.nextInt(3) == 0) {
@@ -150,7 +150,7 @@ final class Wild {
         for (int number = 0; number <= random.nextInt(5); number++) {
             String metadata = any(List.of("", "by chance", "größer 🐘".repeat(random.nextInt(40)), "\"\\\n\t"));
             offsets.put(new TopicPartition(any(List.of("plain", "txn")), random.nextInt(3)),
-                new OffsetAndMetadata(random.nextInt(200), metadata));
+                new OffsetAndMetadata(random.nextInt(30), metadata));
         }
         make.admin.alterConsumerGroupOffsets(group, offsets).all().get();
         if (random.nextInt(6) == 0) {
