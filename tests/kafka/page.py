@@ -34,7 +34,7 @@ _FOOT = """
   for every file in every mode, right and wrong options, and randomly damaged files; of an exception on stderr all but
   its stack trace.
 * **write**: `repair` leaves alone what is sound; what `repair`, `append`, `roll` and `compact` change is read by that
-  release's broker and clients as was said; `compact` leaves the bytes of logs and indexes that the release's own cleaner
+  release's broker and clients as was said; `compact` leaves the bytes of logs and indexes that the release's cleaner
   leaves, and `append` and `rebuild-index` those of indexes that its broker builds.
 
 Java's clients, confluent-kafka (librdkafka), kafka-python and aiokafka write and read, with every codec that they have.

@@ -12,10 +12,10 @@ from typing import Any
 from kdump.formats.schemas.description import PACKERS, Field, Schema, SchemaError
 from kdump.formats.schemas.framing import CoordinatorTopic, RecordKind, key_schema
 from kdump.formats.schemas.schema import decode_as_broker, to_json
+from kdump.formats.schemas.tables import messages
 from kdump.releases import KafkaRelease
 
-_V4_0, _V4_1, _V4_2 = KafkaRelease.V4_0, KafkaRelease.V4_1, KafkaRelease.V4_2
-_V4_3, _V4_4 = KafkaRelease.V4_3, KafkaRelease.V4_4
+_V4_0, _V4_1 = KafkaRelease.V4_0, KafkaRelease.V4_1
 
 OFFSET_COMMIT_LEGACY = 0
 OFFSET_COMMIT = 1
@@ -23,373 +23,311 @@ GROUP_METADATA = 2
 
 CLASSIC_CONSUMER_PROTOCOL = "consumer"  # the protocolType of classic groups whose members are Kafka consumers
 
-_GROUP_ID = Field("groupId", "string")
-_MEMBER_ID = Field("memberId", "string")
-_TOPIC_ID = Field("topicId", "uuid")
-_TOPIC_NAME = Field("topicName", "string")
-_EPOCH = Field("epoch", "int32")
-_PARTITIONS = Field("partitions", "[]int32")
-_ASSIGNED = (_TOPIC_ID, _PARTITIONS)
-_NAMED_ASSIGNED = (_TOPIC_ID, _TOPIC_NAME, _PARTITIONS)
+_VALUES = messages("""
+OffsetCommitValue 0-4 flexible 4+
+  offset          int64
+  leaderEpoch     int32  3+ default -1  ignorable
+  metadata        string
+  commitTimestamp int64
+  expireTimestamp int64  1  default -1  ignorable
+  topicId         uuid   4+ tag 0  ignorable  since 4.1
+
+GroupMetadataValue 0-4 flexible 4+
+  protocolType          string
+  generation            int32
+  protocol              string              nullable 0+
+  leader                string              nullable 0+
+  currentStateTimestamp int64            2+ default -1  ignorable
+  members               []MemberMetadata
+    memberId            string
+    groupInstanceId     string           3+ nullable 3+  default null  ignorable
+    clientId            string
+    clientHost          string
+    rebalanceTimeout    int32            1+ default -1  ignorable
+    sessionTimeout      int32
+    subscription        bytes
+    assignment          bytes
+
+ConsumerGroupMetadataValue 0 flexible 0+
+  epoch        int32
+  metadataHash int64  tag 0  since 4.1
+
+ConsumerGroupPartitionMetadataValue 0 flexible 0+
+  topics              []TopicMetadata
+    topicId           uuid
+    topicName         string
+    numPartitions     int32
+    partitionMetadata []PartitionMetadata
+      partition       int32
+      racks           []string
+
+ConsumerGroupMemberMetadataValue 0 flexible 0+
+  instanceId            string                 nullable 0+
+  rackId                string                 nullable 0+
+  clientId              string
+  clientHost            string
+  subscribedTopicNames  []string
+  subscribedTopicRegex  string                 nullable 0+
+  rebalanceTimeoutMs    int32                  default -1
+  serverAssignor        string                 nullable 0+
+  classicMemberMetadata ClassicMemberMetadata  nullable 0+  tag 0
+    sessionTimeoutMs    int32
+    supportedProtocols  []ClassicProtocol
+      name              string
+      metadata          bytes
+
+ConsumerGroupTargetAssignmentMetadataValue 0 flexible 0+
+  assignmentEpoch     int32
+  assignmentTimestamp int64  tag 0  since 4.3
+
+ConsumerGroupTargetAssignmentMemberValue 0 flexible 0+
+  topicPartitions []TopicPartition
+    topicId       uuid
+    partitions    []int32
+
+ConsumerGroupCurrentMemberAssignmentValue 0 flexible 0+
+  memberEpoch                 int32
+  previousMemberEpoch         int32
+  state                       int8
+  assignedPartitions          []TopicPartitions
+    topicId                   uuid
+    partitions                []int32
+    assignmentEpochs          []int32            nullable 0+  tag 0  default null  since 4.3
+  partitionsPendingRevocation []TopicPartitions
+    topicId                   uuid
+    partitions                []int32
+    assignmentEpochs          []int32            nullable 0+  tag 0  default null  since 4.3
+
+ShareGroupPartitionMetadataValue 0 flexible 0+
+  topics              []TopicMetadata
+    topicId           uuid
+    topicName         string
+    numPartitions     int32
+    partitionMetadata []PartitionMetadata
+      partition       int32
+      racks           []string
+
+ShareGroupMemberMetadataValue 0 flexible 0+
+  rackId               string    nullable 0+
+  clientId             string
+  clientHost           string
+  subscribedTopicNames []string
+
+ShareGroupMetadataValue 0 flexible 0+
+  epoch int32
+
+ShareGroupTargetAssignmentMetadataValue 0 flexible 0+
+  assignmentEpoch     int32
+  assignmentTimestamp int64  tag 0  since 4.3
+
+ShareGroupTargetAssignmentMemberValue 0 flexible 0+
+  topicPartitions []TopicPartition
+    topicId       uuid
+    partitions    []int32
+
+ShareGroupCurrentMemberAssignmentValue 0 flexible 0+
+  memberEpoch         int32
+  previousMemberEpoch int32
+  state               int8
+  assignedPartitions  []TopicPartitions
+    topicId           uuid
+    partitions        []int32
+
+ShareGroupStatePartitionMetadataValue 0 flexible 0+
+  initializedTopics []TopicPartitionsInfo
+    topicId         uuid
+    topicName       string
+    partitions      []int32
+  deletingTopics    []TopicInfo
+    topicId         uuid
+    topicName       string
+
+ConsumerGroupRegularExpressionValue 0 flexible 0+
+  topics    []string
+  version   int64
+  timestamp int64
+
+StreamsGroupMetadataValue 0 flexible 0+
+  epoch                          int32
+  metadataHash                   int64
+  validatedTopologyEpoch         int32                   tag 0  default -1  since 4.2
+  lastAssignmentConfigs          []LastAssignmentConfig  nullable 0+  tag 1  since 4.2
+    key                          string
+    value                        string
+  storedDescriptionTopologyEpoch int32                   tag 2  default -1  since 4.4
+  failedDescriptionTopologyEpoch int32                   tag 3  default -1  since 4.4
+
+StreamsGroupMemberMetadataValue 0 flexible 0+
+  instanceId         string      nullable 0+
+  rackId             string      nullable 0+
+  clientId           string
+  clientHost         string
+  rebalanceTimeoutMs int32       default -1
+  topologyEpoch      int32
+  processId          string
+  userEndpoint       Endpoint    nullable 0+  default null
+    host             string
+    port             uint16
+  clientTags         []KeyValue
+    key              string
+    value            string
+
+StreamsGroupTargetAssignmentMetadataValue 0 flexible 0+
+  assignmentEpoch     int32
+  assignmentTimestamp int64  tag 0  since 4.3
+
+StreamsGroupTargetAssignmentMemberValue 0 flexible 0+
+  activeTasks     []TaskIds
+    subtopologyId string
+    partitions    []int32
+  standbyTasks    []TaskIds
+    subtopologyId string
+    partitions    []int32
+  warmupTasks     []TaskIds
+    subtopologyId string
+    partitions    []int32
+
+StreamsGroupCurrentMemberAssignmentValue 0 flexible 0+
+  memberEpoch                   int32
+  previousMemberEpoch           int32
+  state                         int8
+  activeTasks                   []TaskIds
+    subtopologyId               string
+    partitions                  []int32
+    assignmentEpochs            []int32    nullable 0+  tag 0  default null  since 4.2
+  standbyTasks                  []TaskIds
+    subtopologyId               string
+    partitions                  []int32
+    assignmentEpochs            []int32    nullable 0+  tag 0  default null  since 4.2
+  warmupTasks                   []TaskIds
+    subtopologyId               string
+    partitions                  []int32
+    assignmentEpochs            []int32    nullable 0+  tag 0  default null  since 4.2
+  activeTasksPendingRevocation  []TaskIds
+    subtopologyId               string
+    partitions                  []int32
+    assignmentEpochs            []int32    nullable 0+  tag 0  default null  since 4.2
+  standbyTasksPendingRevocation []TaskIds
+    subtopologyId               string
+    partitions                  []int32
+    assignmentEpochs            []int32    nullable 0+  tag 0  default null  since 4.2
+  warmupTasksPendingRevocation  []TaskIds
+    subtopologyId               string
+    partitions                  []int32
+    assignmentEpochs            []int32    nullable 0+  tag 0  default null  since 4.2
+
+StreamsGroupTopologyValue 0 flexible 0+
+  epoch                       int32
+  subtopologies               []Subtopology
+    subtopologyId             string
+    sourceTopics              []string
+    sourceTopicRegex          []string
+    stateChangelogTopics      []TopicInfo
+      name                    string
+      partitions              int32
+      replicationFactor       int16
+      topicConfigs            []TopicConfig
+        key                   string
+        value                 string
+    repartitionSinkTopics     []string
+    repartitionSourceTopics   []TopicInfo
+      name                    string
+      partitions              int32
+      replicationFactor       int16
+      topicConfigs            []TopicConfig
+        key                   string
+        value                 string
+    copartitionGroups         []CopartitionGroup
+      sourceTopics            []int16
+      sourceTopicRegex        []int16
+      repartitionSourceTopics []int16
+
+ConsumerProtocolSubscription 0-3 flexible none
+  topics          []string
+  userData        bytes               nullable 0+  default null
+  ownedPartitions []TopicPartition 1+ ignorable
+    topic         string           1+
+    partitions    []int32          1+
+  generationId    int32            2+ default -1  ignorable
+  rackId          string           3+ nullable 3+  default null  ignorable
+
+ConsumerProtocolAssignment 0-3 flexible none
+  assignedPartitions []TopicPartition
+    topic            string
+    partitions       []int32
+  userData           bytes             nullable 0+  default null
+""")
+
+_LATER = messages("""
+LegacyOffsetCommitValue 0 flexible none
+  offset          int64
+  metadata        string
+  commitTimestamp int64
+
+ShareGroupMetadataValue 0 flexible 0+
+  epoch        int32
+  metadataHash int64
+
+ShareGroupStatePartitionMetadataValue 0 flexible 0+
+  initializingTopics []TopicPartitionsInfo
+    topicId          uuid
+    topicName        string
+    partitions       []int32
+  initializedTopics  []TopicPartitionsInfo
+    topicId          uuid
+    topicName        string
+    partitions       []int32
+  deletingTopics     []TopicInfo
+    topicId          uuid
+    topicName        string
+""")
+"""Layouts that came without a new version number."""
+
+
+def _kind(name: str, *key: str, since: KafkaRelease | None = None, until: KafkaRelease | None = None) -> RecordKind:
+    """The record type whose key has these fields, all text."""
+    value = f"{name}Value"
+    fields = (Field(field, "string") for field in key)
+    return RecordKind(
+        name, key_schema(f"{name}Key", *fields), _VALUES[value], later=_LATER.get(value), since=since, until=until
+    )
+
 
 _OFFSET_COMMIT_KEY = key_schema(
-    "OffsetCommitKey",
-    Field("group", "string"),
-    Field("topic", "string"),
-    Field("partition", "int32"),
+    "OffsetCommitKey", Field("group", "string"), Field("topic", "string"), Field("partition", "int32")
 )
-_OFFSET_COMMIT_VALUE = Schema(
-    "OffsetCommitValue",
-    "0-4",
-    "4+",
-    Field("offset", "int64"),
-    Field("leaderEpoch", "int32", "3+", default=-1, ignorable=True),
-    Field("metadata", "string"),
-    Field("commitTimestamp", "int64"),
-    Field("expireTimestamp", "int64", "1", default=-1, ignorable=True),
-    Field("topicId", "uuid", "4+", tag=0, ignorable=True, since=_V4_1),
-)
-_LEGACY_OFFSET_COMMIT_VALUE = Schema(
-    "LegacyOffsetCommitValue",
-    "0",
-    "none",
-    Field("offset", "int64"),
-    Field("metadata", "string"),
-    Field("commitTimestamp", "int64"),
-)
-_GROUP_METADATA_VALUE = Schema(
-    "GroupMetadataValue",
-    "0-4",
-    "4+",
-    Field("protocolType", "string"),
-    Field("generation", "int32"),
-    Field("protocol", "string", nullable="0+"),
-    Field("leader", "string", nullable="0+"),
-    Field("currentStateTimestamp", "int64", "2+", default=-1, ignorable=True),
-    Field(
-        "members",
-        "[]MemberMetadata",
-        fields=(
-            _MEMBER_ID,
-            Field("groupInstanceId", "string", "3+", nullable="3+", default=None, ignorable=True),
-            Field("clientId", "string"),
-            Field("clientHost", "string"),
-            Field("rebalanceTimeout", "int32", "1+", default=-1, ignorable=True),
-            Field("sessionTimeout", "int32"),
-            Field("subscription", "bytes"),
-            Field("assignment", "bytes"),
-        ),
-    ),
-)
-_TOPIC_METADATA = Field(
-    "topics",
-    "[]TopicMetadata",
-    fields=(
-        _TOPIC_ID,
-        _TOPIC_NAME,
-        Field("numPartitions", "int32"),
-        Field(
-            "partitionMetadata",
-            "[]PartitionMetadata",
-            fields=(Field("partition", "int32"), Field("racks", "[]string")),
-        ),
-    ),
-)
-_CLASSIC_MEMBER_METADATA = Field(
-    "classicMemberMetadata",
-    "ClassicMemberMetadata",
-    nullable="0+",
-    tag=0,
-    fields=(
-        Field("sessionTimeoutMs", "int32"),
-        Field(
-            "supportedProtocols",
-            "[]ClassicProtocol",
-            fields=(Field("name", "string"), Field("metadata", "bytes")),
-        ),
-    ),
-)
-_CONSUMER_MEMBER_METADATA_VALUE = Schema(
-    "ConsumerGroupMemberMetadataValue",
-    "0",
-    "0+",
-    Field("instanceId", "string", nullable="0+"),
-    Field("rackId", "string", nullable="0+"),
-    Field("clientId", "string"),
-    Field("clientHost", "string"),
-    Field("subscribedTopicNames", "[]string"),
-    Field("subscribedTopicRegex", "string", nullable="0+"),
-    Field("rebalanceTimeoutMs", "int32", default=-1),
-    Field("serverAssignor", "string", nullable="0+"),
-    _CLASSIC_MEMBER_METADATA,
-)
-_MEMBER_STATE = (
-    Field("memberEpoch", "int32"),
-    Field("previousMemberEpoch", "int32"),
-    Field("state", "int8"),
-)
-_ASSIGNED_PARTITIONS = Field("assignedPartitions", "[]TopicPartitions", fields=_ASSIGNED)
-_OWNED = (
-    *_ASSIGNED,
-    Field("assignmentEpochs", "[]int32", nullable="0+", tag=0, default=None, since=_V4_3),
-)
-_TASK_IDS = (Field("subtopologyId", "string"), _PARTITIONS)
-_OWNED_TASK_IDS = (
-    *_TASK_IDS,
-    Field("assignmentEpochs", "[]int32", nullable="0+", tag=0, default=None, since=_V4_2),
-)
-_TARGET_ASSIGNMENT = (
-    Field("assignmentEpoch", "int32"),
-    Field("assignmentTimestamp", "int64", tag=0, since=_V4_3),
-)
-_CHANGELOG_TOPIC = (
-    Field("name", "string"),
-    Field("partitions", "int32"),
-    Field("replicationFactor", "int16"),
-    Field("topicConfigs", "[]TopicConfig", fields=(Field("key", "string"), Field("value", "string"))),
-)
-
-
-def _value(name: str, *fields: Field) -> Schema:
-    return Schema(name, "0", "0+", *fields)
-
-
-def _group_key(name: str) -> Schema:
-    return key_schema(name, _GROUP_ID)
-
-
-def _member_key(name: str) -> Schema:
-    return key_schema(name, _GROUP_ID, _MEMBER_ID)
-
+_OFFSET_COMMIT_VALUE = _VALUES["OffsetCommitValue"]
+_GROUP = ("groupId",)
+_MEMBER = ("groupId", "memberId")
 
 TOPIC = CoordinatorTopic(
     "__consumer_offsets",
     {
         OFFSET_COMMIT_LEGACY: RecordKind(
-            "OffsetCommit", _OFFSET_COMMIT_KEY, _OFFSET_COMMIT_VALUE, later=_LEGACY_OFFSET_COMMIT_VALUE
+            "OffsetCommit", _OFFSET_COMMIT_KEY, _OFFSET_COMMIT_VALUE, later=_LATER["LegacyOffsetCommitValue"]
         ),
         OFFSET_COMMIT: RecordKind("OffsetCommit", _OFFSET_COMMIT_KEY, _OFFSET_COMMIT_VALUE),
-        GROUP_METADATA: RecordKind(
-            "GroupMetadata", key_schema("GroupMetadataKey", Field("group", "string")), _GROUP_METADATA_VALUE
-        ),
-        3: RecordKind(
-            "ConsumerGroupMetadata",
-            _group_key("ConsumerGroupMetadataKey"),
-            _value("ConsumerGroupMetadataValue", _EPOCH, Field("metadataHash", "int64", tag=0, since=_V4_1)),
-        ),
-        4: RecordKind(
-            "ConsumerGroupPartitionMetadata",
-            _group_key("ConsumerGroupPartitionMetadataKey"),
-            _value("ConsumerGroupPartitionMetadataValue", _TOPIC_METADATA),
-        ),
-        5: RecordKind(
-            "ConsumerGroupMemberMetadata",
-            _member_key("ConsumerGroupMemberMetadataKey"),
-            _CONSUMER_MEMBER_METADATA_VALUE,
-        ),
-        6: RecordKind(
-            "ConsumerGroupTargetAssignmentMetadata",
-            _group_key("ConsumerGroupTargetAssignmentMetadataKey"),
-            _value("ConsumerGroupTargetAssignmentMetadataValue", *_TARGET_ASSIGNMENT),
-        ),
-        7: RecordKind(
-            "ConsumerGroupTargetAssignmentMember",
-            _member_key("ConsumerGroupTargetAssignmentMemberKey"),
-            _value(
-                "ConsumerGroupTargetAssignmentMemberValue",
-                Field("topicPartitions", "[]TopicPartition", fields=_ASSIGNED),
-            ),
-        ),
-        8: RecordKind(
-            "ConsumerGroupCurrentMemberAssignment",
-            _member_key("ConsumerGroupCurrentMemberAssignmentKey"),
-            _value(
-                "ConsumerGroupCurrentMemberAssignmentValue",
-                *_MEMBER_STATE,
-                Field("assignedPartitions", "[]TopicPartitions", fields=_OWNED),
-                Field("partitionsPendingRevocation", "[]TopicPartitions", fields=_OWNED),
-            ),
-        ),
-        9: RecordKind(
-            "ShareGroupPartitionMetadata",
-            _group_key("ShareGroupPartitionMetadataKey"),
-            _value("ShareGroupPartitionMetadataValue", _TOPIC_METADATA),
-            since=_V4_0,
-            until=_V4_1,
-        ),
-        10: RecordKind(
-            "ShareGroupMemberMetadata",
-            _member_key("ShareGroupMemberMetadataKey"),
-            _value(
-                "ShareGroupMemberMetadataValue",
-                Field("rackId", "string", nullable="0+"),
-                Field("clientId", "string"),
-                Field("clientHost", "string"),
-                Field("subscribedTopicNames", "[]string"),
-            ),
-            since=_V4_0,
-        ),
-        11: RecordKind(
-            "ShareGroupMetadata",
-            _group_key("ShareGroupMetadataKey"),
-            _value("ShareGroupMetadataValue", _EPOCH),
-            later=_value("ShareGroupMetadataValue", _EPOCH, Field("metadataHash", "int64")),
-            since=_V4_0,
-        ),
-        12: RecordKind(
-            "ShareGroupTargetAssignmentMetadata",
-            _group_key("ShareGroupTargetAssignmentMetadataKey"),
-            _value("ShareGroupTargetAssignmentMetadataValue", *_TARGET_ASSIGNMENT),
-            since=_V4_0,
-        ),
-        13: RecordKind(
-            "ShareGroupTargetAssignmentMember",
-            _member_key("ShareGroupTargetAssignmentMemberKey"),
-            _value(
-                "ShareGroupTargetAssignmentMemberValue",
-                Field("topicPartitions", "[]TopicPartition", fields=_ASSIGNED),
-            ),
-            since=_V4_0,
-        ),
-        14: RecordKind(
-            "ShareGroupCurrentMemberAssignment",
-            _member_key("ShareGroupCurrentMemberAssignmentKey"),
-            _value("ShareGroupCurrentMemberAssignmentValue", *_MEMBER_STATE, _ASSIGNED_PARTITIONS),
-            since=_V4_0,
-        ),
-        15: RecordKind(
-            "ShareGroupStatePartitionMetadata",
-            _group_key("ShareGroupStatePartitionMetadataKey"),
-            _value(
-                "ShareGroupStatePartitionMetadataValue",
-                Field("initializedTopics", "[]TopicPartitionsInfo", fields=_NAMED_ASSIGNED),
-                Field("deletingTopics", "[]TopicInfo", fields=(_TOPIC_ID, _TOPIC_NAME)),
-            ),
-            later=_value(
-                "ShareGroupStatePartitionMetadataValue",
-                Field("initializingTopics", "[]TopicPartitionsInfo", fields=_NAMED_ASSIGNED),
-                Field("initializedTopics", "[]TopicPartitionsInfo", fields=_NAMED_ASSIGNED),
-                Field("deletingTopics", "[]TopicInfo", fields=(_TOPIC_ID, _TOPIC_NAME)),
-            ),
-            since=_V4_0,
-        ),
-        16: RecordKind(
-            "ConsumerGroupRegularExpression",
-            key_schema("ConsumerGroupRegularExpressionKey", _GROUP_ID, Field("regularExpression", "string")),
-            _value(
-                "ConsumerGroupRegularExpressionValue",
-                Field("topics", "[]string"),
-                Field("version", "int64"),
-                Field("timestamp", "int64"),
-            ),
-            since=_V4_0,
-        ),
-        17: RecordKind(
-            "StreamsGroupMetadata",
-            _group_key("StreamsGroupMetadataKey"),
-            _value(
-                "StreamsGroupMetadataValue",
-                _EPOCH,
-                Field("metadataHash", "int64"),
-                Field("validatedTopologyEpoch", "int32", tag=0, default=-1, since=_V4_2),
-                Field(
-                    "lastAssignmentConfigs",
-                    "[]LastAssignmentConfig",
-                    nullable="0+",
-                    tag=1,
-                    since=_V4_2,
-                    fields=(Field("key", "string"), Field("value", "string")),
-                ),
-                Field("storedDescriptionTopologyEpoch", "int32", tag=2, default=-1, since=_V4_4),
-                Field("failedDescriptionTopologyEpoch", "int32", tag=3, default=-1, since=_V4_4),
-            ),
-            since=_V4_1,
-        ),
-        19: RecordKind(
-            "StreamsGroupMemberMetadata",
-            _member_key("StreamsGroupMemberMetadataKey"),
-            _value(
-                "StreamsGroupMemberMetadataValue",
-                Field("instanceId", "string", nullable="0+"),
-                Field("rackId", "string", nullable="0+"),
-                Field("clientId", "string"),
-                Field("clientHost", "string"),
-                Field("rebalanceTimeoutMs", "int32", default=-1),
-                Field("topologyEpoch", "int32"),
-                Field("processId", "string"),
-                Field(
-                    "userEndpoint",
-                    "Endpoint",
-                    nullable="0+",
-                    default=None,
-                    fields=(Field("host", "string"), Field("port", "uint16")),
-                ),
-                Field("clientTags", "[]KeyValue", fields=(Field("key", "string"), Field("value", "string"))),
-            ),
-            since=_V4_1,
-        ),
-        20: RecordKind(
-            "StreamsGroupTargetAssignmentMetadata",
-            _group_key("StreamsGroupTargetAssignmentMetadataKey"),
-            _value("StreamsGroupTargetAssignmentMetadataValue", *_TARGET_ASSIGNMENT),
-            since=_V4_1,
-        ),
-        21: RecordKind(
-            "StreamsGroupTargetAssignmentMember",
-            _member_key("StreamsGroupTargetAssignmentMemberKey"),
-            _value(
-                "StreamsGroupTargetAssignmentMemberValue",
-                Field("activeTasks", "[]TaskIds", fields=_TASK_IDS),
-                Field("standbyTasks", "[]TaskIds", fields=_TASK_IDS),
-                Field("warmupTasks", "[]TaskIds", fields=_TASK_IDS),
-            ),
-            since=_V4_1,
-        ),
-        22: RecordKind(
-            "StreamsGroupCurrentMemberAssignment",
-            _member_key("StreamsGroupCurrentMemberAssignmentKey"),
-            _value(
-                "StreamsGroupCurrentMemberAssignmentValue",
-                *_MEMBER_STATE,
-                Field("activeTasks", "[]TaskIds", fields=_OWNED_TASK_IDS),
-                Field("standbyTasks", "[]TaskIds", fields=_OWNED_TASK_IDS),
-                Field("warmupTasks", "[]TaskIds", fields=_OWNED_TASK_IDS),
-                Field("activeTasksPendingRevocation", "[]TaskIds", fields=_OWNED_TASK_IDS),
-                Field("standbyTasksPendingRevocation", "[]TaskIds", fields=_OWNED_TASK_IDS),
-                Field("warmupTasksPendingRevocation", "[]TaskIds", fields=_OWNED_TASK_IDS),
-            ),
-            since=_V4_1,
-        ),
-        23: RecordKind(
-            "StreamsGroupTopology",
-            _group_key("StreamsGroupTopologyKey"),
-            _value(
-                "StreamsGroupTopologyValue",
-                _EPOCH,
-                Field(
-                    "subtopologies",
-                    "[]Subtopology",
-                    fields=(
-                        Field("subtopologyId", "string"),
-                        Field("sourceTopics", "[]string"),
-                        Field("sourceTopicRegex", "[]string"),
-                        Field("stateChangelogTopics", "[]TopicInfo", fields=_CHANGELOG_TOPIC),
-                        Field("repartitionSinkTopics", "[]string"),
-                        Field("repartitionSourceTopics", "[]TopicInfo", fields=_CHANGELOG_TOPIC),
-                        Field(
-                            "copartitionGroups",
-                            "[]CopartitionGroup",
-                            fields=(
-                                Field("sourceTopics", "[]int16"),
-                                Field("sourceTopicRegex", "[]int16"),
-                                Field("repartitionSourceTopics", "[]int16"),
-                            ),
-                        ),
-                    ),
-                ),
-            ),
-            since=_V4_1,
-        ),
+        GROUP_METADATA: _kind("GroupMetadata", "group"),
+        3: _kind("ConsumerGroupMetadata", *_GROUP),
+        4: _kind("ConsumerGroupPartitionMetadata", *_GROUP),
+        5: _kind("ConsumerGroupMemberMetadata", *_MEMBER),
+        6: _kind("ConsumerGroupTargetAssignmentMetadata", *_GROUP),
+        7: _kind("ConsumerGroupTargetAssignmentMember", *_MEMBER),
+        8: _kind("ConsumerGroupCurrentMemberAssignment", *_MEMBER),
+        9: _kind("ShareGroupPartitionMetadata", *_GROUP, since=_V4_0, until=_V4_1),
+        10: _kind("ShareGroupMemberMetadata", *_MEMBER, since=_V4_0),
+        11: _kind("ShareGroupMetadata", *_GROUP, since=_V4_0),
+        12: _kind("ShareGroupTargetAssignmentMetadata", *_GROUP, since=_V4_0),
+        13: _kind("ShareGroupTargetAssignmentMember", *_MEMBER, since=_V4_0),
+        14: _kind("ShareGroupCurrentMemberAssignment", *_MEMBER, since=_V4_0),
+        15: _kind("ShareGroupStatePartitionMetadata", *_GROUP, since=_V4_0),
+        16: _kind("ConsumerGroupRegularExpression", "groupId", "regularExpression", since=_V4_0),
+        17: _kind("StreamsGroupMetadata", *_GROUP, since=_V4_1),
+        19: _kind("StreamsGroupMemberMetadata", *_MEMBER, since=_V4_1),
+        20: _kind("StreamsGroupTargetAssignmentMetadata", *_GROUP, since=_V4_1),
+        21: _kind("StreamsGroupTargetAssignmentMember", *_MEMBER, since=_V4_1),
+        22: _kind("StreamsGroupCurrentMemberAssignment", *_MEMBER, since=_V4_1),
+        23: _kind("StreamsGroupTopology", *_GROUP, since=_V4_1),
     },
 )
 
@@ -398,29 +336,8 @@ decode_value = TOPIC.decode_value
 encode_key = TOPIC.encode_key
 encode_value = TOPIC.encode_value
 
-CONSUMER_PROTOCOL_SUBSCRIPTION = Schema(
-    "ConsumerProtocolSubscription",
-    "0-3",
-    "none",
-    Field("topics", "[]string"),
-    Field("userData", "bytes", nullable="0+", default=None),
-    Field(
-        "ownedPartitions",
-        "[]TopicPartition",
-        "1+",
-        ignorable=True,
-        fields=(Field("topic", "string", "1+"), Field("partitions", "[]int32", "1+")),
-    ),
-    Field("generationId", "int32", "2+", default=-1, ignorable=True),
-    Field("rackId", "string", "3+", nullable="3+", default=None, ignorable=True),
-)
-CONSUMER_PROTOCOL_ASSIGNMENT = Schema(
-    "ConsumerProtocolAssignment",
-    "0-3",
-    "none",
-    Field("assignedPartitions", "[]TopicPartition", fields=(Field("topic", "string"), _PARTITIONS)),
-    Field("userData", "bytes", nullable="0+", default=None),
-)
+CONSUMER_PROTOCOL_SUBSCRIPTION = _VALUES["ConsumerProtocolSubscription"]
+CONSUMER_PROTOCOL_ASSIGNMENT = _VALUES["ConsumerProtocolAssignment"]
 
 
 def decode_consumer_protocol(schema: Schema, data: bytes) -> tuple[int, dict[str, Any]]:

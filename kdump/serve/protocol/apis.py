@@ -75,56 +75,14 @@ class Api:
         return self.key != ApiKey.API_VERSIONS and version >= self.response.flexible
 
 
-APIS = {
-    key: Api(
-        key,
-        getattr(module, f"{key.name}_REQUEST"),
-        getattr(module, f"{key.name}_RESPONSE"),
-    )
-    for module, keys in (
-        (data, (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH)),
-        (
-            cluster,
-            (
-                ApiKey.API_VERSIONS,
-                ApiKey.METADATA,
-                ApiKey.DESCRIBE_CLUSTER,
-                ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-                ApiKey.DESCRIBE_CONFIGS,
-                ApiKey.DESCRIBE_LOG_DIRS,
-                ApiKey.LIST_CONFIG_RESOURCES,
-                ApiKey.DESCRIBE_ACLS,
-            ),
-        ),
-        (
-            groups,
-            (
-                ApiKey.FIND_COORDINATOR,
-                ApiKey.OFFSET_COMMIT,
-                ApiKey.OFFSET_FETCH,
-                ApiKey.JOIN_GROUP,
-                ApiKey.SYNC_GROUP,
-                ApiKey.HEARTBEAT,
-                ApiKey.LEAVE_GROUP,
-                ApiKey.DESCRIBE_GROUPS,
-                ApiKey.LIST_GROUPS,
-                ApiKey.DELETE_GROUPS,
-                ApiKey.CONSUMER_GROUP_HEARTBEAT,
-            ),
-        ),
-        (
-            transactions,
-            (
-                ApiKey.INIT_PRODUCER_ID,
-                ApiKey.DESCRIBE_PRODUCERS,
-                ApiKey.DESCRIBE_TRANSACTIONS,
-                ApiKey.LIST_TRANSACTIONS,
-            ),
-        ),
-        (authentication, (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)),
-    )
-    for key in keys
-}
+def _api(key: ApiKey) -> Api:
+    name = key.name.title().replace("_", "")
+    return Api(key, _MESSAGES[f"{name}Request"], _MESSAGES[f"{name}Response"])
+
+
+_MESSAGES = data.MESSAGES | cluster.MESSAGES | groups.MESSAGES | transactions.MESSAGES | authentication.MESSAGES
+
+APIS = {key: _api(key) for key in ApiKey}
 """All requests that are answered, by key."""
 
 SASL_KEYS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})

@@ -6,36 +6,22 @@ Version 0 of SaslHandshake, after which tokens come without requests around them
 
 from __future__ import annotations
 
-from kdump.formats.schemas.description import Field, Schema
+from kdump.formats.schemas.tables import messages
 
-SASL_HANDSHAKE_REQUEST = Schema(
-    "SaslHandshakeRequest",
-    "1",
-    "none",
-    Field("mechanism", "string"),
-)
+MESSAGES = messages("""
+SaslHandshakeRequest 1 flexible none
+  mechanism string
 
-SASL_HANDSHAKE_RESPONSE = Schema(
-    "SaslHandshakeResponse",
-    "1",
-    "none",
-    Field("errorCode", "int16"),
-    Field("mechanisms", "[]string"),
-)
+SaslHandshakeResponse 1 flexible none
+  errorCode  int16
+  mechanisms []string
 
-SASL_AUTHENTICATE_REQUEST = Schema(
-    "SaslAuthenticateRequest",
-    "0-2",
-    "2+",
-    Field("authBytes", "bytes"),
-)
+SaslAuthenticateRequest 0-2 flexible 2+
+  authBytes bytes
 
-SASL_AUTHENTICATE_RESPONSE = Schema(
-    "SaslAuthenticateResponse",
-    "0-2",
-    "2+",
-    Field("errorCode", "int16"),
-    Field("errorMessage", "string", nullable="0+"),
-    Field("authBytes", "bytes"),
-    Field("sessionLifetimeMs", "int64", "1+", ignorable=True),
-)
+SaslAuthenticateResponse 0-2 flexible 2+
+  errorCode         int16
+  errorMessage      string    nullable 0+
+  authBytes         bytes
+  sessionLifetimeMs int64  1+ ignorable
+""")

@@ -5,353 +5,195 @@ As the message descriptions of Kafka 4.3 have them (clients/src/main/resources/c
 
 from __future__ import annotations
 
-from kdump.formats.schemas.description import Field, Schema
+from kdump.formats.schemas.tables import messages
 
-METADATA_REQUEST = Schema(
-    "MetadataRequest",
-    "0-13",
-    "9+",
-    Field(
-        "topics", "[]MetadataRequestTopic", nullable="1+",
-        fields=(
-            Field("topicId", "uuid", "10+", ignorable=True),
-            Field("name", "string", nullable="10+"),
-        ),
-    ),
-    Field("allowAutoTopicCreation", "bool", "4+", default=True),
-    Field("includeClusterAuthorizedOperations", "bool", "8-10"),
-    Field("includeTopicAuthorizedOperations", "bool", "8+"),
-)
+MESSAGES = messages("""
+MetadataRequest 0-13 flexible 9+
+  topics                             []MetadataRequestTopic      nullable 1+
+    topicId                          uuid                   10+  ignorable
+    name                             string                      nullable 10+
+  allowAutoTopicCreation             bool                   4+   default true
+  includeClusterAuthorizedOperations bool                   8-10
+  includeTopicAuthorizedOperations   bool                   8+
 
-METADATA_RESPONSE = Schema(
-    "MetadataResponse",
-    "0-13",
-    "9+",
-    Field("throttleTimeMs", "int32", "3+", ignorable=True),
-    Field(
-        "brokers", "[]MetadataResponseBroker",
-        fields=(
-            Field("nodeId", "int32"),
-            Field("host", "string"),
-            Field("port", "int32"),
-            Field("rack", "string", "1+", nullable="1+", default=None, ignorable=True),
-        ),
-    ),
-    Field("clusterId", "string", "2+", nullable="2+", default=None, ignorable=True),
-    Field("controllerId", "int32", "1+", default=-1, ignorable=True),
-    Field(
-        "topics", "[]MetadataResponseTopic",
-        fields=(
-            Field("errorCode", "int16"),
-            Field("name", "string", nullable="12+"),
-            Field("topicId", "uuid", "10+", ignorable=True),
-            Field("isInternal", "bool", "1+", ignorable=True),
-            Field(
-                "partitions", "[]MetadataResponsePartition",
-                fields=(
-                    Field("errorCode", "int16"),
-                    Field("partitionIndex", "int32"),
-                    Field("leaderId", "int32"),
-                    Field("leaderEpoch", "int32", "7+", default=-1, ignorable=True),
-                    Field("replicaNodes", "[]int32"),
-                    Field("isrNodes", "[]int32"),
-                    Field("offlineReplicas", "[]int32", "5+", ignorable=True),
-                ),
-            ),
-            Field("topicAuthorizedOperations", "int32", "8+", default=-2147483648),
-        ),
-    ),
-    Field("clusterAuthorizedOperations", "int32", "8-10", default=-2147483648),
-    Field("errorCode", "int16", "13+", ignorable=True),
-)
+MetadataResponse 0-13 flexible 9+
+  throttleTimeMs              int32                       3+   ignorable
+  brokers                     []MetadataResponseBroker
+    nodeId                    int32
+    host                      string
+    port                      int32
+    rack                      string                      1+   nullable 1+  default null  ignorable
+  clusterId                   string                      2+   nullable 2+  default null  ignorable
+  controllerId                int32                       1+   default -1  ignorable
+  topics                      []MetadataResponseTopic
+    errorCode                 int16
+    name                      string                           nullable 12+
+    topicId                   uuid                        10+  ignorable
+    isInternal                bool                        1+   ignorable
+    partitions                []MetadataResponsePartition
+      errorCode               int16
+      partitionIndex          int32
+      leaderId                int32
+      leaderEpoch             int32                       7+   default -1  ignorable
+      replicaNodes            []int32
+      isrNodes                []int32
+      offlineReplicas         []int32                     5+   ignorable
+    topicAuthorizedOperations int32                       8+   default -2147483648
+  clusterAuthorizedOperations int32                       8-10 default -2147483648
+  errorCode                   int16                       13+  ignorable
 
-API_VERSIONS_REQUEST = Schema(
-    "ApiVersionsRequest",
-    "0-4",
-    "3+",
-    Field("clientSoftwareName", "string", "3+", ignorable=True),
-    Field("clientSoftwareVersion", "string", "3+", ignorable=True),
-)
+ApiVersionsRequest 0-4 flexible 3+
+  clientSoftwareName    string 3+ ignorable
+  clientSoftwareVersion string 3+ ignorable
 
-API_VERSIONS_RESPONSE = Schema(
-    "ApiVersionsResponse",
-    "0-4",
-    "3+",
-    Field("errorCode", "int16"),
-    Field(
-        "apiKeys", "[]ApiVersion",
-        fields=(
-            Field("apiKey", "int16"),
-            Field("minVersion", "int16"),
-            Field("maxVersion", "int16"),
-        ),
-    ),
-    Field("throttleTimeMs", "int32", "1+", ignorable=True),
-    Field(
-        "supportedFeatures", "[]SupportedFeatureKey", "3+", tag=0, ignorable=True,
-        fields=(
-            Field("name", "string", "3+"),
-            Field("minVersion", "int16", "3+"),
-            Field("maxVersion", "int16", "3+"),
-        ),
-    ),
-    Field("finalizedFeaturesEpoch", "int64", "3+", tag=1, default=-1, ignorable=True),
-    Field(
-        "finalizedFeatures", "[]FinalizedFeatureKey", "3+", tag=2, ignorable=True,
-        fields=(
-            Field("name", "string", "3+"),
-            Field("maxVersionLevel", "int16", "3+"),
-            Field("minVersionLevel", "int16", "3+"),
-        ),
-    ),
-    Field("zkMigrationReady", "bool", "3+", tag=3, ignorable=True),
-)
+ApiVersionsResponse 0-4 flexible 3+
+  errorCode              int16
+  apiKeys                []ApiVersion
+    apiKey               int16
+    minVersion           int16
+    maxVersion           int16
+  throttleTimeMs         int32                 1+ ignorable
+  supportedFeatures      []SupportedFeatureKey 3+ tag 0  ignorable
+    name                 string                3+
+    minVersion           int16                 3+
+    maxVersion           int16                 3+
+  finalizedFeaturesEpoch int64                 3+ tag 1  default -1  ignorable
+  finalizedFeatures      []FinalizedFeatureKey 3+ tag 2  ignorable
+    name                 string                3+
+    maxVersionLevel      int16                 3+
+    minVersionLevel      int16                 3+
+  zkMigrationReady       bool                  3+ tag 3  ignorable
 
-DESCRIBE_CLUSTER_REQUEST = Schema(
-    "DescribeClusterRequest",
-    "0-2",
-    "0+",
-    Field("includeClusterAuthorizedOperations", "bool"),
-    Field("endpointType", "int8", "1+", default=1),
-    Field("includeFencedBrokers", "bool", "2+"),
-)
+DescribeClusterRequest 0-2 flexible 0+
+  includeClusterAuthorizedOperations bool
+  endpointType                       int8 1+ default 1
+  includeFencedBrokers               bool 2+
 
-DESCRIBE_CLUSTER_RESPONSE = Schema(
-    "DescribeClusterResponse",
-    "0-2",
-    "0+",
-    Field("throttleTimeMs", "int32"),
-    Field("errorCode", "int16"),
-    Field("errorMessage", "string", nullable="0+", default=None),
-    Field("endpointType", "int8", "1+", default=1),
-    Field("clusterId", "string"),
-    Field("controllerId", "int32", default=-1),
-    Field(
-        "brokers", "[]DescribeClusterBroker",
-        fields=(
-            Field("brokerId", "int32"),
-            Field("host", "string"),
-            Field("port", "int32"),
-            Field("rack", "string", nullable="0+", default=None),
-            Field("isFenced", "bool", "2+"),
-        ),
-    ),
-    Field("clusterAuthorizedOperations", "int32", default=-2147483648),
-)
+DescribeClusterResponse 0-2 flexible 0+
+  throttleTimeMs              int32
+  errorCode                   int16
+  errorMessage                string                     nullable 0+  default null
+  endpointType                int8                    1+ default 1
+  clusterId                   string
+  controllerId                int32                      default -1
+  brokers                     []DescribeClusterBroker
+    brokerId                  int32
+    host                      string
+    port                      int32
+    rack                      string                     nullable 0+  default null
+    isFenced                  bool                    2+
+  clusterAuthorizedOperations int32                      default -2147483648
 
-DESCRIBE_TOPIC_PARTITIONS_REQUEST = Schema(
-    "DescribeTopicPartitionsRequest",
-    "0",
-    "0+",
-    Field(
-        "topics", "[]TopicRequest",
-        fields=(
-            Field("name", "string"),
-        ),
-    ),
-    Field("responsePartitionLimit", "int32", default=2000),
-    Field(
-        "cursor", "Cursor", nullable="0+", default=None,
-        fields=(
-            Field("topicName", "string"),
-            Field("partitionIndex", "int32"),
-        ),
-    ),
-)
+DescribeTopicPartitionsRequest 0 flexible 0+
+  topics                 []TopicRequest
+    name                 string
+  responsePartitionLimit int32           default 2000
+  cursor                 Cursor          nullable 0+  default null
+    topicName            string
+    partitionIndex       int32
 
-DESCRIBE_TOPIC_PARTITIONS_RESPONSE = Schema(
-    "DescribeTopicPartitionsResponse",
-    "0",
-    "0+",
-    Field("throttleTimeMs", "int32", ignorable=True),
-    Field(
-        "topics", "[]DescribeTopicPartitionsResponseTopic",
-        fields=(
-            Field("errorCode", "int16"),
-            Field("name", "string", nullable="0+"),
-            Field("topicId", "uuid", ignorable=True),
-            Field("isInternal", "bool", ignorable=True),
-            Field(
-                "partitions", "[]DescribeTopicPartitionsResponsePartition",
-                fields=(
-                    Field("errorCode", "int16"),
-                    Field("partitionIndex", "int32"),
-                    Field("leaderId", "int32"),
-                    Field("leaderEpoch", "int32", default=-1, ignorable=True),
-                    Field("replicaNodes", "[]int32"),
-                    Field("isrNodes", "[]int32"),
-                    Field("eligibleLeaderReplicas", "[]int32", nullable="0+", default=None),
-                    Field("lastKnownElr", "[]int32", nullable="0+", default=None),
-                    Field("offlineReplicas", "[]int32", ignorable=True),
-                ),
-            ),
-            Field("topicAuthorizedOperations", "int32", default=-2147483648),
-        ),
-    ),
-    Field(
-        "nextCursor", "Cursor", nullable="0+", default=None,
-        fields=(
-            Field("topicName", "string"),
-            Field("partitionIndex", "int32"),
-        ),
-    ),
-)
+DescribeTopicPartitionsResponse 0 flexible 0+
+  throttleTimeMs              int32                                       ignorable
+  topics                      []DescribeTopicPartitionsResponseTopic
+    errorCode                 int16
+    name                      string                                      nullable 0+
+    topicId                   uuid                                        ignorable
+    isInternal                bool                                        ignorable
+    partitions                []DescribeTopicPartitionsResponsePartition
+      errorCode               int16
+      partitionIndex          int32
+      leaderId                int32
+      leaderEpoch             int32                                       default -1  ignorable
+      replicaNodes            []int32
+      isrNodes                []int32
+      eligibleLeaderReplicas  []int32                                     nullable 0+  default null
+      lastKnownElr            []int32                                     nullable 0+  default null
+      offlineReplicas         []int32                                     ignorable
+    topicAuthorizedOperations int32                                       default -2147483648
+  nextCursor                  Cursor                                      nullable 0+  default null
+    topicName                 string
+    partitionIndex            int32
 
-DESCRIBE_CONFIGS_REQUEST = Schema(
-    "DescribeConfigsRequest",
-    "1-4",
-    "4+",
-    Field(
-        "resources", "[]DescribeConfigsResource",
-        fields=(
-            Field("resourceType", "int8"),
-            Field("resourceName", "string"),
-            Field("configurationKeys", "[]string", nullable="0+"),
-        ),
-    ),
-    Field("includeSynonyms", "bool"),
-    Field("includeDocumentation", "bool", "3+"),
-)
+DescribeConfigsRequest 1-4 flexible 4+
+  resources            []DescribeConfigsResource
+    resourceType       int8
+    resourceName       string
+    configurationKeys  []string                     nullable 0+
+  includeSynonyms      bool
+  includeDocumentation bool                      3+
 
-DESCRIBE_CONFIGS_RESPONSE = Schema(
-    "DescribeConfigsResponse",
-    "1-4",
-    "4+",
-    Field("throttleTimeMs", "int32"),
-    Field(
-        "results", "[]DescribeConfigsResult",
-        fields=(
-            Field("errorCode", "int16"),
-            Field("errorMessage", "string", nullable="0+"),
-            Field("resourceType", "int8"),
-            Field("resourceName", "string"),
-            Field(
-                "configs", "[]DescribeConfigsResourceResult",
-                fields=(
-                    Field("name", "string"),
-                    Field("value", "string", nullable="0+"),
-                    Field("readOnly", "bool"),
-                    Field("configSource", "int8", default=-1, ignorable=True),
-                    Field("isSensitive", "bool"),
-                    Field(
-                        "synonyms", "[]DescribeConfigsSynonym", ignorable=True,
-                        fields=(
-                            Field("name", "string"),
-                            Field("value", "string", nullable="0+"),
-                            Field("source", "int8"),
-                        ),
-                    ),
-                    Field("configType", "int8", "3+", ignorable=True),
-                    Field("documentation", "string", "3+", nullable="0+", ignorable=True),
-                ),
-            ),
-        ),
-    ),
-)
+DescribeConfigsResponse 1-4 flexible 4+
+  throttleTimeMs    int32
+  results           []DescribeConfigsResult
+    errorCode       int16
+    errorMessage    string                             nullable 0+
+    resourceType    int8
+    resourceName    string
+    configs         []DescribeConfigsResourceResult
+      name          string
+      value         string                             nullable 0+
+      readOnly      bool
+      configSource  int8                               default -1  ignorable
+      isSensitive   bool
+      synonyms      []DescribeConfigsSynonym           ignorable
+        name        string
+        value       string                             nullable 0+
+        source      int8
+      configType    int8                            3+ ignorable
+      documentation string                          3+ nullable 0+  ignorable
 
-DESCRIBE_LOG_DIRS_REQUEST = Schema(
-    "DescribeLogDirsRequest",
-    "1-5",
-    "2+",
-    Field(
-        "topics", "[]DescribableLogDirTopic", nullable="0+",
-        fields=(
-            Field("topic", "string"),
-            Field("partitions", "[]int32"),
-        ),
-    ),
-)
+DescribeLogDirsRequest 1-5 flexible 2+
+  topics       []DescribableLogDirTopic  nullable 0+
+    topic      string
+    partitions []int32
 
-DESCRIBE_LOG_DIRS_RESPONSE = Schema(
-    "DescribeLogDirsResponse",
-    "1-5",
-    "2+",
-    Field("throttleTimeMs", "int32"),
-    Field("errorCode", "int16", "3+", ignorable=True),
-    Field(
-        "results", "[]DescribeLogDirsResult",
-        fields=(
-            Field("errorCode", "int16"),
-            Field("logDir", "string"),
-            Field(
-                "topics", "[]DescribeLogDirsTopic",
-                fields=(
-                    Field("name", "string"),
-                    Field(
-                        "partitions", "[]DescribeLogDirsPartition",
-                        fields=(
-                            Field("partitionIndex", "int32"),
-                            Field("partitionSize", "int64"),
-                            Field("offsetLag", "int64"),
-                            Field("isFutureKey", "bool"),
-                        ),
-                    ),
-                ),
-            ),
-            Field("totalBytes", "int64", "4+", default=-1, ignorable=True),
-            Field("usableBytes", "int64", "4+", default=-1, ignorable=True),
-            Field("isCordoned", "bool", "5+", ignorable=True),
-        ),
-    ),
-)
+DescribeLogDirsResponse 1-5 flexible 2+
+  throttleTimeMs       int32
+  errorCode            int16                      3+ ignorable
+  results              []DescribeLogDirsResult
+    errorCode          int16
+    logDir             string
+    topics             []DescribeLogDirsTopic
+      name             string
+      partitions       []DescribeLogDirsPartition
+        partitionIndex int32
+        partitionSize  int64
+        offsetLag      int64
+        isFutureKey    bool
+    totalBytes         int64                      4+ default -1  ignorable
+    usableBytes        int64                      4+ default -1  ignorable
+    isCordoned         bool                       5+ ignorable
 
-LIST_CONFIG_RESOURCES_REQUEST = Schema(
-    "ListConfigResourcesRequest",
-    "0-1",
-    "0+",
-    Field("resourceTypes", "[]int8", "1+"),
-)
+ListConfigResourcesRequest 0-1 flexible 0+
+  resourceTypes []int8 1+
 
-LIST_CONFIG_RESOURCES_RESPONSE = Schema(
-    "ListConfigResourcesResponse",
-    "0-1",
-    "0+",
-    Field("throttleTimeMs", "int32"),
-    Field("errorCode", "int16"),
-    Field(
-        "configResources", "[]ConfigResource",
-        fields=(
-            Field("resourceName", "string"),
-            Field("resourceType", "int8", "1+", default=16, ignorable=True),
-        ),
-    ),
-)
+ListConfigResourcesResponse 0-1 flexible 0+
+  throttleTimeMs  int32
+  errorCode       int16
+  configResources []ConfigResource
+    resourceName  string
+    resourceType  int8             1+ default 16  ignorable
 
-DESCRIBE_ACLS_REQUEST = Schema(
-    "DescribeAclsRequest",
-    "1-3",
-    "2+",
-    Field("resourceTypeFilter", "int8"),
-    Field("resourceNameFilter", "string", nullable="0+"),
-    Field("patternTypeFilter", "int8", default=3),
-    Field("principalFilter", "string", nullable="0+"),
-    Field("hostFilter", "string", nullable="0+"),
-    Field("operation", "int8"),
-    Field("permissionType", "int8"),
-)
+DescribeAclsRequest 1-3 flexible 2+
+  resourceTypeFilter int8
+  resourceNameFilter string  nullable 0+
+  patternTypeFilter  int8    default 3
+  principalFilter    string  nullable 0+
+  hostFilter         string  nullable 0+
+  operation          int8
+  permissionType     int8
 
-DESCRIBE_ACLS_RESPONSE = Schema(
-    "DescribeAclsResponse",
-    "1-3",
-    "2+",
-    Field("throttleTimeMs", "int32"),
-    Field("errorCode", "int16"),
-    Field("errorMessage", "string", nullable="0+"),
-    Field(
-        "resources", "[]DescribeAclsResource",
-        fields=(
-            Field("resourceType", "int8"),
-            Field("resourceName", "string"),
-            Field("patternType", "int8", default=3),
-            Field(
-                "acls", "[]AclDescription",
-                fields=(
-                    Field("principal", "string"),
-                    Field("host", "string"),
-                    Field("operation", "int8"),
-                    Field("permissionType", "int8"),
-                ),
-            ),
-        ),
-    ),
-)
+DescribeAclsResponse 1-3 flexible 2+
+  throttleTimeMs     int32
+  errorCode          int16
+  errorMessage       string                  nullable 0+
+  resources          []DescribeAclsResource
+    resourceType     int8
+    resourceName     string
+    patternType      int8                    default 3
+    acls             []AclDescription
+      principal      string
+      host           string
+      operation      int8
+      permissionType int8
+""")

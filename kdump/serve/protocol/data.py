@@ -5,279 +5,145 @@ As the message descriptions of Kafka 4.3 have them (clients/src/main/resources/c
 
 from __future__ import annotations
 
-from kdump.formats.schemas.description import Field, Schema
+from kdump.formats.schemas.tables import messages
 
-PRODUCE_REQUEST = Schema(
-    "ProduceRequest",
-    "3-13",
-    "9+",
-    Field("transactionalId", "string", nullable="0+", default=None),
-    Field("acks", "int16"),
-    Field("timeoutMs", "int32"),
-    Field(
-        "topicData", "[]TopicProduceData",
-        fields=(
-            Field("name", "string", "3-12", ignorable=True),
-            Field("topicId", "uuid", "13+", ignorable=True),
-            Field(
-                "partitionData", "[]PartitionProduceData",
-                fields=(
-                    Field("index", "int32"),
-                    Field("records", "bytes", nullable="0+"),
-                ),
-            ),
-        ),
-    ),
-)
+MESSAGES = messages("""
+ProduceRequest 3-13 flexible 9+
+  transactionalId string                      nullable 0+  default null
+  acks            int16
+  timeoutMs       int32
+  topicData       []TopicProduceData
+    name          string                 3-12 ignorable
+    topicId       uuid                   13+  ignorable
+    partitionData []PartitionProduceData
+      index       int32
+      records     bytes                       nullable 0+
 
-PRODUCE_RESPONSE = Schema(
-    "ProduceResponse",
-    "3-13",
-    "9+",
-    Field(
-        "responses", "[]TopicProduceResponse",
-        fields=(
-            Field("name", "string", "3-12", ignorable=True),
-            Field("topicId", "uuid", "13+", ignorable=True),
-            Field(
-                "partitionResponses", "[]PartitionProduceResponse",
-                fields=(
-                    Field("index", "int32"),
-                    Field("errorCode", "int16"),
-                    Field("baseOffset", "int64"),
-                    Field("logAppendTimeMs", "int64", default=-1, ignorable=True),
-                    Field("logStartOffset", "int64", "5+", default=-1, ignorable=True),
-                    Field(
-                        "recordErrors", "[]BatchIndexAndErrorMessage", "8+", ignorable=True,
-                        fields=(
-                            Field("batchIndex", "int32", "8+"),
-                            Field("batchIndexErrorMessage", "string", "8+", nullable="8+", default=None),
-                        ),
-                    ),
-                    Field("errorMessage", "string", "8+", nullable="8+", default=None, ignorable=True),
-                    Field(
-                        "currentLeader", "LeaderIdAndEpoch", "10+", tag=0,
-                        fields=(
-                            Field("leaderId", "int32", "10+", default=-1),
-                            Field("leaderEpoch", "int32", "10+", default=-1),
-                        ),
-                    ),
-                ),
-            ),
-        ),
-    ),
-    Field("throttleTimeMs", "int32", ignorable=True),
-    Field(
-        "nodeEndpoints", "[]NodeEndpoint", "10+", tag=0,
-        fields=(
-            Field("nodeId", "int32", "10+"),
-            Field("host", "string", "10+"),
-            Field("port", "int32", "10+"),
-            Field("rack", "string", "10+", nullable="10+", default=None),
-        ),
-    ),
-)
+ProduceResponse 3-13 flexible 9+
+  responses                    []TopicProduceResponse
+    name                       string                      3-12 ignorable
+    topicId                    uuid                        13+  ignorable
+    partitionResponses         []PartitionProduceResponse
+      index                    int32
+      errorCode                int16
+      baseOffset               int64
+      logAppendTimeMs          int64                            default -1  ignorable
+      logStartOffset           int64                       5+   default -1  ignorable
+      recordErrors             []BatchIndexAndErrorMessage 8+   ignorable
+        batchIndex             int32                       8+
+        batchIndexErrorMessage string                      8+   nullable 8+  default null
+      errorMessage             string                      8+   nullable 8+  default null  ignorable
+      currentLeader            LeaderIdAndEpoch            10+  tag 0
+        leaderId               int32                       10+  default -1
+        leaderEpoch            int32                       10+  default -1
+  throttleTimeMs               int32                            ignorable
+  nodeEndpoints                []NodeEndpoint              10+  tag 0
+    nodeId                     int32                       10+
+    host                       string                      10+
+    port                       int32                       10+
+    rack                       string                      10+  nullable 10+  default null
 
-FETCH_REQUEST = Schema(
-    "FetchRequest",
-    "4-18",
-    "12+",
-    Field("clusterId", "string", "12+", nullable="12+", tag=0, default=None, ignorable=True),
-    Field("replicaId", "int32", "4-14", default=-1),
-    Field(
-        "replicaState", "ReplicaState", "15+", tag=1,
-        fields=(
-            Field("replicaId", "int32", "15+", default=-1),
-            Field("replicaEpoch", "int64", "15+", default=-1),
-        ),
-    ),
-    Field("maxWaitMs", "int32"),
-    Field("minBytes", "int32"),
-    Field("maxBytes", "int32", default=2147483647, ignorable=True),
-    Field("isolationLevel", "int8", ignorable=True),
-    Field("sessionId", "int32", "7+", ignorable=True),
-    Field("sessionEpoch", "int32", "7+", default=-1, ignorable=True),
-    Field(
-        "topics", "[]FetchTopic",
-        fields=(
-            Field("topic", "string", "4-12", ignorable=True),
-            Field("topicId", "uuid", "13+", ignorable=True),
-            Field(
-                "partitions", "[]FetchPartition",
-                fields=(
-                    Field("partition", "int32"),
-                    Field("currentLeaderEpoch", "int32", "9+", default=-1, ignorable=True),
-                    Field("fetchOffset", "int64"),
-                    Field("lastFetchedEpoch", "int32", "12+", default=-1),
-                    Field("logStartOffset", "int64", "5+", default=-1, ignorable=True),
-                    Field("partitionMaxBytes", "int32"),
-                    Field("replicaDirectoryId", "uuid", "17+", tag=0, ignorable=True),
-                    Field("highWatermark", "int64", "18+", tag=1, default=9223372036854775807, ignorable=True),
-                ),
-            ),
-        ),
-    ),
-    Field(
-        "forgottenTopicsData", "[]ForgottenTopic", "7+",
-        fields=(
-            Field("topic", "string", "7-12", ignorable=True),
-            Field("topicId", "uuid", "13+", ignorable=True),
-            Field("partitions", "[]int32", "7+"),
-        ),
-    ),
-    Field("rackId", "string", "11+", ignorable=True),
-)
+FetchRequest 4-18 flexible 12+
+  clusterId              string           12+  nullable 12+  tag 0  default null  ignorable
+  replicaId              int32            4-14 default -1
+  replicaState           ReplicaState     15+  tag 1
+    replicaId            int32            15+  default -1
+    replicaEpoch         int64            15+  default -1
+  maxWaitMs              int32
+  minBytes               int32
+  maxBytes               int32                 default 2147483647  ignorable
+  isolationLevel         int8                  ignorable
+  sessionId              int32            7+   ignorable
+  sessionEpoch           int32            7+   default -1  ignorable
+  topics                 []FetchTopic
+    topic                string           4-12 ignorable
+    topicId              uuid             13+  ignorable
+    partitions           []FetchPartition
+      partition          int32
+      currentLeaderEpoch int32            9+   default -1  ignorable
+      fetchOffset        int64
+      lastFetchedEpoch   int32            12+  default -1
+      logStartOffset     int64            5+   default -1  ignorable
+      partitionMaxBytes  int32
+      replicaDirectoryId uuid             17+  tag 0  ignorable
+      highWatermark      int64            18+  tag 1  default 9223372036854775807  ignorable
+  forgottenTopicsData    []ForgottenTopic 7+
+    topic                string           7-12 ignorable
+    topicId              uuid             13+  ignorable
+    partitions           []int32          7+
+  rackId                 string           11+  ignorable
 
-FETCH_RESPONSE = Schema(
-    "FetchResponse",
-    "4-18",
-    "12+",
-    Field("throttleTimeMs", "int32", ignorable=True),
-    Field("errorCode", "int16", "7+", ignorable=True),
-    Field("sessionId", "int32", "7+"),
-    Field(
-        "responses", "[]FetchableTopicResponse",
-        fields=(
-            Field("topic", "string", "4-12", ignorable=True),
-            Field("topicId", "uuid", "13+", ignorable=True),
-            Field(
-                "partitions", "[]PartitionData",
-                fields=(
-                    Field("partitionIndex", "int32"),
-                    Field("errorCode", "int16"),
-                    Field("highWatermark", "int64"),
-                    Field("lastStableOffset", "int64", default=-1, ignorable=True),
-                    Field("logStartOffset", "int64", "5+", default=-1, ignorable=True),
-                    Field(
-                        "divergingEpoch", "EpochEndOffset", "12+", tag=0,
-                        fields=(
-                            Field("epoch", "int32", "12+", default=-1),
-                            Field("endOffset", "int64", "12+", default=-1),
-                        ),
-                    ),
-                    Field(
-                        "currentLeader", "LeaderIdAndEpoch", "12+", tag=1,
-                        fields=(
-                            Field("leaderId", "int32", "12+", default=-1),
-                            Field("leaderEpoch", "int32", "12+", default=-1),
-                        ),
-                    ),
-                    Field(
-                        "snapshotId", "SnapshotId", "12+", tag=2,
-                        fields=(
-                            Field("endOffset", "int64", default=-1),
-                            Field("epoch", "int32", default=-1),
-                        ),
-                    ),
-                    Field(
-                        "abortedTransactions", "[]AbortedTransaction", nullable="0+", ignorable=True,
-                        fields=(
-                            Field("producerId", "int64"),
-                            Field("firstOffset", "int64"),
-                        ),
-                    ),
-                    Field("preferredReadReplica", "int32", "11+", default=-1),
-                    Field("records", "bytes", nullable="0+"),
-                ),
-            ),
-        ),
-    ),
-    Field(
-        "nodeEndpoints", "[]NodeEndpoint", "16+", tag=0,
-        fields=(
-            Field("nodeId", "int32", "16+"),
-            Field("host", "string", "16+"),
-            Field("port", "int32", "16+"),
-            Field("rack", "string", "16+", nullable="16+", default=None),
-        ),
-    ),
-)
+FetchResponse 4-18 flexible 12+
+  throttleTimeMs           int32                         ignorable
+  errorCode                int16                    7+   ignorable
+  sessionId                int32                    7+
+  responses                []FetchableTopicResponse
+    topic                  string                   4-12 ignorable
+    topicId                uuid                     13+  ignorable
+    partitions             []PartitionData
+      partitionIndex       int32
+      errorCode            int16
+      highWatermark        int64
+      lastStableOffset     int64                         default -1  ignorable
+      logStartOffset       int64                    5+   default -1  ignorable
+      divergingEpoch       EpochEndOffset           12+  tag 0
+        epoch              int32                    12+  default -1
+        endOffset          int64                    12+  default -1
+      currentLeader        LeaderIdAndEpoch         12+  tag 1
+        leaderId           int32                    12+  default -1
+        leaderEpoch        int32                    12+  default -1
+      snapshotId           SnapshotId               12+  tag 2
+        endOffset          int64                         default -1
+        epoch              int32                         default -1
+      abortedTransactions  []AbortedTransaction          nullable 0+  ignorable
+        producerId         int64
+        firstOffset        int64
+      preferredReadReplica int32                    11+  default -1
+      records              bytes                         nullable 0+
+  nodeEndpoints            []NodeEndpoint           16+  tag 0
+    nodeId                 int32                    16+
+    host                   string                   16+
+    port                   int32                    16+
+    rack                   string                   16+  nullable 16+  default null
 
-LIST_OFFSETS_REQUEST = Schema(
-    "ListOffsetsRequest",
-    "1-11",
-    "6+",
-    Field("replicaId", "int32"),
-    Field("isolationLevel", "int8", "2+"),
-    Field(
-        "topics", "[]ListOffsetsTopic",
-        fields=(
-            Field("name", "string"),
-            Field(
-                "partitions", "[]ListOffsetsPartition",
-                fields=(
-                    Field("partitionIndex", "int32"),
-                    Field("currentLeaderEpoch", "int32", "4+", default=-1, ignorable=True),
-                    Field("timestamp", "int64"),
-                ),
-            ),
-        ),
-    ),
-    Field("timeoutMs", "int32", "10+", ignorable=True),
-)
+ListOffsetsRequest 1-11 flexible 6+
+  replicaId              int32
+  isolationLevel         int8                   2+
+  topics                 []ListOffsetsTopic
+    name                 string
+    partitions           []ListOffsetsPartition
+      partitionIndex     int32
+      currentLeaderEpoch int32                  4+  default -1  ignorable
+      timestamp          int64
+  timeoutMs              int32                  10+ ignorable
 
-LIST_OFFSETS_RESPONSE = Schema(
-    "ListOffsetsResponse",
-    "1-11",
-    "6+",
-    Field("throttleTimeMs", "int32", "2+", ignorable=True),
-    Field(
-        "topics", "[]ListOffsetsTopicResponse",
-        fields=(
-            Field("name", "string"),
-            Field(
-                "partitions", "[]ListOffsetsPartitionResponse",
-                fields=(
-                    Field("partitionIndex", "int32"),
-                    Field("errorCode", "int16"),
-                    Field("timestamp", "int64", default=-1),
-                    Field("offset", "int64", default=-1),
-                    Field("leaderEpoch", "int32", "4+", default=-1),
-                ),
-            ),
-        ),
-    ),
-)
+ListOffsetsResponse 1-11 flexible 6+
+  throttleTimeMs     int32                          2+ ignorable
+  topics             []ListOffsetsTopicResponse
+    name             string
+    partitions       []ListOffsetsPartitionResponse
+      partitionIndex int32
+      errorCode      int16
+      timestamp      int64                             default -1
+      offset         int64                             default -1
+      leaderEpoch    int32                          4+ default -1
 
-OFFSET_FOR_LEADER_EPOCH_REQUEST = Schema(
-    "OffsetForLeaderEpochRequest",
-    "2-4",
-    "4+",
-    Field("replicaId", "int32", "3+", default=-2, ignorable=True),
-    Field(
-        "topics", "[]OffsetForLeaderTopic",
-        fields=(
-            Field("topic", "string"),
-            Field(
-                "partitions", "[]OffsetForLeaderPartition",
-                fields=(
-                    Field("partition", "int32"),
-                    Field("currentLeaderEpoch", "int32", default=-1, ignorable=True),
-                    Field("leaderEpoch", "int32"),
-                ),
-            ),
-        ),
-    ),
-)
+OffsetForLeaderEpochRequest 2-4 flexible 4+
+  replicaId              int32                      3+ default -2  ignorable
+  topics                 []OffsetForLeaderTopic
+    topic                string
+    partitions           []OffsetForLeaderPartition
+      partition          int32
+      currentLeaderEpoch int32                         default -1  ignorable
+      leaderEpoch        int32
 
-OFFSET_FOR_LEADER_EPOCH_RESPONSE = Schema(
-    "OffsetForLeaderEpochResponse",
-    "2-4",
-    "4+",
-    Field("throttleTimeMs", "int32", ignorable=True),
-    Field(
-        "topics", "[]OffsetForLeaderTopicResult",
-        fields=(
-            Field("topic", "string"),
-            Field(
-                "partitions", "[]EpochEndOffset",
-                fields=(
-                    Field("errorCode", "int16"),
-                    Field("partition", "int32"),
-                    Field("leaderEpoch", "int32", default=-1, ignorable=True),
-                    Field("endOffset", "int64", default=-1),
-                ),
-            ),
-        ),
-    ),
-)
+OffsetForLeaderEpochResponse 2-4 flexible 4+
+  throttleTimeMs  int32                         ignorable
+  topics          []OffsetForLeaderTopicResult
+    topic         string
+    partitions    []EpochEndOffset
+      errorCode   int16
+      partition   int32
+      leaderEpoch int32                         default -1  ignorable
+      endOffset   int64                         default -1
+""")

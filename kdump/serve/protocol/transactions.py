@@ -5,129 +5,71 @@ As the message descriptions of Kafka 4.3 have them (clients/src/main/resources/c
 
 from __future__ import annotations
 
-from kdump.formats.schemas.description import Field, Schema
+from kdump.formats.schemas.tables import messages
 
-INIT_PRODUCER_ID_REQUEST = Schema(
-    "InitProducerIdRequest",
-    "0-5",
-    "2+",
-    Field("transactionalId", "string", nullable="0+"),
-    Field("transactionTimeoutMs", "int32"),
-    Field("producerId", "int64", "3+", default=-1),
-    Field("producerEpoch", "int16", "3+", default=-1),
-)
+MESSAGES = messages("""
+InitProducerIdRequest 0-5 flexible 2+
+  transactionalId      string    nullable 0+
+  transactionTimeoutMs int32
+  producerId           int64  3+ default -1
+  producerEpoch        int16  3+ default -1
 
-INIT_PRODUCER_ID_RESPONSE = Schema(
-    "InitProducerIdResponse",
-    "0-5",
-    "2+",
-    Field("throttleTimeMs", "int32", ignorable=True),
-    Field("errorCode", "int16"),
-    Field("producerId", "int64", default=-1),
-    Field("producerEpoch", "int16"),
-)
+InitProducerIdResponse 0-5 flexible 2+
+  throttleTimeMs int32  ignorable
+  errorCode      int16
+  producerId     int64  default -1
+  producerEpoch  int16
 
-DESCRIBE_PRODUCERS_REQUEST = Schema(
-    "DescribeProducersRequest",
-    "0",
-    "0+",
-    Field(
-        "topics", "[]TopicRequest",
-        fields=(
-            Field("name", "string"),
-            Field("partitionIndexes", "[]int32"),
-        ),
-    ),
-)
+DescribeProducersRequest 0 flexible 0+
+  topics             []TopicRequest
+    name             string
+    partitionIndexes []int32
 
-DESCRIBE_PRODUCERS_RESPONSE = Schema(
-    "DescribeProducersResponse",
-    "0",
-    "0+",
-    Field("throttleTimeMs", "int32"),
-    Field(
-        "topics", "[]TopicResponse",
-        fields=(
-            Field("name", "string"),
-            Field(
-                "partitions", "[]PartitionResponse",
-                fields=(
-                    Field("partitionIndex", "int32"),
-                    Field("errorCode", "int16"),
-                    Field("errorMessage", "string", nullable="0+", default=None),
-                    Field(
-                        "activeProducers", "[]ProducerState",
-                        fields=(
-                            Field("producerId", "int64"),
-                            Field("producerEpoch", "int32"),
-                            Field("lastSequence", "int32", default=-1),
-                            Field("lastTimestamp", "int64", default=-1),
-                            Field("coordinatorEpoch", "int32"),
-                            Field("currentTxnStartOffset", "int64", default=-1),
-                        ),
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
+DescribeProducersResponse 0 flexible 0+
+  throttleTimeMs              int32
+  topics                      []TopicResponse
+    name                      string
+    partitions                []PartitionResponse
+      partitionIndex          int32
+      errorCode               int16
+      errorMessage            string               nullable 0+  default null
+      activeProducers         []ProducerState
+        producerId            int64
+        producerEpoch         int32
+        lastSequence          int32                default -1
+        lastTimestamp         int64                default -1
+        coordinatorEpoch      int32
+        currentTxnStartOffset int64                default -1
 
-DESCRIBE_TRANSACTIONS_REQUEST = Schema(
-    "DescribeTransactionsRequest",
-    "0",
-    "0+",
-    Field("transactionalIds", "[]string"),
-)
+DescribeTransactionsRequest 0 flexible 0+
+  transactionalIds []string
 
-DESCRIBE_TRANSACTIONS_RESPONSE = Schema(
-    "DescribeTransactionsResponse",
-    "0",
-    "0+",
-    Field("throttleTimeMs", "int32"),
-    Field(
-        "transactionStates", "[]TransactionState",
-        fields=(
-            Field("errorCode", "int16"),
-            Field("transactionalId", "string"),
-            Field("transactionState", "string"),
-            Field("transactionTimeoutMs", "int32"),
-            Field("transactionStartTimeMs", "int64"),
-            Field("producerId", "int64"),
-            Field("producerEpoch", "int16"),
-            Field(
-                "topics", "[]TopicData",
-                fields=(
-                    Field("topic", "string"),
-                    Field("partitions", "[]int32"),
-                ),
-            ),
-        ),
-    ),
-)
+DescribeTransactionsResponse 0 flexible 0+
+  throttleTimeMs           int32
+  transactionStates        []TransactionState
+    errorCode              int16
+    transactionalId        string
+    transactionState       string
+    transactionTimeoutMs   int32
+    transactionStartTimeMs int64
+    producerId             int64
+    producerEpoch          int16
+    topics                 []TopicData
+      topic                string
+      partitions           []int32
 
-LIST_TRANSACTIONS_REQUEST = Schema(
-    "ListTransactionsRequest",
-    "0-2",
-    "0+",
-    Field("stateFilters", "[]string"),
-    Field("producerIdFilters", "[]int64"),
-    Field("durationFilter", "int64", "1+", default=-1),
-    Field("transactionalIdPattern", "string", "2+", nullable="2+", default=None),
-)
+ListTransactionsRequest 0-2 flexible 0+
+  stateFilters           []string
+  producerIdFilters      []int64
+  durationFilter         int64    1+ default -1
+  transactionalIdPattern string   2+ nullable 2+  default null
 
-LIST_TRANSACTIONS_RESPONSE = Schema(
-    "ListTransactionsResponse",
-    "0-2",
-    "0+",
-    Field("throttleTimeMs", "int32"),
-    Field("errorCode", "int16"),
-    Field("unknownStateFilters", "[]string"),
-    Field(
-        "transactionStates", "[]TransactionState",
-        fields=(
-            Field("transactionalId", "string"),
-            Field("producerId", "int64"),
-            Field("transactionState", "string"),
-        ),
-    ),
-)
+ListTransactionsResponse 0-2 flexible 0+
+  throttleTimeMs      int32
+  errorCode           int16
+  unknownStateFilters []string
+  transactionStates   []TransactionState
+    transactionalId   string
+    producerId        int64
+    transactionState  string
+""")

@@ -1,0 +1,66 @@
+"""Messages written as tables: a line a field, as in the message descriptions of Kafka, a struct's fields indented.
+
+    OffsetFetchRequest 1-10 flexible 6+
+      groupId   string              1-7
+      topics    []OffsetFetchTopic  1-7  nullable 2-7
+        name    string              1-7
+      cursor    Cursor                   nullable 0+  tag 0  default null  ignorable
+
+Versions are "0+" unless given; the rest is as for `description.Field`, with JSON's null, true and false as defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kdump.formats.schemas.description import PACKERS, Field, Schema
+from kdump.releases import KafkaRelease
+
+_WORDS = {"null": None, "true": True, "false": False}
+_SCALARS = frozenset((*PACKERS, "string", "bytes"))
+_Row = tuple[int, list[str]]
+
+
+def messages(text: str) -> dict[str, Schema]:
+    """Return the messages of a table by name. Raises ValueError where a line does not say what a field is."""
+    rows = [(len(line) - len(line.lstrip()), line.split()) for line in text.splitlines() if line.strip()]
+    found = {}
+    while rows:
+        depth, (name, versions, word, flexible) = rows.pop(0)
+        if word != "flexible":
+            raise ValueError(f"{name}: expected the flexible versions, found {word}")
+        found[name] = Schema(name, versions, flexible, *_fields(rows, depth))
+    return found
+
+
+def _fields(rows: list[_Row], above: int) -> Iterator[Field]:
+    """The rows that are indented deeper than `above`, which are taken away."""
+    while rows and rows[0][0] > above:
+        depth, (name, kind, *words) = rows.pop(0)
+        versions = words.pop(0) if words and words[0][0].isdecimal() else "0+"
+        options = _options(words)
+        if kind.removeprefix("[]") not in _SCALARS:
+            options["fields"] = tuple(_fields(rows, depth))
+        yield Field(name, kind, versions, **options)
+
+
+def _options(words: list[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    while words:
+        match words.pop(0):
+            case "ignorable":
+                options["ignorable"] = True
+            case "nullable":
+                options["nullable"] = words.pop(0)
+            case "tag" | "default" as word:
+                options[word] = _value(words.pop(0))
+            case "since":
+                options["since"] = KafkaRelease.parse(words.pop(0))
+            case word:
+                raise ValueError(f"{word!r} says nothing about a field")
+    return options
+
+
+def _value(word: str) -> object:
+    return _WORDS[word] if word in _WORDS else int(word)
