@@ -111,7 +111,7 @@ def survey(log: PartitionLog, startup: Startup, *, deep: bool, limit: int = DEFA
     damage, unsound, leftovers = [], set(), set()
     for finding in _findings(log, startup, deep=deep, limit=limit):
         name = os.path.basename(finding.path)
-        if finding.code == "KD-READ" and os.path.isfile(finding.path) and not os.path.islink(finding.path):
+        if finding.code == "KD-READ" and _should_be_readable(finding.path):
             raise OSError(EIO, finding.message, finding.path)
         if finding.code in DAMAGE:
             damage.append(finding)
@@ -122,6 +122,11 @@ def survey(log: PartitionLog, startup: Startup, *, deep: bool, limit: int = DEFA
         elif parse_file_name(name).kind in _BESIDE and finding.severity != INFO:
             unsound.add(name)
     return Survey(tuple(damage), frozenset(unsound), frozenset(leftovers))
+
+
+def _should_be_readable(path: str) -> bool:
+    """Whether a path is a file or directory, and not a link or anything else that no broker has made."""
+    return (os.path.isfile(path) or os.path.isdir(path)) and not os.path.islink(path)
 
 
 _LEFTOVERS = frozenset(("KD-FILE-SWAP", "KD-FILE-CLEANED"))
