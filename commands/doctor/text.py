@@ -256,7 +256,8 @@ class Screen:
         health = self._health
         took = duration(round(health.seconds * 1000)) if health.seconds >= 120 else f"{health.seconds:.1f} s"
         if health.is_complete:
-            return f"everything, {number_words(health.segments, 'segment')}, {size_text(health.checked)} in {took}."
+            read = f"{number_words(health.segments, 'segment')}, {size_text(health.checked)} in {took}"
+            return f"everything (records not decoded), {read}."
         read = f"{size_text(health.checked)} of {size_text(health.size)} in {took}"
         return f"what the broker reads at its start, and {read}. --max-duration 0 reads everything."
 

@@ -23,6 +23,7 @@ TRUNCATE = Remedy(
 REPAIR = Remedy("repair", (), "")
 CUT = Remedy("repair", (), "cuts what is no complete batch", NO_VALID_BATCH)
 REBUILD_INDEX = Remedy("rebuild-index", (), "")
+REBUILD_ALL = Remedy("rebuild-index", ("--all",), "")
 TRIM = Remedy("trim", (), "")
 RESTORE_LINE = Remedy(None, (), "correct the line of the partition while the broker is stopped")
 DELETED_AT_START = Remedy(None, (), "leave it: the broker deletes it at its next start")
@@ -45,6 +46,7 @@ DAMAGED_BATCH = (REPLICA, FIX_BIT, SALVAGE, TRUNCATE)
 WRONG_BATCH = (REPLICA, SALVAGE)
 INCOMPLETE_BATCH = (FETCH, CUT)
 INDEX = (REBUILD_INDEX,)
+SPARSE_INDEX = (REBUILD_ALL,)
 TRIMMED = (TRIM,)
 REPAIRED = (REPAIR,)
 AFTER_LOG = (Remedy(None, (), "repair the log first, as its own finding says: this file is built from it"),)
@@ -61,13 +63,11 @@ HANGING = (
     Remedy("txns", (), "start the broker and look again: the coordinator may end it"),
     Remedy(None, (), "still open: kafka-transactions.sh abort", "its records for read_committed consumers"),
 )
-CHECKPOINT_FILE = (
-    RESTORE_LINE,
-    Remedy(None, (), "leave it: the broker treats all its offsets as 0 and writes it again"),
-)
+LEAVE_CHECKPOINT = Remedy(None, (), "leave it: the broker treats all its offsets as 0 and writes it again")
+CHECKPOINT_FILE = (RESTORE_LINE, LEAVE_CHECKPOINT)
 LOG_START = (
     Remedy(
-        None, (), "delete the line of the partition before the broker starts: the log then starts at its first segment"
+        "repair", ("--only", "checkpoints"), "removes the partition's line: the log then starts at its first segment"
     ),
 )
 CLEANER = (Remedy("repair", ("--only", "checkpoints"), "the cleaner begins again"),)
@@ -75,7 +75,8 @@ CLEANER_TWICE = (
     Remedy(
         None,
         (),
-        "delete the line in the log directory that does not have the partition, while the broker is stopped",
+        "while the broker is stopped, delete the line in the log directory that does not have the partition, and lower"
+        " the count in the file's second line by 1",
     ),
 )
 DUPLICATE = (Remedy("ls", (), "shows what both hold: move the one with less out of the log directory and keep it"),)
