@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from kdump.verify.resume import NOTHING_YET, Mark, PassTotals
 from ..shell import exit_codes
 from ..shell.output import Style
 from ..shell.prose import folded
+from ..shell.rows import row_line
 from ..shell.words import way_out
 
 
@@ -165,11 +165,11 @@ class JsonLinesReport:
 
     def finding(self, finding: Finding) -> None:
         """A line."""
-        self._out.write(json.dumps(row(finding)) + "\n")
+        self._out.write(row_line(row(finding)))
 
     def finish(self, summary: Summary) -> None:
         """The last line."""
-        self._out.write(json.dumps(summary.row()) + "\n")
+        self._out.write(row_line(summary.row()))
 
 
 class TextReport:
