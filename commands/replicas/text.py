@@ -176,7 +176,7 @@ def _differs(found: PartitionReplicas, copy: Copy, number: int, reference: int |
         damaged = [Span(Difference.DAMAGED, each.first, each.last) for each in copy.contents.damaged]
         return ", ".join((*_spans(damaged), *notes)) or "complete"
     pair = found.compared.pair(reference, number)
-    spans = differences(pair, found.copies[reference].contents, copy.contents)
+    spans = differences(pair, copy.contents)
     keys = found.keys.get((min(number, reference), max(number, reference)))
     if keys is not None and keys.is_equivalent:
         spans = tuple(span for span in spans if span.kind not in _OF_CLEANERS or span.first >= keys.end)

@@ -147,13 +147,13 @@ def finish_rows(code: int) -> None:
 _HEADLESS = "kdump.shell.rows.headless"
 
 
-def _choose(ctx: click.Context, param: click.Parameter, format_: str) -> str:
+def _choose(ctx: click.Context, _param: click.Parameter, format_: str) -> str:
     """Say that a command prints rows where one document is asked for; what is around them is another matter."""
     Envelope.current = Envelope(ctx, is_document=format_ == JSON) if format_ in (JSON, JSONL) else None
     return JSONL if format_ == JSON else format_
 
 
-def _leave_out_header(ctx: click.Context, param: click.Parameter, is_wanted: bool) -> None:
+def _leave_out_header(ctx: click.Context, _param: click.Parameter, is_wanted: bool) -> None:
     ctx.meta[_HEADLESS] = is_wanted
 
 
