@@ -118,7 +118,8 @@ def test_every_package_has_a_floor_and_every_command_is_independent(contracts: l
 
 def imports() -> dict[str, set[str]]:
     """What each module imports of kdump when it is imported, by dotted name."""
-    trees = {path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): tree for path, tree in modules().items()}
+    paths = {path.removesuffix(".py").removesuffix("/__init__"): tree for path, tree in modules().items()}
+    trees = {path.replace("/", "."): tree for path, tree in paths.items()}
     found: dict[str, set[str]] = {}
     for name, tree in trees.items():
         found[name] = set()

@@ -9,6 +9,7 @@ from typing import Any
 from kdump.formats.names import is_partition_dir, parse_partition_dir
 from kdump.operations.diagnosis import Action, Diagnosis
 from kdump.operations.doctor import Health
+from kdump.replicas.choice import Choice
 
 from ..shell.rows import json_line
 
@@ -56,7 +57,21 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Any]:
         "failure": diagnosis.failure.exception if diagnosis.failure else None,
         "replicas": list(diagnosis.replicas.brokers) if diagnosis.replicas else None,
         "inSync": list(diagnosis.replicas.in_sync) if diagnosis.replicas else None,
+        "leaders": [_leader(choice) for choice in diagnosis.copies.known_choices] if diagnosis.copies else None,
         "actions": [_action(action) for action in diagnosis.actions],
+    }
+
+
+def _leader(choice: Choice) -> dict[str, Any]:
+    """What a choice of leader loses; `standing` is why it may lead, null without metadata."""
+    return {
+        "leader": choice.leader.broker,
+        "standing": choice.standing.value if choice.standing else None,
+        "logEnd": choice.leader.log.log_end if choice.leader.log else None,
+        "blockedAt": choice.blocked_at,
+        "lostRecords": choice.loss.records,
+        "lostCommitted": choice.loss.committed,
+        "lostPossiblyAcknowledgedByAll": choice.loss.possible,
     }
 
 
@@ -77,6 +92,10 @@ def _summary(health: Health) -> dict[str, Any]:
         "partitions": health.partitions,
         "partitionsThatNeedYou": health.needing,
         "diagnoses": len(health.diagnoses),
+        "comparedPartitions": health.copies.partitions,
+        "behindPartitions": health.copies.behind,
+        "differingPartitions": health.copies.differing,
+        "uncomparedPartitions": health.copies.left,
         "segments": health.segments,
         "bytes": health.size,
         "bytesChecked": health.checked,

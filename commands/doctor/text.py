@@ -8,10 +8,14 @@ from collections.abc import Iterator, Sequence
 from kdump.formats.names import is_partition_dir
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import duration, number_words, offset_range, size_text
+from kdump.operations.copies import reference_of, sight_of
 from kdump.operations.diagnosis import Action, Diagnosis, Stake
 from kdump.operations.doctor import DirectoryHealth, Health
+from kdump.operations.replicas import PartitionReplicas
 from kdump.repair.replicas import Replicas
 
+from ..shell.choice import asked_paths
+from ..shell.copies import STANDINGS, blocked_words, difference_words, leader_words, loss_words
 from ..shell.output import Style
 from ..shell.prose import folded, folded_command
 from ..shell.tables import aligned
@@ -64,6 +68,8 @@ class Screen:
         yield ""
         if health.partitions > self._partitions_needing:
             yield from self._field("Routine", self._routine(), 0)
+        if copies := self._copies():
+            yield from self._field("Copies", copies, 0)
         yield from self._field("Checked", self._checked(), 0)
         yield ""
         yield from self._verdict()
@@ -107,7 +113,7 @@ class Screen:
         health = self._health
         need = self._needing()
         if health.stops:
-            yield self._bad(f"The broker will NOT start. {need}")
+            yield self._bad(f"{self._who} will NOT start. {need}")
         elif health.offline:
             offline = ", ".join(safe_path(path) for path in health.offline)
             known = {each.path for each in health.directories}
@@ -116,13 +122,18 @@ class Screen:
             else:
                 yield self._bad(f"The broker starts without {offline}. {need}")
         else:
-            yield self._bold(f"The broker will start. {need}")
+            yield self._bold(f"{self._who} will start. {need}")
 
     def _needing(self) -> str:
         count = self._health.needing
         if not count:
             return "Not everything could be read."
         return f"{number_words(count, self._unit)} {'needs' if count == 1 else 'need'} you."
+
+    @property
+    def _who(self) -> str:
+        """Whose start it is."""
+        return "The brokers" if len(self._health.brokers) > 1 else "The broker"
 
     @property
     def _unit(self) -> str:
@@ -148,7 +159,40 @@ class Screen:
             yield from self._field("consumers", diagnosis.consumers)
         if diagnosis.needs_replicas:
             yield from self._field("replicas", _replica_words(diagnosis.replicas))
+        if diagnosis.copies is not None:
+            yield from self._leaders(diagnosis.copies)
         yield from self._actions(diagnosis)
+
+    def _leaders(self, copies: PartitionReplicas) -> Iterator[str]:
+        """Each copy, and what its broker loses if it leads."""
+        reference = reference_of(sight_of(copies))
+        for number, copy in enumerate(copies.copies):
+            broker = "?" if copy.broker is None else copy.broker
+            words = difference_words(copies, copy, number, reference)
+            yield from self._field("copies" if number == 0 else "", f"broker {broker}: {words}")
+        label = "leader"
+        for choice in copies.known_choices:
+            who, standing = leader_words(choice), STANDINGS[choice.standing]
+            blocks = f" {blocked_words(choice)}".rstrip()
+            yield from self._field(label, f"{who} ({standing}): loses {loss_words(copies, choice)}{blocks}")
+            label = ""
+
+    def _copies(self) -> str:
+        """How the copies of several brokers compare; nothing where there are none."""
+        seen = self._health.copies
+        if not seen.partitions and not seen.left:
+            return ""
+        counts = []
+        if seen.differing:
+            counts.append(f"{seen.differing} {'differs' if seen.differing == 1 else 'differ'}")
+        if seen.behind:
+            counts.append(f"in {seen.behind} a copy is only behind")
+        if seen.partitions > seen.differing + seen.behind:
+            counts.append(f"{seen.partitions - seen.differing - seen.behind} identical")
+        if seen.left:
+            counts.append(f"{seen.left} not compared for want of time (--max-duration 0)")
+        number = number_words(seen.partitions + seen.left, "partition")
+        return f"{number} on several brokers: {', '.join(counts)}."
 
     def _actions(self, diagnosis: Diagnosis) -> Iterator[str]:
         label = "do"
@@ -212,7 +256,8 @@ class Screen:
         health = self._health
         took = duration(round(health.seconds * 1000)) if health.seconds >= 120 else f"{health.seconds:.1f} s"
         if health.is_complete:
-            return f"everything, {number_words(health.segments, 'segment')}, {size_text(health.checked)} in {took}."
+            read = f"{number_words(health.segments, 'segment')}, {size_text(health.checked)} in {took}"
+            return f"everything (records not decoded), {read}."
         read = f"{size_text(health.checked)} of {size_text(health.size)} in {took}"
         return f"what the broker reads at its start, and {read}. --max-duration 0 reads everything."
 
@@ -235,27 +280,29 @@ class Screen:
         before = [number for number, each in enumerate(shown, 1) if not _AFTER_START & set(each.codes)]
         if len(before) > 1:
             joint = "and" if len(before) == 2 else "to"
-            yield f"Next: {before[0]} {joint} {before[-1]} in this order, then start the broker."
+            yield f"Next: {before[0]} {joint} {before[-1]} in this order, then start {self._who.lower()}."
         elif before:
-            yield f"Next: {before[0]}, then start the broker."
+            yield f"Next: {before[0]}, then start {self._who.lower()}."
         elif shown:
-            yield "Next: start the broker, then 1."
+            yield f"Next: start {self._who.lower()}, then 1."
 
     def _all_well(self) -> Iterator[str]:
         health = self._health
         disks = f"{number_words(len(health.directories), 'disk')}, " if len(health.directories) > 1 else ""
         state = f"{disks}{number_words(health.partitions, 'partition')}, all routine."
         if self._is_complete:
-            yield self._good("OK.") + f" The broker will start; {state}"
+            yield self._good("OK.") + f" {self._who} will start; {state}"
         else:
             yield self._careful("INCOMPLETE.") + f" Not everything could be read. The rest: {state}"
         for path, warning in health.warnings:
             yield from folded(f"Warning: {safe_path(path)}: {safe(warning)}", self._width, first="")
         yield from folded(self._checked(), self._width, first="Checked: ", indent="")
+        if copies := self._copies():
+            yield from folded(copies, self._width, first="Copies: ", indent="")
         yield f"Next: kdump verify {self._arguments()}, at any time, also while it runs."
 
     def _arguments(self) -> str:
-        return " ".join(_quoted(path) for path in self._paths)
+        return asked_paths(self._paths)
 
 
 def _stake_words(diagnosis: Diagnosis) -> str:

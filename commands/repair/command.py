@@ -14,6 +14,7 @@ from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
 from kdump.repair.lost_markers import CHOICES, OPEN
 from kdump.repair.proposal import ALL_KINDS, FIX_BIT, OLD_NAMES, SAFE, SALVAGE, STRATEGIES, Request, Task
+from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
@@ -109,7 +110,8 @@ def command(
 
     With --from nothing is given up: batches that are damaged or missing are taken from other copies of the partition,
     byte for byte, and indexes, leader epochs, producer snapshot and checkpoints are made to fit. Refused are copies of
-    another topic or cluster, and of an older history.
+    another topic or cluster, and of an older history. A partition directory that is not there is made: one that PATH
+    names, and those that the cluster metadata has in a log directory. Each partition is healed by itself.
 
     Nothing is changed without --apply; then every file is either old or new at every moment, and after a kill or a
     power cut the same command continues where it was stopped. The originals are kept as files .kdump-* in the log
@@ -153,7 +155,10 @@ def command(
         def healed(log: PartitionLog, start: Startup, _: object) -> Task:
             return plan_heal(log, start, others, clusters)
 
-        code = run(paths, healed, startup, command="repair from", **options)
+        def absent(directory: LogDirectory) -> list[str]:
+            return others.missing_in(directory, clusters)
+
+        code = run(paths, healed, startup, command="repair from", absent=absent, **options)
         if code == exit_codes.OK and not others.are_used:
             complain("the directories of --from have no copy of these partitions")
             return exit_codes.INCOMPLETE

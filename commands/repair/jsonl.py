@@ -85,6 +85,10 @@ class JsonPrinter:
             }
         )
 
+    def left_alone(self, path: str, reason: str, code: int) -> None:
+        """A line for a partition to which nothing was done."""
+        self._row({"type": "leftAlone", "path": path, "reason": reason, "exitCode": code})
+
     def end(self, totals: Totals) -> None:
         """The sum of it."""
         row = {"type": "summary", "partitionsWithWork": totals.work, "partitionsFailed": totals.failed}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
@@ -11,7 +11,9 @@ import click
 from kdump.operations.rails import ALL_LOSSES, Rails
 from kdump.operations.repair import Examine
 from kdump.operations.startup import StartupOptions
+from kdump.storage.directory import LogDirectory
 
+from ..shell.options import color_option
 from ..shell.output import Output, wants_color
 from ..shell.paths import check_not_kafkas
 from ..shell.rows import format_option, output_for
@@ -55,10 +57,7 @@ _OPTIONS: tuple[Any, ...] = (
         help="Partitions that are worked on at once. By default one for each core.",
     ),
     format_option,
-    click.option(
-        "--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
-        help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
-    ),
+    color_option,
 )
 
 
@@ -87,6 +86,7 @@ def run(
     color: str,
     output: str | None = None,
     takes_files: bool = False,
+    absent: Callable[[LogDirectory], Iterable[str]] | None = None,
 ) -> int:
     """Repair what is at `paths` as these options ask for; the exit code. Raises click.UsageError."""
     if no_backup and backup_dir:
@@ -115,6 +115,7 @@ def run(
             takes_files=takes_files,
             plan_out=plan_out,
             apply_plan=apply_plan,
+            absent=absent,
         ).paths(paths)
 
 

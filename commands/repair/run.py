@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -53,6 +53,9 @@ class Printer(Protocol):
     def partition(self, done: Repaired, *, applies: bool) -> None:
         """One partition."""
 
+    def left_alone(self, path: str, reason: str, code: int) -> None:
+        """One partition to which nothing was done, with the exit code for it; stderr has the reason already."""
+
     def end(self, totals: Totals) -> None:
         """The last lines."""
 
@@ -71,8 +74,12 @@ class Run:
         takes_files: bool = False,
         plan_out: str | None = None,
         apply_plan: str | None = None,
+        absent: Callable[[LogDirectory], Iterable[str]] | None = None,
     ) -> None:
-        """`takes_files`: PATHs may name files of segments. Raises OSError, KdumpError for a plan file."""
+        """`takes_files`: PATHs may name files of segments. Raises OSError, KdumpError for a plan file.
+
+        `absent` tells which partitions a log directory lacks that are to be made, as may any that a PATH names.
+        """
         self.code = exit_codes.OK
         self._examine = examine
         self._startup = startup
@@ -82,6 +89,7 @@ class Run:
         self._out = out
         self._takes_files = takes_files
         self._plan_out = plan_out
+        self._absent = absent
         self._rows: list[dict[str, object]] = []
         self._totals = Totals((), rails.applies, output=rails.output)
 
@@ -90,7 +98,8 @@ class Run:
         paths = tuple(paths)
         self._totals.paths = paths
         clusters = Clusters({os.path.dirname(os.path.abspath(path)) for path in paths} | set(paths))
-        wanted = Repair(self._examine, self._startup, clusters, self._problem, self._plans)
+        makes = self._absent is not None
+        wanted = Repair(self._examine, self._startup, clusters, self._problem, self._plans, makes)
         targets = self._targets(paths)
         if self._rails.output is not None and len(targets) > 1:
             raise click.UsageError("--output takes the partitions of one log directory")
@@ -112,9 +121,14 @@ class Run:
         targets = Targets()
         for path in paths:
             try:
+                if self._absent is not None and _is_absent(path):
+                    targets.add_partition(path)
+                    continue
                 for place in expand([path]):
                     if isinstance(place, LogDirectory):
                         targets.add_directory(place)
+                        for name in self._absent(place) if self._absent is not None else ():
+                            targets.add_partition(os.path.join(place.path, name))
                     elif isinstance(place, PartitionLog):
                         targets.add_partition(place.path)
                     else:
@@ -139,8 +153,11 @@ class Run:
         totals = self._totals
         if done.error is not None:
             totals.failed += 1
-            totals.refused += isinstance(done.error, RefusedError)
+            is_refused = isinstance(done.error, RefusedError)
+            totals.refused += is_refused
             self._trouble(done.error, done.path, target)
+            code = exit_codes.REFUSED if is_refused else exit_codes.INCOMPLETE
+            self._printer.left_alone(done.path, totals.reason, code)
             return
         assert done.task is not None
         plan = done.task.plan
@@ -190,6 +207,12 @@ class Run:
 
     def _worsen(self, code: int) -> None:
         self.code = max(self.code, code)
+
+
+def _is_absent(path: str) -> bool:
+    """Whether a path names a partition directory that is not there, in a directory that is."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return names.is_partition_dir(name) and not os.path.lexists(path) and os.path.isdir(folder)
 
 
 def _size(path: str) -> int:

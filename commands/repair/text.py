@@ -65,6 +65,9 @@ class TextPrinter:
             is_routine = not (task.cuts or task.dropped.records or task.failure or done.interrupted)
             self._planned.append((is_routine, text))
 
+    def left_alone(self, path: str, reason: str, code: int) -> None:
+        """Nothing more: the reason, which names the partition, is on stderr."""
+
     def _block(self, done: Repaired, *, applies: bool) -> str:
         task = done.task
         assert task is not None

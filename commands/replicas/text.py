@@ -6,39 +6,19 @@ import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.uuids import format_uuid
 from kdump.formats.words import number_words, offset_range, size_text
-from kdump.operations.replicas import Copy, PartitionReplicas, Verdict
+from kdump.operations.copies import reference_of, sight_of
+from kdump.operations.replicas import PartitionReplicas, Verdict
 from kdump.replicas.choice import Choice
-from kdump.replicas.summary import Difference, Outlook, Span, agreed, differences, outlook
-from kdump.topics.partition_state import Standing
+from kdump.replicas.summary import Outlook, agreed
 
+from ..shell.copies import MAX_RANGES, STANDINGS, blocked_words, difference_words, leader_words, loss_words
 from ..shell.tables import aligned
+from ..shell.times import iso_time
 
 _WIDTH = 80
-_SHOWN = 3
-"""Ranges that are named one by one."""
-
-_DIFFERENCES = {
-    Difference.DAMAGED: "{} damaged",
-    Difference.OTHER_EPOCH: "{} have other records",
-    Difference.OTHER_BYTES: "{} have other bytes",
-    Difference.MISSING: "{} missing",
-    Difference.NOT_YET: "{} not there yet",
-    Difference.ONLY_HERE: "{} only here",
-}
-_OF_CLEANERS = (Difference.OTHER_BYTES, Difference.MISSING, Difference.ONLY_HERE)
-"""Differences that copies of a compacted topic have by right."""
-
-_STANDINGS = {
-    Standing.IN_SYNC: "in sync",
-    Standing.ELIGIBLE: "eligible (ELR)",
-    Standing.LAST_KNOWN: "last leader (ELR)",
-    Standing.UNCLEAN: "unclean election",
-    None: "ISR unknown",
-}
 _ELECT = "kafka-leader-election.sh --bootstrap-server HOST:PORT"
 
 
@@ -58,7 +38,7 @@ class TextLines:
         self._behind += found.verdict is Verdict.BEHIND
         if found.verdict is Verdict.SAME and not self._is_all:
             return
-        sight = outlook(found.known_choices, found.compared, found.state)
+        sight = sight_of(found)
         for part in (_heading(found), _placement(found), _copies(found, sight), _leaders(found), _do(found, sight)):
             for line in part:
                 self._write(f"{line}\n")
@@ -89,8 +69,8 @@ def _heading(found: PartitionReplicas) -> Iterator[str]:
     elif not ranges:
         text = f"{name}: {count} that agree on no offset"
     else:
-        spans = " and ".join(offset_range(*each) for each in ranges[:_SHOWN])
-        more = f" and {len(ranges) - _SHOWN} more ranges" if len(ranges) > _SHOWN else ""
+        spans = " and ".join(offset_range(*each) for each in ranges[:MAX_RANGES])
+        more = f" and {len(ranges) - MAX_RANGES} more ranges" if len(ranges) > MAX_RANGES else ""
         text = f"{name}: {count} agree on {spans}{more}"
     yield from _folded(text)
     if found.compacts and len(found.copies) > 1:
@@ -116,7 +96,7 @@ def _keys(found: PartitionReplicas) -> str:
     count = number_words(worst.keys, "key")
     if not worst.differing:
         return f"All copies have the same latest record of {count} below offset {worst.end}."
-    offsets = ", ".join(map(str, worst.offsets[:_SHOWN])) + (" …" if worst.differing > _SHOWN else "")
+    offsets = ", ".join(map(str, worst.offsets[:MAX_RANGES])) + (" …" if worst.differing > MAX_RANGES else "")
     return f"The latest records of {worst.differing} of {count} differ (offsets {offsets})."
 
 
@@ -145,13 +125,13 @@ def _placement(found: PartitionReplicas) -> Iterator[str]:
 
 
 def _copies(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
-    reference = sight.best.leader.number if sight.best else 0
+    reference = reference_of(sight)
     rows = []
     for number, copy in enumerate(found.copies):
         broker = "?" if copy.broker is None else str(copy.broker)
         start, end = (str(copy.log.log_start), str(copy.log.log_end)) if copy.log else ("-", "-")
         mark = "-" if copy.high_watermark is None else str(copy.high_watermark)
-        rows.append((str(number + 1), broker, start, end, mark, _differs(found, copy, number, reference)))
+        rows.append((str(number + 1), broker, start, end, mark, difference_words(found, copy, number, reference)))
     rows += [("-", str(broker), "-", "-", "-", "no directory of it") for broker in found.absent]
     yield ""
     header = ("COPY", "BROKER", "LOG START", "LOG END", "HIGH WM", "DIFFERS")
@@ -163,38 +143,11 @@ def _copies(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
         yield f"not compared: {safe_path(path)}"
 
 
-def _differs(found: PartitionReplicas, copy: Copy, number: int, reference: int | None) -> str:
-    if copy.failure is not None:
-        return "the broker cannot load it"
-    notes = []
-    if copy.load_loss.has_data:
-        span = ""
-        if copy.load_loss.first_offset is not None and copy.load_loss.last_offset is not None:
-            span = offset_range(copy.load_loss.first_offset, copy.load_loss.last_offset)
-        notes.append(f"{span or 'incomplete batch'} cut at start")
-    if number == reference or reference is None:
-        damaged = [Span(Difference.DAMAGED, each.first, each.last) for each in copy.contents.damaged]
-        return ", ".join((*_spans(damaged), *notes)) or "complete"
-    pair = found.compared.pair(reference, number)
-    spans = differences(pair, copy.contents)
-    keys = found.keys.get((min(number, reference), max(number, reference)))
-    if keys is not None and keys.is_equivalent:
-        spans = tuple(span for span in spans if span.kind not in _OF_CLEANERS or span.first >= keys.end)
-    return ", ".join((*_spans(spans), *notes)) or "complete"
-
-
-def _spans(spans: Sequence[Span]) -> list[str]:
-    texts = [_DIFFERENCES[span.kind].format(offset_range(span.first, span.last)) for span in spans[:_SHOWN]]
-    if len(spans) > _SHOWN:
-        texts.append(f"{len(spans) - _SHOWN} more ranges")
-    return texts
-
-
 def _leaders(found: PartitionReplicas) -> Iterator[str]:
     rows = []
     for choice in found.known_choices:
-        who = f"copy {(choice.leader.number or 0) + 1}" if choice.leader.broker is None else str(choice.leader.broker)
-        rows.append((who, _STANDINGS[choice.standing], _loses(found, choice), _blocked(choice)))
+        words = STANDINGS[choice.standing], loss_words(found, choice), blocked_words(choice)
+        rows.append((leader_words(choice), *words))
     if not rows:
         return
     yield ""
@@ -211,34 +164,6 @@ def _leaders(found: PartitionReplicas) -> Iterator[str]:
                     f" ({number_words(lost.records, 'record')}, {size_text(lost.size)}{times})",
                     "  ",
                 )
-
-
-def _own_loss(found: PartitionReplicas, choice: Choice) -> str:
-    """What is lost although no other copy is cut: what the leader's own start cuts off."""
-    number = choice.leader.number
-    loss = None if number is None else found.copies[number].load_loss
-    if loss is None or not loss.has_data:
-        return "nothing"
-    if loss.first_offset is None or loss.last_offset is None:
-        return "an incomplete batch, cut at its start"
-    return f"{offset_range(loss.first_offset, loss.last_offset)}, cut at its own start"
-
-
-def _loses(found: PartitionReplicas, choice: Choice) -> str:
-    loss = choice.loss
-    if not loss.records:
-        return _own_loss(found, choice)
-    parts = []
-    if loss.committed:
-        parts.append(f"{loss.committed} committed")
-    if loss.possible:
-        parts.append(f"{loss.possible} perhaps acknowledged by all")
-    rest = f" ({', '.join(parts)})" if parts else " (acks=1 at most)"
-    return f"{number_words(loss.records, 'record')}{rest}"
-
-
-def _blocked(choice: Choice) -> str:
-    return "" if choice.blocked_at is None else f"and blocks at {choice.blocked_at}"
 
 
 def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
@@ -260,7 +185,7 @@ def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
     for number in sight.to_heal:
         yield from _command("do: ", ("kdump", "repair", found.copies[number].path), ("--from", source))
         yield "    Loses nothing; with --apply it is done."
-    loses = _loses(found, best)
+    loses = loss_words(found, best)
     if sight.is_healed:
         yield f"do: {'Then start' if sight.to_heal else 'Start'} the brokers in any order. Loses {loses}."
     if sight.risky:
@@ -291,7 +216,7 @@ def _make_lead(found: PartitionReplicas, best: Choice, label: str) -> Iterator[s
     yield f"    {_ELECT} \\"
     yield "      --election-type UNCLEAN \\"
     yield f"      --topic {shlex.quote(safe(found.key.topic))} --partition {found.key.partition}"
-    yield from _folded(f"    Then start the other brokers. Loses {_loses(found, best)}.", "    ")
+    yield from _folded(f"    Then start the other brokers. Loses {loss_words(found, best)}.", "    ")
 
 
 def _command(label: str, *parts: Sequence[str]) -> Iterator[str]:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
 
 from kdump.disk.pace import lower_priority
 from kdump.errors import KdumpError
-from kdump.findings.kind import ERROR, SEVERITIES, WARNING
+from kdump.findings.finding import Finding
+from kdump.findings.kind import ERROR, INFO, SEVERITIES, WARNING
 from kdump.findings.limit import MOST_ALIKE
 from kdump.formats.printable import escape_json, safe, safe_path
+from kdump.formats.words import number_words
+from kdump.operations.copies import CopyCheck, findings_between
 from kdump.storage.live import broker_on, is_live, tally
 from kdump.verify.options import Options
 from kdump.verify.resume import Mark, PassTotals, Place, check_writable, read_place, remove_mark, write_place
@@ -27,6 +31,7 @@ from kdump.verify.timestamps import RETENTION_MS
 from ..shell import exit_codes
 from ..shell.completing import finding_codes
 from ..shell.engine import cluster_of, engine_options
+from ..shell.options import color_option, now_if_given_option, verbose_option
 from ..shell.output import Output, complain, note, wants_color
 from ..shell.paths import check_not_kafkas, matches
 from ..shell.progress import ProgressBar
@@ -65,8 +70,9 @@ class Asked:
 def severity_of(text: str) -> tuple[str, str]:
     """A `CODE=level` as (code pattern, severity). Raises click.BadParameter."""
     pattern, equals, severity = text.partition("=")
+    severity = INFO if severity == "note" else severity
     if not equals or severity not in SEVERITIES:
-        raise click.BadParameter(f"expected CODE=level, level one of {', '.join(SEVERITIES)}; found {text!r}")
+        raise click.BadParameter(f"expected CODE=level, level one of error, warning, note; found {text!r}")
     return pattern, severity
 
 
@@ -105,7 +111,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     "severities",
     multiple=True,
     metavar="CODE=LEVEL",
-    help="Treat findings of a code as error, warning or info.",
+    help="Treat findings of a code as error, warning or note.",
 )
 @click.option(
     "--max-per-code",
@@ -165,7 +171,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     show_default=True,
     help="low: after others for processor and disk (nice, I/O class idle); auto: so beside a running broker.",
 )
-@click.option("--now", type=int, metavar="MS", help="The clock for checks of timestamps. [default: this machine's]")
+@now_if_given_option
 @click.option(
     "--retention-ms",
     type=int,
@@ -183,14 +189,8 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     callback=read_by(report_to),
     help="Write the result to FILE as well, in a --format or as prom (for Prometheus). May be repeated.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show findings of severity info in text too.")
-@click.option(
-    "--color",
-    type=click.Choice(("auto", "always", "never")),
-    default="auto",
-    show_default=True,
-    help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
-)
+@verbose_option
+@color_option
 @engine_options
 def command(
     paths: tuple[str, ...],
@@ -301,7 +301,7 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
         verification.on_partition = report.partition
         report.start()
         try:
-            for finding in verification.run(chosen) if chosen else ():
+            for finding in chain(verification.run(chosen), _between(verification, chosen, options)) if chosen else ():
                 summary.add(finding, is_unread=finding.code == UNREAD)
                 if finding.code == UNREAD:
                     tally.cannot_read(finding.path)
@@ -322,6 +322,19 @@ def run(paths: Sequence[str], options: Options, asked: Asked, cluster: Cluster |
     if ended is not None:
         raise ended
     return summary.exit_code
+
+
+def _between(
+    verification: Verification | SparkVerification, chosen: Sequence[str], options: Options
+) -> Iterator[Finding]:
+    """What is wrong between the copies of several brokers; logs that were all read are read again for it."""
+    if verification.mark is not None or options.max_rate or options.since_checkpoint:
+        return
+    check = CopyCheck(chosen, options.now or int(time.time() * 1000), options.deadline)
+    yield from findings_between(check, options)
+    if check.seen.left:
+        partitions = number_words(check.seen.left, "partition")
+        note(f"the copies of {partitions} were not compared for want of time: kdump replicas compares them")
 
 
 def _output(format_: str) -> Output:

@@ -51,14 +51,24 @@ def apply_plan(
 ) -> Change:
     """Carry out `plan` as the change with these files, which are in the same file system.
 
-    Unless `keep_old`, nothing of it remains but the bytes that `cuts` name. Raises OSError (before any change where
-    something cannot be written), RefusedError where there is not enough space, a file is a symbolic link, or one is
-    not what the plan was made for.
+    A partition directory that is not there is made, like the log directory. Unless `keep_old`, nothing of it remains
+    but the bytes that `cuts` name. Raises OSError (before any change where something cannot be written), RefusedError
+    where there is not enough space, a file is a symbolic link, or one is not what the plan was made for.
     """
-    check_changeable(plan)
-    check_space(plan, files.directory, keep_old=keep_old, cuts=cuts)
-    drafts = [Draft(each, "", *_recipe(plan, each)) for each in plan.operations]
-    return carry_out(plan.path, drafts, files, command=command, keep_old=keep_old, cuts=cuts)
+    makes = not os.path.lexists(plan.path)
+    if makes:
+        durable.make_directory(plan.path)
+    try:
+        check_changeable(plan)
+        check_space(plan, files.directory, keep_old=keep_old, cuts=cuts)
+        drafts = [Draft(each, "", *_recipe(plan, each)) for each in plan.operations]
+        return carry_out(
+            plan.path, drafts, files, command=command, keep_old=keep_old, cuts=cuts, made_directory=makes
+        )
+    except BaseException:
+        if makes and not os.path.lexists(files.path(place.JOURNAL)):
+            durable.remove_empty_directory(plan.path)
+        raise
 
 
 def apply_staged(plan: Plan, files: ChangeFiles, *, command: str = "", keep_old: bool = True) -> Change:
@@ -81,15 +91,20 @@ def carry_out(
     keep_old: bool = True,
     cuts: Sequence[Cut] = (),
     undoes: str = "",
+    made_directory: bool = False,
 ) -> Change:
     """Carry out these operations on the partition directory `path`; the change as it is done.
 
-    `undoes` is the id of the change that they take back. Raises OSError, RefusedError.
+    `undoes` is the id of the change that they take back, `made_directory` says that the directory was made for them.
+    Raises OSError, RefusedError.
     """
     path, drafts = os.path.abspath(path), list(drafts)
     _check_made_for(path, [draft.operation for draft in drafts])
     before = state_of(path)
-    change = Change(files, path, command, time.time_ns() // 1_000_000, (), before, keeps_old=keep_old, undoes=undoes)
+    begun = time.time_ns() // 1_000_000
+    change = Change(
+        files, path, command, begun, (), before, keeps_old=keep_old, undoes=undoes, made_directory=made_directory
+    )
     _make_place(files.directory)
     journal.write(change, role=place.STAGING)
     try:
@@ -97,7 +112,7 @@ def carry_out(
         change = replace(change, steps=steps, cuts=tuple(_kept_cuts(change, cuts)))
         check_unchanged(change)
     except BaseException:
-        discard(files)
+        discard(files, path)
         raise
     durable.sync_directory(files.directory)  # or the journal's name could be on the disk without those it speaks of
     journal.write(change)
@@ -208,7 +223,7 @@ def tidy(change: Change) -> None:
     if change.keeps_old:
         return
     if not change.cuts:
-        discard(change.files)
+        discard(change.files, change.path)
         return
     for step in change.steps:
         if step.kept:
@@ -216,10 +231,13 @@ def tidy(change: Change) -> None:
                 os.remove(change.file(step.kept))
 
 
-def discard(files: ChangeFiles) -> None:
+def discard(files: ChangeFiles, partition_directory: str) -> None:
     """Remove the files of a change, the journal last, and the folder made for them if it is empty. Raises OSError."""
     for path in files.all():
         os.remove(path)
+    if note := place.note_of(files, partition_directory):
+        for path in files._replace(directory=os.path.dirname(note)).all():
+            os.remove(path)
     if os.path.basename(files.directory) in (place.IN_PARTITION, files.partition):
         with suppress(OSError):
             os.rmdir(files.directory)
@@ -232,7 +250,7 @@ def clear_leftovers(partition_directory: str, backup_dir: str | None = None, cha
     """
     changes = changes or Changes(log_directory_of(partition_directory))
     for files in changes.leftovers_of(partition_directory, backup_dir):
-        discard(files)
+        discard(files, partition_directory)
     for change in changes.of(partition_directory, backup_dir):
         if change.state == ChangeState.DONE:
             tidy(change)

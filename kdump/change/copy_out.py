@@ -111,10 +111,8 @@ def _check_room(copies: Sequence[_Copy], part: str) -> None:
 
 def _copy(copy: _Copy) -> None:
     source, target = copy.source, copy.target
-    if reflink(source, target):
-        _take_after(source, target)
-        return
-    shutil.copyfile(source, target)
+    if not reflink(source, target):
+        shutil.copyfile(source, target)
     _take_after(source, target)
     sync_file(target)
 

@@ -72,7 +72,9 @@ def make_plan(path: str, wanted: Mapping[str, Recipe], reasons: Mapping[str, str
     it a broker builds the segment's indexes anew. Leader epochs beyond the end of a log do no harm: they go at the end.
     Raises OSError.
     """
-    present = {entry.name: entry.stat(follow_symlinks=False) for entry in os.scandir(path) if entry.is_file()}
+    present: dict[str, os.stat_result] = {}
+    if os.path.lexists(path):  # else the directory is to be made
+        present = {entry.name: entry.stat(follow_symlinks=False) for entry in os.scandir(path) if entry.is_file()}
     uses = Counter(recipe.name for recipe in wanted.values() if isinstance(recipe, SourceBytes))
     changes: list[Operation] = []
     by_name = {

@@ -122,12 +122,21 @@ def undo(change: Change, files: ChangeFiles | None = None) -> Change | None:
         raise RefusedError(judged.why)
     if change.state == ChangeState.INTERRUPTED:
         roll_back(change)
+        _remove_made(change)
         return None
     drafts = list(undo_drafts(change))
     check_changeable(Plan(change.path, tuple(draft.operation for draft in drafts), {}))
     files = files or new_change(change.path)
     check_room(SPARE_BYTES + sum(draft.recipe.size for draft in drafts if draft.recipe), files.directory)
-    return carry_out(change.path, drafts, files, command=f"undo {change.id}", undoes=change.id)
+    done = carry_out(change.path, drafts, files, command=f"undo {change.id}", undoes=change.id)
+    _remove_made(change)
+    return done
+
+
+def _remove_made(change: Change) -> None:
+    """Remove the partition directory that a change made, once it is taken back and nothing else is in it."""
+    if change.made_directory:
+        durable.remove_empty_directory(change.path)
 
 
 def undo_drafts(change: Change) -> Iterator[Draft]:
@@ -183,7 +192,7 @@ def roll_back(change: Change) -> None:
         _take_back(change, step)
     durable.sync_directory(change.path)
     durable.sync_directory(change.files.directory)
-    discard(journal.ended(change, ChangeState.UNDONE).files)
+    discard(journal.ended(change, ChangeState.UNDONE).files, change.path)
 
 
 def _take_back(change: Change, step: Step) -> None:
@@ -260,4 +269,4 @@ def close(change: Change) -> Change:
 def prune(change: Change) -> None:
     """Delete the originals of a change that is not interrupted, and its journal. Raises OSError."""
     assert change.state != ChangeState.INTERRUPTED
-    discard(change.files)
+    discard(change.files, change.path)

@@ -164,5 +164,27 @@ def reflink(source: str, target: str) -> bool:
         except OSError:
             os.remove(target)
             return False
-        os.fsync(new.fileno())
     return True
+
+
+def make_directory(path: str) -> None:
+    """Make a directory with the owner and mode of the one that it is in; its name is on the disk. Raises OSError."""
+    around = os.path.dirname(os.path.abspath(path))
+    like = os.stat(around)
+    os.mkdir(path)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with suppress(PermissionError):  # who may not give a directory away keeps it
+            take_after(descriptor, like)
+    finally:
+        os.close(descriptor)
+    sync_directory(around)
+
+
+def remove_empty_directory(path: str) -> None:
+    """Remove a directory if nothing is in it any more. Raises OSError where its going cannot be made to last."""
+    with suppress(FileNotFoundError):
+        if os.listdir(path):
+            return
+        os.rmdir(path)
+        sync_directory(os.path.dirname(os.path.abspath(path)))

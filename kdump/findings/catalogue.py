@@ -9,6 +9,7 @@ from kdump.findings import remedies as ways
 from kdump.findings.kind import (
     BLOCKS_COMPACTION,
     BLOCKS_RETENTION,
+    CUTS_TO_LEADER,
     ERROR,
     GOES_OFFLINE,
     IGNORES,
@@ -22,6 +23,9 @@ from kdump.findings.kind import (
     WARNING,
     FindingKind,
 )
+
+COPIES = "operations.copies"
+"""Where several brokers' copies of a partition are compared."""
 
 # fmt: off
 _KINDS = (
@@ -154,7 +158,7 @@ _KINDS = (
     FindingKind("KD-IDX-MISSING", WARNING, REBUILDS, ways.INDEX, "offset_index", "A segment has no .index."),
     FindingKind("KD-IDX-ORPHAN", WARNING, IGNORES, ways.LEFT_ALONE, "directory",
         "An index file has no .log; a broker deletes it at start."),
-    FindingKind("KD-IDX-SPARSE", INFO, IGNORES, ways.INDEX, "offset_index",
+    FindingKind("KD-IDX-SPARSE", INFO, IGNORES, ways.SPARSE_INDEX, "offset_index",
         "An .index has stretches without entries: lookups there read much of the log."),
     # time index
     FindingKind("KD-TIDX-LENGTH", ERROR, IGNORES, ways.INDEX, "time_index",
@@ -241,6 +245,17 @@ _KINDS = (
     FindingKind("KD-KRAFT-STATE", ERROR, REFUSES, ways.QUORUM_STATE, "directory", "quorum-state cannot be parsed."),
     FindingKind("KD-KRAFT-SNAPSHOT", ERROR, REFUSES, ways.KRAFT_SNAPSHOT, "kraft",
         "A KRaft snapshot does not begin with a header or end with a footer."),
+    # copies of a partition on several brokers
+    FindingKind("KD-COPY-EPOCH", ERROR, CUTS_TO_LEADER, ways.COPIES, COPIES,
+        "Two copies have other records at the same offsets, of different leader epochs: one of them will be cut."),
+    FindingKind("KD-COPY-BYTES", ERROR, SERVES_WRONG_DATA, ways.COPIES, COPIES,
+        "Two copies have other bytes at the same offsets and leader epoch."),
+    FindingKind("KD-COPY-KEYS", ERROR, SERVES_WRONG_DATA, ways.COPIES, COPIES,
+        "Two copies of a compacted partition differ in the latest records of keys."),
+    FindingKind("KD-COPY-MISSING", ERROR, SERVES_WRONG_DATA, ways.COPIES, COPIES,
+        "A copy lacks records in its middle that another copy has."),
+    FindingKind("KD-COPY-ABSENT", ERROR, CUTS_TO_LEADER, ways.ABSENT_COPY, COPIES,
+        "A broker that is in sync by the cluster's metadata has no directory of the partition."),
     # what could not be looked at
     FindingKind("KD-READ", ERROR, GOES_OFFLINE, ways.UNREAD, "partition",
         "Something could not be read, so it was not checked."),

@@ -29,6 +29,7 @@ class BrokerEffect(StrEnum):
     BLOCKS_RETENTION = "blocks retention"
     BLOCKS_COMPACTION = "blocks compaction"
     STALLS = "stalls read_committed consumers"
+    CUTS_TO_LEADER = "cuts what the leader has not when it follows"
 
 
 ERROR, WARNING, INFO = Severity
@@ -45,6 +46,7 @@ SEVERITIES = tuple(Severity)
     BLOCKS_RETENTION,
     BLOCKS_COMPACTION,
     STALLS,
+    CUTS_TO_LEADER,
 ) = BrokerEffect
 
 NOTHING = "nothing"
@@ -78,7 +80,7 @@ class FindingKind:
     """One entry of the catalogue.
 
     `remedies` come in the order in which they are to be tried: what loses nothing first. Without any there is nothing
-    to do. `checked_by` is the module of kdump.verify that finds it.
+    to do. `checked_by` is the module of kdump.verify that finds it, with a dot in it that of kdump.
     """
 
     code: str

@@ -23,11 +23,21 @@ TRUNCATE = Remedy(
 REPAIR = Remedy("repair", (), "")
 CUT = Remedy("repair", (), "cuts what is no complete batch", NO_VALID_BATCH)
 REBUILD_INDEX = Remedy("rebuild-index", (), "")
+REBUILD_ALL = Remedy("rebuild-index", ("--all",), "")
 TRIM = Remedy("trim", (), "")
 RESTORE_LINE = Remedy(None, (), "correct the line of the partition while the broker is stopped")
 DELETED_AT_START = Remedy(None, (), "leave it: the broker deletes it at its next start")
 COMPARE = Remedy(None, (), "compare the partition with its other replicas before anything else")
 
+SHOW_COPIES = Remedy(
+    None, (), "run kdump replicas with the same PATHs: it says who may lead and what each choice of leader loses"
+)
+
+COPIES = (SHOW_COPIES,)
+ABSENT_COPY = (
+    SHOW_COPIES,
+    Remedy(None, (), "run kdump repair LOG_DIRECTORY --from the other copy: it makes the directory and fills it"),
+)
 COPIED = (REPLICA,)
 COMPARED = (COMPARE,)
 CORRECTED = (RESTORE_LINE,)
@@ -36,6 +46,7 @@ DAMAGED_BATCH = (REPLICA, FIX_BIT, SALVAGE, TRUNCATE)
 WRONG_BATCH = (REPLICA, SALVAGE)
 INCOMPLETE_BATCH = (FETCH, CUT)
 INDEX = (REBUILD_INDEX,)
+SPARSE_INDEX = (REBUILD_ALL,)
 TRIMMED = (TRIM,)
 REPAIRED = (REPAIR,)
 AFTER_LOG = (Remedy(None, (), "repair the log first, as its own finding says: this file is built from it"),)

@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import TypeVar
 
-from kdump.disk.reading import status_of
+from kdump.disk.reading import FileStatus, status_of
 from kdump.errors import KdumpError, Problem, Report
 from kdump.findings.finding import Finding
+from kdump.operations.copies import CopiesSeen, CopyCheck, copies_diagnosis, heal_action, heals_of
 from kdump.operations.diagnosis import Diagnosis, diagnoses_of, merged, of_failure
 from kdump.operations.startup import BrokerStart, Loaded, StartupOptions
 from kdump.recovery.broker_start import DirectoryState
@@ -30,6 +33,7 @@ from kdump.topics.clusters import Clusters
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 
+_Result = TypeVar("_Result")
 UNREAD = "KD-READ"
 MAX_DECISIONS = 100
 """So many damaged partitions are examined for what repair offers; the others have the ways of the catalogue."""
@@ -65,7 +69,8 @@ class Health:
     """What a checkup came to.
 
     `stops` are why the broker does not start, `offline` the log directories that go offline, each with why.
-    `diagnoses` are by what is at stake. `checked` counts bytes of logs that were verified, `size` all of them.
+    `diagnoses` are by what is at stake. `checked` counts bytes of logs that were verified, `size` all of them. `copies`
+    is how the copies of several brokers compare.
     """
 
     directories: list[DirectoryHealth] = field(default_factory=list)
@@ -82,6 +87,13 @@ class Health:
     checked: int = 0
     is_complete: bool = True
     seconds: float = 0.0
+    copies: CopiesSeen = field(default_factory=CopiesSeen)
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """The ids of the brokers that the log directories are of."""
+        known = (each.state.broker for each in self.directories)
+        return tuple(sorted({broker.node_id for broker in known if broker and broker.node_id is not None}))
 
     @property
     def starts(self) -> bool:
@@ -97,10 +109,13 @@ class Doctor:
         self._checkup = checkup
         self._clusters = Clusters(self._paths)
         self._report = report
-        self._start = BrokerStart(circumstances, self._clusters, self._problem)
+        self._start = BrokerStart(
+            circumstances, self._clusters, self._problem, are_several=not circumstances.properties
+        )
         self._loaded: dict[str, Loaded] = {}
         self._decisions = 0
         self._last_written = 0
+        self._heals: dict[str, str] = {}
         self.health = Health()
 
     def run(self) -> Health:
@@ -113,7 +128,8 @@ class Doctor:
         self._start.end()
         health.stops, health.offline = self._start.stops, self._start.offline
         findings = self._verified(began)
-        health.diagnoses = merged(self._diagnoses(findings))
+        differing = list(self._compared_copies(began))
+        health.diagnoses = merged(chain(map(self._with_copies, self._diagnoses(findings)), differing))
         health.needing = len({path for each in health.diagnoses for path in each.paths})
         health.seconds = time.monotonic() - began
         return health
@@ -161,6 +177,25 @@ class Doctor:
                 self._problem(Problem(finding.path, finding.position, finding.message, is_unreadable=True))
         return findings
 
+    def _compared_copies(self, began: float) -> Iterator[Diagnosis]:
+        """What the copies of several brokers show, in the time there is; `_heals` comes of it too."""
+        most = self._checkup.max_duration
+        check = CopyCheck(self._paths, self._now() or _clock(), None if most is None else began + most)
+        self.health.copies = check.seen
+        for replicas in check.partitions():
+            self._heals |= heals_of(replicas)
+            diagnosis = copies_diagnosis(replicas)
+            if diagnosis is not None:
+                yield diagnosis
+        self.health.is_complete = self.health.is_complete and not check.seen.left
+
+    def _with_copies(self, diagnosis: Diagnosis) -> Diagnosis:
+        """A diagnosis of a damaged copy, with the other copy at hand as the first way out."""
+        path = diagnosis.paths[0]
+        if not diagnosis.needs_replicas or path not in self._heals:
+            return diagnosis
+        return replace(diagnosis, actions=(heal_action(path, self._heals[path]), *diagnosis.actions))
+
     def _diagnoses(self, findings: list[Finding]) -> Iterator[Diagnosis]:
         groups: dict[str, list[Finding]] = {}
         known = {os.path.abspath(path): path for path in self._loaded}
@@ -178,10 +213,7 @@ class Doctor:
             yield from diagnoses_of(path, self._loaded.get(path), found, self._locate, self._decide)
 
     def _locate(self, path: str) -> Replicas | None:
-        try:
-            return replicas_of(PartitionLog(path), self._clusters)
-        except OSError:
-            return None
+        return self._tried(path, lambda: replicas_of(PartitionLog(path), self._clusters))
 
     def _decide(self, path: str) -> Decision | None:
         """What repair leaves to a person to decide; None where it has nothing to leave."""
@@ -189,11 +221,14 @@ class Doctor:
         if loaded is None or self._decisions >= MAX_DECISIONS:
             return None
         self._decisions += 1
-        try:
+
+        def decision() -> Decision | None:
             with held(path) as log:
                 return examine(log, loaded.startup, Request()).decision if log is not None else None
-        except (KdumpError, OSError):
-            return None
+
+        with suppress(KdumpError):
+            return self._tried(path, decision)
+        return None
 
     def _now(self) -> int | None:
         """The time at which ages are computed (ms); None: that of the clock."""
@@ -204,13 +239,22 @@ class Doctor:
 
     def _size_and_time(self, path: str) -> tuple[int, int]:
         """How large a partition's logs are together (bytes), and when the last one was written to (ms)."""
-        try:
+
+        def statuses() -> list[FileStatus]:
             with held(path) as log:
-                found = [status_of(segment.log_path) for segment in log.segments] if log is not None else []
-        except OSError:
-            return 0, 0
+                return [status_of(segment.log_path) for segment in log.segments] if log is not None else []
+
+        found = self._tried(path, statuses) or []
         latest = max((status.modified_ns for status in found), default=0)
         return sum(status.size for status in found), latest // 1_000_000
+
+    def _tried(self, path: str, do: Callable[[], _Result]) -> _Result | None:
+        """Go on without what the system does not give, and say so."""
+        try:
+            return do()
+        except OSError as error:
+            self._problem(Problem.unreadable(path, error))
+            return None
 
     def _problem(self, problem: Problem) -> None:
         self.health.unread += 1
@@ -219,6 +263,10 @@ class Doctor:
 
 MAX_PER_CODE = 3
 """Findings of one code in one file that are looked at one by one: the first ones say what is wrong."""
+
+
+def _clock() -> int:
+    return int(time.time() * 1000)
 
 
 def _is_log_directory(path: str) -> bool:

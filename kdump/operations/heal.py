@@ -13,14 +13,13 @@ from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
 from kdump.formats.names import parse_file_name
 from kdump.formats.uuids import format_uuid
-from kdump.query.inventory import owner_of
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import Task
 from kdump.repair.replicas import replicas_of
 from kdump.replicas.heal import Healing, Peer, Taken, fitting_epochs, heal
-from kdump.storage.broker import BrokerIdentity
+from kdump.storage.broker import BrokerIdentity, identity_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on
 from kdump.storage.open import check_has_kafka_files, open_directory
@@ -52,6 +51,32 @@ class Sources:
         self.are_used = self.are_used or bool(found)
         yield from found
 
+    def missing_in(self, directory: LogDirectory, clusters: Clusters) -> list[str]:
+        """The partitions that the cluster has in a log directory, and only these places have. Raises OSError."""
+        meta = directory.meta_properties()
+        known, placing = set(directory.directories), clusters.of(directory).placing
+        if meta is None or meta.directory_id is None or placing is None:
+            return []
+        found = {}
+        for copy in self._all():
+            name = os.path.basename(os.path.abspath(copy.path))
+            if copy.name is None or copy.name.state or name in known or name in found:
+                continue
+            placement = placing(copy.name, copy.metadata.topic_id if copy.metadata else None)
+            if placement is None or placement.replicas is None or placement.directories is None:
+                continue
+            at = dict(zip(placement.replicas, placement.directories, strict=False))
+            if meta.node_id is not None and at.get(meta.node_id) == meta.directory_id:
+                found[name] = copy
+        return sorted(found)
+
+    def _all(self) -> Iterator[PartitionLog]:
+        for place in self.places:
+            if isinstance(place, LogDirectory):
+                yield from (PartitionLog(os.path.join(place.path, name)) for name in place.partition_names)
+            else:
+                yield place
+
     def _named(self, log: PartitionLog) -> Iterator[PartitionLog]:
         name = os.path.basename(os.path.abspath(log.path))
         for place in self.places:
@@ -74,16 +99,16 @@ def plan_heal(log: PartitionLog, startup: Startup, sources: Sources, clusters: C
     peers = [_peer(log, other) for other in sources.of(log)]
     if not peers:
         return nothing
-    _check_may_have(log, clusters)
+    _check_may_have(log, peers, clusters)
     cleaned = max(0, *(_offset(each, names.CLEANER_CHECKPOINT) for each in (log, *(peer.log for peer in peers))))
     if log.segments:
         peers = [replace(peer, start=cleaned) for peer in peers]
     healing = heal(log, peers, _epochs(log), has_gaps=cleaned > 0)
     _check_not_cleaned(healing, cleaned)
+    if healing.lacking and (healing.taken or healing.first_damaged is not None):
+        return Task(log.path, None, problems=tuple(_lacking(log, healing)))
     if not healing.taken:
         return nothing
-    if healing.lacking:
-        return Task(log.path, None, problems=tuple(_lacking(log, healing)))
     outcome = _loaded(log, startup, peers, healing)
     if outcome.files is None:
         return Task(log.path, None, outcome=outcome)
@@ -117,9 +142,10 @@ def _peer(log: PartitionLog, other: PartitionLog) -> Peer:
     return Peer(other, other.segments[-1].base_offset if other.segments else 0)
 
 
-def _check_may_have(log: PartitionLog, clusters: Clusters) -> None:
+def _check_may_have(log: PartitionLog, peers: Sequence[Peer], clusters: Clusters) -> None:
     """Refuse to heal a copy that its broker is not to have by the cluster's metadata."""
-    replicas = replicas_of(log, clusters)
+    known = (each.metadata.topic_id for each in (log, *(peer.log for peer in peers)) if each.metadata)
+    replicas = replicas_of(log, clusters, next(known, None))
     if replicas is not None and replicas.broker is not None and replicas.broker not in replicas.brokers:
         brokers = ", ".join(map(str, replicas.brokers))
         raise RefusedError(f"the cluster has {log.path} on the brokers {brokers}, not on {replicas.broker}.")
@@ -135,9 +161,10 @@ def _check_not_cleaned(healing: Healing, cleaned: int) -> None:
 
 
 def _owner(log: PartitionLog) -> BrokerIdentity | None:
+    """The broker that has a copy; None where nothing readable says so. Raises OSError."""
     try:
-        return owner_of(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
-    except OSError:
+        return identity_of(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
+    except CheckpointError:
         return None
 
 

@@ -173,6 +173,6 @@ def check_unlocked(log_directory: str) -> None:
 
 
 def _logs(partitions: Iterable[str]) -> Iterator[str]:
-    """The .log files of partition directories. Raises OSError."""
+    """The .log files of partition directories; one that is not there has none. Raises OSError."""
     for path in partitions:
-        yield from (segment.log_path for segment in PartitionLog(path).segments)
+        yield from (segment.log_path for segment in PartitionLog(path, may_be_absent=True).segments)

@@ -33,7 +33,7 @@ class Repair(NamedTuple):
 
     `examine` plans for a partition, `circumstances` tell how a broker starts on it, with the topics' settings that
     `clusters` know. `report` hears of files of the log directory that cannot be read. `plans` are those of a plan file,
-    with which the plans made now are compared.
+    with which the plans made now are compared. `makes_directories`: a partition directory may be absent.
     """
 
     examine: Examine
@@ -41,6 +41,7 @@ class Repair(NamedTuple):
     clusters: Clusters
     report: Report
     plans: SavedPlans | None = None
+    makes_directories: bool = False
 
 
 class Repaired(NamedTuple):
@@ -140,7 +141,7 @@ def _one(
     rails = guard.rails
     if path in guard.errors:
         raise guard.errors[path]
-    log = PartitionLog(path)
+    log = PartitionLog(path, may_be_absent=wanted.makes_directories)
     task = wanted.examine(log, startup(log), target.partitions[path])
     done = Repaired(path, task, guard.interrupted[path])
     if wanted.plans is not None and task.plan is not None:
@@ -158,11 +159,12 @@ def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> I
     """Copy the log directory and repair the copy, of which nobody else knows before it is complete."""
     planning = Guard(target.log_directory, replace(rails, applies=False, output=None))
     planning.interrupted = dict.fromkeys(target.partitions, ())
-    watch = GrowthWatch(segment.log_path for path in target.partitions for segment in PartitionLog(path).segments)
+    present = [path for path in target.partitions if os.path.lexists(path)]
+    watch = GrowthWatch(segment.log_path for path in present for segment in PartitionLog(path).segments)
     for done in _repair(replace(target, names={}), wanted, planning):
         if done.task is not None:
             check_loss(done.path, done.task.dropped, rails)
-    part = copy_log_directory(target.log_directory, map(os.path.basename, target.partitions), output)
+    part = copy_log_directory(target.log_directory, map(os.path.basename, present), output)
     try:
         watch.check()
     except InUseError:

@@ -19,7 +19,6 @@ from typing import TypeVar
 from kdump.errors import CheckpointError, ConfigError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
-from kdump.query.inventory import owner_of
 from kdump.recovery.broker_start import DirectoryState, directory_state
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import Failure, LoadOutcome
@@ -33,7 +32,7 @@ from kdump.replicas.truncation import LoadedLog
 from kdump.settings.sources import Settings
 from kdump.settings.table import CLEANUP_POLICY, COMPACT
 from kdump.settings.views import LoadingSettings
-from kdump.storage.broker import BrokerIdentity, PartitionPlaces
+from kdump.storage.broker import BrokerIdentity, PartitionPlaces, identity_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened
 from kdump.storage.partition import PartitionLog
@@ -154,6 +153,7 @@ class Replicas:
         self._given: dict[str | None, set[int]] = {}
         self._clusters: dict[str | None, _Cluster] = {}
         self._found: list[Found] = []
+        self.left = 0
         for place in places:
             if isinstance(place, LogDirectory):
                 self._directory(place, is_whole=True)
@@ -169,15 +169,52 @@ class Replicas:
         """The ids of the clusters that the places are of; copies are compared within each."""
         return tuple(sorted({owner.cluster_id for owner in self._owners.values() if owner and owner.cluster_id}))
 
-    def partitions(self, chosen: Callable[[str], bool] = lambda topic: True) -> Iterator[PartitionReplicas]:
-        """Each partition of the topics that are chosen, by topic and number."""
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """The ids of the brokers that the places are of."""
+        return tuple(sorted({owner.node_id for owner in self._owners.values() if owner and owner.node_id is not None}))
+
+    def partitions(
+        self,
+        chosen: Callable[[str], bool] = lambda topic: True,
+        numbers: Callable[[int], bool] = lambda number: True,
+        *,
+        is_shared: bool = False,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> Iterator[PartitionReplicas]:
+        """Each partition of the topics and with the numbers that are chosen, by topic and number.
+
+        With `is_shared` only those of which several brokers have a copy, or were in sync with one. Those that come when
+        it no longer `goes_on` are only counted, in `left`.
+        """
         for joined in join(self._found):
-            if joined.key.topic == names.CLUSTER_METADATA_TOPIC or not chosen(joined.key.topic) or not joined.copies:
+            if not chosen(joined.key.topic) or not numbers(joined.key.partition):
+                continue
+            if joined.key.topic == names.CLUSTER_METADATA_TOPIC or not joined.copies:
+                continue
+            if is_shared and not self._is_shared(joined):
+                continue
+            if not goes_on():
+                self.left += 1
                 continue
             self._check_duplicates(joined)
             result = self._tried(joined.copies[0].path, partial(self._partition, joined))
             if result is not None:
                 yield result
+
+    def _is_shared(self, joined: Joined) -> bool:
+        """Whether there is a copy of another broker, or ought to be one."""
+        owners = {copy.owner for copy in joined.copies}
+        if len(owners) > 1 or (None in owners and len(joined.copies) > 1):
+            return joined.key.topic_id is not None or None not in owners
+        state = _state_of(self._cluster_of(joined.key), joined.key)
+        if state is None:
+            return False
+        here = {copy.broker for copy in joined.copies}
+        return bool({*state.isr, *state.elr} & self._given.get(joined.key.cluster_id, set()) - here)
+
+    def _cluster_of(self, key: PartitionKey) -> _Cluster | None:
+        return self._clusters.get(key.cluster_id) or self._clusters.get(None)
 
     # --- what is there -----------------------------------------------------------------------------------------------
 
@@ -195,7 +232,7 @@ class Replicas:
             self._report(Problem(os.path.join(directory.path, failure.file), None, failure.text))
         for warning in state.warnings if is_whole else ():
             self._report(Problem(directory.path, None, warning))
-        self._owners[path] = owner = owner_of(directory)
+        self._owners[path] = owner = self._owner(directory)
         try:
             self._cleaned[path] = directory.checkpoint(names.CLEANER_CHECKPOINT)
         except (CheckpointError, OSError):
@@ -204,6 +241,15 @@ class Replicas:
         if is_whole and owner is not None and owner.node_id is not None:
             self._given.setdefault(cluster_id, set()).add(owner.node_id)
         self._metadata(directory, owner)
+
+    def _owner(self, directory: LogDirectory) -> BrokerIdentity | None:
+        try:
+            return identity_of(directory)
+        except CheckpointError:  # directory_state has said so
+            return None
+        except OSError as error:
+            self._report(Problem.unreadable(directory.path, error))
+            return None
 
     def _metadata(self, directory: LogDirectory, owner: BrokerIdentity | None) -> None:
         """Take the metadata beside the logs if it is newer than what is known of the cluster."""
@@ -249,7 +295,7 @@ class Replicas:
     # --- one partition -----------------------------------------------------------------------------------------------
 
     def _partition(self, joined: Joined) -> PartitionReplicas:
-        cluster = self._clusters.get(joined.key.cluster_id) or self._clusters.get(None)
+        cluster = self._cluster_of(joined.key)
         state = _state_of(cluster, joined.key)
         with ExitStack() as stack:
             copies: list[tuple[Found, PartitionLog]] = []

@@ -126,12 +126,13 @@ class BrokerStart:
     """One start of one broker or of several. Fill it with `directory` and `partition`; `end` comes last.
 
     `stops` are the failures that end a broker's process, `offline` the log directories that go offline, each with why.
-    `directories` are those that were given.
+    `directories` are those that were given. `are_several`: they may be of several brokers of a cluster on purpose.
     """
 
     circumstances: StartupOptions
     clusters: Clusters
     report: Report
+    are_several: bool = False
     stops: list[Failure] = field(default_factory=list)
     offline: dict[str, Failure] = field(default_factory=dict)
     directories: list[str] = field(default_factory=list)
@@ -196,6 +197,8 @@ class BrokerStart:
             return state
         self._first = first = self._first or state
         if first.broker == state.broker or first.broker is None:
+            return state
+        if self.are_several and first.broker.cluster_id == state.broker.cluster_id:
             return state
         here, there = (f"node {each.node_id} of cluster {each.cluster_id}" for each in (state.broker, first.broker))
         text = (

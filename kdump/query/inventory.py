@@ -42,7 +42,8 @@ class Placement:
     `topic` is the topic with the directory's topic id, `replicas`, `isr` and `leader` are that partition's; None where
     the cluster knows no such topic or partition, or has no leader. `topic_id` is the id that the cluster has for the
     directory's topic name. `stray` says why a broker takes the replica for a stray one at start, and sets it aside.
-    `min_insync` is min.insync.replicas, at most the number of replicas.
+    `min_insync` is min.insync.replicas, at most the number of replicas. `directories` are the ids of the log
+    directories that the replicas are in, in their order; None where the cluster does not know them.
     """
 
     topic: str | None
@@ -52,6 +53,7 @@ class Placement:
     leader: int | None
     stray: str | None
     min_insync: int | None = None
+    directories: tuple[bytes, ...] | None = None
 
     @property
     def is_under_replicated(self) -> bool:

@@ -63,7 +63,7 @@ def check_has_kafka_files(log: PartitionLog) -> None:
     if any(says.kind != names.OTHER for says in log.files.values()):
         return
     around = os.path.join(os.path.dirname(os.path.abspath(log.path)), names.META_PROPERTIES)
-    if os.listdir(log.path) or not os.path.exists(around):
+    if (os.path.isdir(log.path) and os.listdir(log.path)) or not os.path.exists(around):
         raise RefusedError(f"{log.path} has no Kafka files. Nothing was changed.")
 
 

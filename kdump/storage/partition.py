@@ -26,14 +26,15 @@ class PartitionLog:
     base offset.
     """
 
-    def __init__(self, path: str) -> None:
-        """Look into a partition directory. Raises OSError."""
+    def __init__(self, path: str, *, may_be_absent: bool = False) -> None:
+        """Look into a partition directory; one that `may_be_absent` and is, is like an empty one. Raises OSError."""
         self.path = path
         try:
             self.name: PartitionDirName | None = parse_partition_dir(os.path.basename(os.path.abspath(path)), path)
         except NameFormatError:
             self.name = None
-        directories, files = list_directory(path)
+        is_absent = may_be_absent and not os.path.lexists(path)
+        directories, files = ([], []) if is_absent else list_directory(path)
         self.directories: frozenset[str] = frozenset(directories)
         self.files: dict[str, FileName] = {name: parse_file_name(name) for name in files}
         self.segments = sorted(

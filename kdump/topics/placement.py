@@ -51,6 +51,7 @@ class Cluster:
             partition["leader"] if partition and partition["leader"] >= 0 else None,
             stray,
             state_of_partition(self._image, topic, name.partition).min_insync if topic and partition else None,
+            tuple(partition["directories"]) if partition and partition.get("directories") else None,
         )
 
     def _stray(self, topic_id: bytes | None, has_topic: bool, partition: Fields | None) -> str | None:

@@ -141,9 +141,13 @@ def write_metadata(
     config: Mapping[str, str] | None = None,
     extra: int = 0,
 ) -> None:
-    """Write the cluster's metadata log beside a broker's partitions; `extra` records make it a longer one."""
+    """Write the cluster's metadata log beside a broker's partitions; `extra` records make it a longer one.
+
+    The brokers that have the partition are registered in it.
+    """
     image = ClusterImage()
     image.features = {"metadata.version": 27, **({"eligible.leader.replicas.version": 1} if elr else {})}
+    image.brokers = {number: {"brokerId": number, "brokerEpoch": 10 + number} for number in partition["replicas"]}
     image.topics[TOPIC_ID] = Topic("orders", TOPIC_ID, {0: dict(partition)})
     if config:
         image.configs[2, "orders"] = dict(config)

@@ -11,7 +11,7 @@ import pytest
 from kdump.formats.checkpoints import parse_leader_epochs, parse_offset_checkpoint
 from kdump.storage.partition import PartitionLog
 from tests.agreement.running import Said, kdump
-from tests.replicas.building import OnDisk, Sent, chain, flip, write_copy
+from tests.replicas.building import OnDisk, Sent, chain, flip, partition_fields, write_copy, write_metadata
 
 BATCHES = chain(0, (0, 20), (2, 20))
 ROLL = (50, 100, 150)
@@ -294,3 +294,75 @@ def test_a_broker_that_has_nothing_gets_what_one_cleaner_has_left(cleaned: tuple
     _wipe(cleaned[0])
     assert heal(tmp_path, "--from", "b2", "--apply").code == 0
     assert content(cleaned[0]) == content(cleaned[1])
+
+
+def test_a_missing_directory_is_made_and_taken_back(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    folder, peer = copies
+    shutil.rmtree(folder)
+    planned = heal(tmp_path, "--from", "b2")
+    assert planned.code == 1, planned.err
+    assert not folder.exists()
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    assert content(folder) == WHOLE
+    assert folder.stat().st_mode == (tmp_path / "b1").stat().st_mode
+    assert (folder / "partition.metadata").read_bytes() == (peer / "partition.metadata").read_bytes()
+    assert kdump(tmp_path, "verify", "b1", "--deep").code == 0
+    change = kdump(tmp_path, "undo", "b1").out.splitlines()[1].split()[0]
+    assert kdump(tmp_path, "undo", "b1", "--change", change, "--apply").code == 0
+    assert not folder.exists()
+
+
+def test_a_missing_directory_in_a_copy(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    shutil.rmtree(copies[0])
+    assert heal(tmp_path, "--from", "b2", "--apply", "--output", "out").code == 0
+    assert content(tmp_path / "out" / "orders-0") == WHOLE
+    assert not copies[0].exists()
+
+
+@pytest.mark.parametrize(
+    ("directories", "is_made"),
+    [((bytes([1] * 16), bytes([2] * 16)), True), ((bytes([9] * 16), bytes([2] * 16)), False)],
+)
+def test_a_log_directory_gets_what_the_cluster_has_in_it(
+    directories: tuple[bytes, ...], is_made: bool, copies: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """With several log directories of a broker only the one that the metadata names."""
+    shutil.rmtree(copies[0])
+    write_metadata(tmp_path, 1, partition_fields([1, 2], [1, 2], 2, directories=list(directories)))
+    said = kdump(tmp_path, "repair", "b1", "--from", "b2", "--apply")
+    assert said.code == (0 if is_made else 3), said.err
+    assert copies[0].exists() == is_made
+
+
+def test_a_broker_that_is_no_replica_gets_no_directory(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    shutil.rmtree(copies[0])
+    write_metadata(tmp_path, 1, partition_fields([2, 3], [2], 2))
+    refused = heal(tmp_path, "--from", "b2", "--apply")
+    assert refused.code == 4
+    assert "on the brokers 2, 3, not on 1" in refused.err
+    assert not copies[0].exists()
+
+
+def test_each_partition_is_healed_by_itself(tmp_path: Path) -> None:
+    """One is whole again; another one is refused, of a third nobody has what is missing: each is said."""
+    for broker in (1, 2):
+        write_copy(tmp_path, broker, OnDisk(BATCHES, roll=ROLL), name="whole-0")
+    older = [*chain(0, (0, 4)), *chain(20, (0, 9), mark="old")]
+    write_copy(tmp_path / "x", 1, OnDisk([*chain(0, (0, 4)), *chain(20, (1, 4))]), name="older-0")
+    write_copy(tmp_path / "x", 2, OnDisk(older), name="older-0")
+    for broker in (1, 2):
+        write_copy(tmp_path / "y", broker, OnDisk(BATCHES, roll=ROLL), name="lacking-0")
+        for folder in ("x", "y"):
+            for each in (tmp_path / folder / f"b{broker}").glob("*-0"):
+                shutil.move(each, tmp_path / f"b{broker}" / each.name)
+        flip(tmp_path / f"b{broker}" / "lacking-0" / f"{50:020d}.log", 300)
+    flip(tmp_path / "b1" / "whole-0" / f"{50:020d}.log", 300)
+    said = kdump(tmp_path, "repair", "b1", "--from", "b2", "--apply")
+    assert said.code == 4
+    assert content(tmp_path / "b1" / "whole-0") == WHOLE
+    assert "b1/whole-0" in said.out
+    assert "older history: leader epoch 0 at offset 20" in said.err
+    assert "valid in none of these copies" in said.err
+    again = kdump(tmp_path, "repair", "b1", "--from", "b2", "--format", "jsonl")
+    assert {row["path"]: row["ok"] for row in again.of_type("partition")} == {"b1/lacking-0": False, "b1/whole-0": True}
+    assert {row["path"]: row["exitCode"] for row in again.of_type("leftAlone")} == {"b1/older-0": 4}

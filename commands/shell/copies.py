@@ -1,0 +1,91 @@
+"""How the copies of a partition differ and what a leader loses, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kdump.formats.words import number_words, offset_range
+from kdump.operations.copies import spans_of
+from kdump.operations.replicas import Copy, PartitionReplicas
+from kdump.replicas.choice import Choice
+from kdump.replicas.summary import Difference, Span
+from kdump.topics.partition_state import Standing
+
+MAX_RANGES = 3
+"""Ranges that are named one by one."""
+
+_DIFFERENCES = {
+    Difference.DAMAGED: "{} damaged",
+    Difference.OTHER_EPOCH: "{} have other records",
+    Difference.OTHER_BYTES: "{} have other bytes",
+    Difference.MISSING: "{} missing",
+    Difference.NOT_YET: "{} not there yet",
+    Difference.ONLY_HERE: "{} only here",
+}
+
+STANDINGS = {
+    Standing.IN_SYNC: "in sync",
+    Standing.ELIGIBLE: "eligible (ELR)",
+    Standing.LAST_KNOWN: "last leader (ELR)",
+    Standing.UNCLEAN: "unclean election",
+    None: "ISR unknown",
+}
+"""Why a replica may lead."""
+
+
+def difference_words(found: PartitionReplicas, copy: Copy, number: int, reference: int | None) -> str:
+    """How a copy differs from the reference, which is itself another one or (None) not known."""
+    if copy.failure is not None:
+        return "the broker cannot load it"
+    notes = []
+    if copy.load_loss.has_data:
+        span = ""
+        if copy.load_loss.first_offset is not None and copy.load_loss.last_offset is not None:
+            span = offset_range(copy.load_loss.first_offset, copy.load_loss.last_offset)
+        notes.append(f"{span or 'incomplete batch'} cut at start")
+    if number == reference or reference is None:
+        damaged = [Span(Difference.DAMAGED, each.first, each.last) for each in copy.contents.damaged]
+        return ", ".join((*_spans(damaged), *notes)) or "complete"
+    return ", ".join((*_spans(spans_of(found, number, reference)), *notes)) or "complete"
+
+
+def _spans(spans: Sequence[Span]) -> list[str]:
+    texts = [_DIFFERENCES[span.kind].format(offset_range(span.first, span.last)) for span in spans[:MAX_RANGES]]
+    if len(spans) > MAX_RANGES:
+        texts.append(f"{len(spans) - MAX_RANGES} more ranges")
+    return texts
+
+
+def leader_words(choice: Choice) -> str:
+    """Who leads in a choice."""
+    return f"copy {(choice.leader.number or 0) + 1}" if choice.leader.broker is None else str(choice.leader.broker)
+
+
+def loss_words(found: PartitionReplicas, choice: Choice) -> str:
+    """What a choice of leader loses."""
+    loss = choice.loss
+    if not loss.records:
+        return _own_loss(found, choice)
+    parts = []
+    if loss.committed:
+        parts.append(f"{loss.committed} committed")
+    if loss.possible:
+        parts.append(f"{loss.possible} perhaps acknowledged by all")
+    rest = f" ({', '.join(parts)})" if parts else " (acks=1 at most)"
+    return f"{number_words(loss.records, 'record')}{rest}"
+
+
+def _own_loss(found: PartitionReplicas, choice: Choice) -> str:
+    """What is lost although no other copy is cut: what the leader's own start cuts off."""
+    number = choice.leader.number
+    loss = None if number is None else found.copies[number].load_loss
+    if loss is None or not loss.has_data:
+        return "nothing"
+    if loss.first_offset is None or loss.last_offset is None:
+        return "an incomplete batch, cut at its start"
+    return f"{offset_range(loss.first_offset, loss.last_offset)}, cut at its own start"
+
+
+def blocked_words(choice: Choice) -> str:
+    """Where a choice of leader blocks the partition."""
+    return "" if choice.blocked_at is None else f"and blocks at {choice.blocked_at}"
