@@ -16,7 +16,7 @@ from kdump.formats.printable import safe
 from kdump.storage.directory import LogDirectory
 
 from .paths import expand, log_directories_of, matches
-from .screen import all_partitions, Screen
+from .screen import Screen, all_partitions
 
 NO_PATHS_GIVEN = "Missing argument 'PATH...'. Give the log directories of a broker, or --config FILE."
 
