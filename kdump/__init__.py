@@ -15,21 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kdump.errors import Problem
-    from kdump.library import (
-        OnError,
-        append,
-        changes,
-        compact,
-        export,
-        groups,
-        metadata,
-        repair,
-        retain,
-        startup,
-        stats,
-        transactions,
-        undo,
-    )
+    from kdump.library.arguments import OnError
+    from kdump.library.changing import append, changes, compact, repair, retain, undo
+    from kdump.library.reading import export, groups, metadata, startup, stats, transactions
     from kdump.storage.open import open_directory, open_log, open_segment
     from kdump.storage.records import BadBatch, Batch, Record
     from kdump.storage.scan import Damage
@@ -65,7 +53,9 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("BadBatch", "Batch", "Record"), "kdump.storage.records"),
     **dict.fromkeys(("open_directory", "open_log", "open_segment"), "kdump.storage.open"),
+    **dict.fromkeys(("append", "changes", "compact", "repair", "retain", "undo"), "kdump.library.changing"),
     "Damage": "kdump.storage.scan",
+    "OnError": "kdump.library.arguments",
     "Problem": "kdump.errors",
     "verify": "kdump.verify.run",
 }
@@ -81,7 +71,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    found = getattr(import_module(_HOMES.get(name, "kdump.library")), name)
+    found = getattr(import_module(_HOMES.get(name, "kdump.library.reading")), name)
     if name in _PACKAGES:  # `import kdump.verify.run as run` asks the function for the modules of the package
         found.__dict__ = import_module(f"{__name__}.{name}").__dict__
     return found
