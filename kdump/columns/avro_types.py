@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from kdump.schemas.avro import AvroSchema, json_of
+from kdump.schemas.avro import AvroSchema
 from kdump.schemas.avro_depth import named_types
+from kdump.schemas.avro_values import json_of
 
 Fix = Callable[[Any], Any] | None
 """Makes a native value (kdump.schemas.avro) one that Arrow takes; None where it is one already."""
