@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import NameFormatError, Problem, ProblemError, RefusedError, Report
+from kdump.errors import NameFormatError, OnError, Problem, ProblemError, RefusedError, Report
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import directory_of_kafka, open_directory
@@ -23,14 +22,6 @@ if TYPE_CHECKING:
 
 Path = str | os.PathLike[str]
 _Item = TypeVar("_Item")
-
-
-class OnError(StrEnum):
-    """What becomes of what cannot be read or parsed."""
-
-    RAISE = "raise"
-    SKIP = "skip"
-    YIELD = "yield"
 
 
 def path_text(path: Path | None) -> str | None:

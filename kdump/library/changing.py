@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from kdump.errors import KdumpError, Problem, ProblemError
+from kdump.errors import KdumpError, OnError, Problem, ProblemError
 
 if TYPE_CHECKING:
     from kdump.operations.append import Opening
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kdump.write.log_writer import LogWriter
 
 from kdump.library.arguments import (
-    OnError,
     Path,
     check_not_kafkas,
     clock,

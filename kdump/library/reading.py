@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kdump.errors import KdumpError, Problem, Report
+from kdump.errors import KdumpError, OnError, Problem, Report
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kdump.topics.metadata_log import MetadataState
 
 from kdump.library.arguments import (
-    OnError,
     Path,
     check_not_kafkas,
     clock,
