@@ -19,8 +19,8 @@ from kdump.disk.reading import ReadOnlyFile
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.repair.survey import Survey
+from kdump.storage.damage import only_zeros
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import only_zeros
 
 _FOLLOWS_FROM_LOGS = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)
 
