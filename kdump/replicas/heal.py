@@ -74,7 +74,8 @@ class Healing:
 
     `lacking` are offsets (inclusive) that no copy has. `end` is the log end offset afterwards. `epochs` are the leader
     epochs that the batches show. `diverged` says where the copy leaves the others' history, None where it does not, and
-    `first_damaged` where its first damaged batch was.
+    `first_damaged` where its first damaged batch was. `gone` are the base offsets of segments that go: nothing in them
+    is valid, and a batch that is taken reaches over them.
     """
 
     segments: tuple[NewSegment, ...]
@@ -85,6 +86,7 @@ class Healing:
     epochs: tuple[EpochEntry, ...]
     diverged: Divergence | None = None
     first_damaged: int | None = None
+    gone: tuple[int, ...] = ()
 
 
 class _Batch(NamedTuple):
@@ -173,6 +175,7 @@ class _Merge:
         self._lacking: list[tuple[int, int]] = []
         self._epochs: list[EpochEntry] = []
         self._diverged: Divergence | None = None
+        self._newest_taken = -1
         self._start: int | None = self._bases[0] if self._bases else None
         self._expected = self._start
 
@@ -187,6 +190,10 @@ class _Merge:
                 self._start = batch.base
             if batch.epoch >= 0 and (not self._epochs or self._epochs[-1].epoch != batch.epoch):
                 self._epochs.append(EpochEntry(batch.epoch, batch.base))
+            if source is self._own:
+                self._check_own(batch)
+            else:
+                self._newest_taken = max(self._newest_taken, batch.epoch)
             self._expected = batch.last + 1
             following = self._own.head if source is not self._own else None
             self._segments.add(batch, is_own=source is self._own, own_follows=following)
@@ -204,6 +211,7 @@ class _Merge:
             tuple(self._epochs),
             self._diverged,
             self._own.first_damaged,
+            self._segments.gone,
         )
 
     def _next(self) -> tuple[_Batch | None, _Cursor]:
@@ -251,11 +259,18 @@ class _Merge:
             term = max((entry.epoch for entry in self._terms if entry.start_offset <= mine.base), default=-1)
             if term in (mine.epoch, other.epoch):  # no CRC covers the leader epoch, but leader-epoch-checkpoint has it
                 return chosen if term == mine.epoch else peer
-        if mine.epoch == other.epoch or chosen is not self._own:
+        if mine.epoch != other.epoch and chosen is not self._own:
+            older, newer = (chosen, peer) if mine.epoch < other.epoch else (peer, chosen)
+            older.close()  # from here on it has another history
+            return newer
+        if mine.epoch == other.epoch:
             raise RefusedError(
                 f"{peer.path} and {chosen.path} have other valid records from offset {other.base} on: nothing says"
                 f" which are right (leader epochs {other.epoch} and {mine.epoch}). "
             )
+        if other.epoch < mine.epoch and len(self._peers) > 1:
+            peer.close()  # the others may have what is missing
+            return chosen
         if other.epoch < mine.epoch:
             raise RefusedError(
                 f"{peer.path} has an older history: leader epoch {other.epoch} at offset {other.base}, where"
@@ -265,6 +280,14 @@ class _Merge:
         for each in self._peers:
             each.close()
         return chosen
+
+    def _check_own(self, batch: _Batch) -> None:
+        """Refuse to put records of a newer leader before those that the copy has of an older one."""
+        if 0 <= batch.epoch < self._newest_taken:
+            raise RefusedError(
+                f"{self._own.path} has records of leader epoch {batch.epoch} from offset {batch.base} on, and the other"
+                f" copy has leader epoch {self._newest_taken} before that: they parted where this copy is damaged. "
+            )
 
     def _check_not_older(self, batch: _Batch, path: str) -> None:
         """Refuse a batch of a leader whose term was over by what this copy's batches and its epoch file say."""
@@ -299,6 +322,12 @@ class _Segments:
         self._done: list[NewSegment] = []
         self._has_foreign = False
         self._last_file = ""
+        self._gone: list[int] = []
+
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """The base offsets of segments that have nothing valid, and begin inside a batch that was taken."""
+        return tuple(self._gone)
 
     def add(self, batch: _Batch, *, is_own: bool, own_follows: _Batch | None) -> None:
         base = self._new_base(batch, is_own=is_own, own_follows=own_follows)
@@ -315,6 +344,9 @@ class _Segments:
         self._size += batch.size
         self._has_foreign = self._has_foreign or not is_own
         self._last_file = batch.path
+        while not is_own and self._next_own < len(self._bases) and self._bases[self._next_own] <= batch.last:
+            self._gone.append(self._bases[self._next_own])
+            self._next_own += 1
 
     def changed(self) -> tuple[NewSegment, ...]:
         self._close()
