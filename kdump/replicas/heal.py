@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kdump.disk.reading import status_of
-from kdump.errors import RefusedError
+from kdump.errors import CheckpointError, RefusedError
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.names import parse_file_name, segment_file_name
 from kdump.replicas.rows import BatchRows, walk
@@ -123,6 +123,7 @@ class _Cursor:
 
     def __init__(self, log: PartitionLog, start: int = 0, stop: int | None = None) -> None:
         self.path = log.path
+        self.newest_term = _newest_term(log)
         self.first_damaged: int | None = None
         self._batches = self._valid(log, start, stop)
         self.head = next(self._batches, None)
@@ -145,6 +146,14 @@ class _Cursor:
     def close(self) -> None:
         self._batches = iter(())
         self.head = None
+
+
+def _newest_term(log: PartitionLog) -> int:
+    """The last leader epoch that a copy knows of; -1 for none."""
+    try:
+        return max((entry.epoch for entry in log.leader_epochs), default=-1)
+    except (CheckpointError, OSError):
+        return -1
 
 
 def _batch(rows: BatchRows, row: int) -> _Batch:
@@ -184,6 +193,8 @@ class _Merge:
             batch, source = self._next()
             if batch is None:
                 return
+            if self._diverged is not None and source is not self._own and self._own.head is None:
+                return  # the end of an older history, which its broker will cut
             if self._expected is not None and batch.base > self._expected and not self._has_gaps:
                 self._lacking.append((self._expected, batch.base - 1))
             if self._start is None:
@@ -230,7 +241,7 @@ class _Merge:
                 continue
             if chosen is None:
                 chosen = peer
-                self._check_not_older(peer.head, peer.path)
+                self._check_not_older(peer.head, peer)
             elif chosen.head is not None and chosen.head.identity != peer.head.identity:
                 right = self._conflict(chosen, peer)
                 (peer if right is chosen else chosen).step()
@@ -276,9 +287,8 @@ class _Merge:
                 f"{peer.path} has an older history: leader epoch {other.epoch} at offset {other.base}, where"
                 f" {chosen.path} has {mine.epoch}. "
             )
-        self._diverged = Divergence(mine.base, mine.epoch, other.epoch)
-        for each in self._peers:
-            each.close()
+        self._diverged = self._diverged or Divergence(mine.base, mine.epoch, other.epoch)
+        peer.close()
         return chosen
 
     def _check_own(self, batch: _Batch) -> None:
@@ -289,13 +299,18 @@ class _Merge:
                 f" copy has leader epoch {self._newest_taken} before that: they parted where this copy is damaged. "
             )
 
-    def _check_not_older(self, batch: _Batch, path: str) -> None:
-        """Refuse a batch of a leader whose term was over by what this copy's batches and its epoch file say."""
+    def _check_not_older(self, batch: _Batch, peer: _Cursor) -> None:
+        """Refuse a batch of a leader whose term was over by what this copy's batches and its epoch file say.
+
+        A term in which nothing was written does not count where the other copy knows of a later leader.
+        """
         terms = [entry.epoch for entry in self._terms if entry.start_offset <= batch.base]
+        if peer.newest_term > max(terms, default=-1):
+            terms = []
         newest = max([*terms, self._epochs[-1].epoch if self._epochs else -1])
         if 0 <= batch.epoch < newest:
             raise RefusedError(
-                f"{path} has an older history: leader epoch {batch.epoch} at offset {batch.base}, after {newest}. "
+                f"{peer.path} has an older history: leader epoch {batch.epoch} at offset {batch.base}, after {newest}. "
             )
 
     def _note(self, path: str, batch: _Batch) -> None:

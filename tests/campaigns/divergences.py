@@ -64,8 +64,10 @@ def _one(seed: int, home: Path, tally: Tally) -> Iterator[str]:
     tally.copies_part += len({tuple(batches) for batches in truth.values()}) > 1
     victim = chance.choice(BROKERS)
     gone = _damage(folders[victim], truth[victim], chance)
+    healed = tally.outcomes["healed"]
     yield from _heal(home, victim, gone, truth, model, chance, tally)
-    yield from _led(home, model, tally)
+    if not gone or tally.outcomes["healed"] > healed:
+        yield from _led(home, model, tally)
 
 
 # --- damage ----------------------------------------------------------------------------------------------------------
@@ -143,12 +145,13 @@ def _heal(
     after = _content(home / f"b{victim}" / NAME)
     own = truth[victim]
     if outcome == "healed":
-        kept = _without_lost_end(own, gone, [truth[broker] for broker in others])
-        wholes = [kept, *(truth[broker] for broker in others if shared(kept, truth[broker]) == len(kept))]
-        if _wiped(gone, own):
-            wholes = [truth[broker] for broker in others]
-        if after not in [_bytes(whole) for whole in wholes]:
+        if not any(_bytes(truth[broker]).startswith(after) for broker in (victim, *others)):
             yield f"after healing from {others} the log is none that any broker had"
+        missing = [batch for batch in own if batch not in gone and batch.data not in after]
+        newest = max((truth[broker] for broker in others), key=lambda each: [(x.epoch, x.end) for x in each[-1:]])
+        missing += [batch for batch in own[: shared(own, newest)] if batch.data not in after]
+        if missing:
+            yield f"after healing from {others} there is no batch {missing[0]}"
         damaged = [row for row in kdump(home, "verify", f"b{victim}", "--format", "jsonl").of_type("finding")
                    if row["code"].startswith("KD-LOG-") and row["severity"] == "error"]  # fmt: skip
         if damaged:
@@ -171,14 +174,6 @@ def _heal(
         yield f"{outcome}: {done.err}"
 
 
-def _without_lost_end(own: list[Sent], gone: list[Sent], others: list[list[Sent]]) -> list[Sent]:
-    """The log without batches at its end that are gone and that no other copy has."""
-    stop = len(own)
-    while stop and own[stop - 1] in gone and not any(own[stop - 1] in other for other in others):
-        stop -= 1
-    return own[:stop]
-
-
 def _is_inside(gone: list[Sent], own: list[Sent]) -> bool:
     """Whether something valid follows what is gone."""
     left = [batch for batch in own if batch not in gone]
@@ -194,8 +189,8 @@ def _has_reason(own: list[Sent], others: list[list[Sent]], model: Model, victim:
     terms = model.logs[victim].epochs
     for other in others:
         same = shared(own, other)
-        if same < len(own) and same < len(other) and own[same].epoch > other[same].epoch:
-            return True
+        if same < len(own) and same < len(other):
+            return True  # an older history, or one that parts inside what is damaged
         newest = other[-1].epoch if other else -1
         if any(epoch > newest for epoch, _ in terms):
             return True
