@@ -16,7 +16,8 @@ from kdump.change.apply import apply_plan
 from kdump.change.place import new_change
 from kdump.formats import names
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import INDEX_KINDS, examine_indexes
+from kdump.repair.indexes import examine_indexes
+from kdump.repair.proposal import INDEX_KINDS
 
 SHALLOW, REBUILD = "large-batches: verify, in turns with the next", "large-batches: rebuild-index"
 
@@ -40,7 +41,7 @@ def rebuild(partition: Path) -> None:
     """Plan and carry out what makes the indexes, of which none is there."""
     for kind in names.INDEX_KINDS:
         verifying.log_of(partition).with_suffix(f".{kind}").unlink(missing_ok=True)
-    task = examine_indexes(kdump.open_log(str(partition)), Startup(now=0), frozenset(INDEX_KINDS), None)
+    task = examine_indexes(kdump.open_log(str(partition)), Startup(now=0), frozenset(INDEX_KINDS), None, wants_all=True)
     if not task.plan or len(task.plan.operations) < 2:
         raise RunError(f"{partition}: there is nothing to rebuild")
     apply_plan(task.plan, new_change(str(partition)), keep_old=False)

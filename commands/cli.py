@@ -32,6 +32,9 @@ SHARED_PACKAGES = {"rebuild-index": "repair.rebuild_index", "trim": "repair.trim
 """Commands that live in the package of another one. All others are `command` in the package of their name."""
 
 
+_LOADED: dict[str, click.Command] = {}
+
+
 class LazyGroup(click.Group):
     """A group that imports a command's module only to run it or to tell about it."""
 
@@ -42,8 +45,11 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = SHARED_PACKAGES.get(cmd_name, f"{cmd_name}.command")
-        command: click.Command = importlib.import_module(f".{module}", __package__).command
-        return command
+        if cmd_name not in _LOADED:
+            from .shell.command import complete_command
+
+            _LOADED[cmd_name] = complete_command(cmd_name, importlib.import_module(f".{module}", __package__).command)
+        return _LOADED[cmd_name]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in SECTIONS.items():
@@ -58,6 +64,12 @@ class LazyGroup(click.Group):
             if os.sep in args[0] or os.path.isdir(args[0]):
                 return "doctor", self.get_command(ctx, "doctor"), args
             ctx.fail(_unknown_command(args[0]))
+        from .shell.screen import begin_screen
+
+        screen = begin_screen()
+        if _ALL in args and not _HELP.isdisjoint(args):
+            screen.shows_all_options = True
+            args = [word for word in args if word != _ALL]
         if len(args) > 1:
             from .shell.old_options import with_new_names
 
@@ -65,6 +77,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+_HELP, _ALL = frozenset({"-h", "--help"}), "--all"
 _OTHER_NAMES = {
     "cat": "dump",
     "check": "verify",
@@ -101,6 +114,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option(
+    "-V",
     "--version",
     is_flag=True,
     is_eager=True,
@@ -137,8 +151,23 @@ def _finish(code: int) -> int:
         from .shell.rows import finish_rows
 
         finish_rows(code)
+    _print_held(code)
     sys.stdout.flush()
     return code
+
+
+def _print_held(code: int) -> None:
+    """Print what -q has held back, unless nothing was found."""
+    from .shell.screen import Screen
+
+    screen = Screen.current
+    held, screen.held = screen.held, []
+    screen.drops_if_ok = False
+    if held and (code != exit_codes.OK or screen.has_findings):
+        from .shell.output import Output
+
+        with Output() as out:
+            out.write("".join(held))
 
 
 def _exit_code_of(work: Callable[[], int]) -> int:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 from kdump.clean.cleaning import Cleaning
 from kdump.clean.state import ACTIVE, HIGH_WATERMARK, LAG, TRANSACTION, Limit, PartitionState
-from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import duration, number_words, size_text
 from kdump.operations.compact import Compacted
 
 from ..shell.tables import aligned
+from ..shell.times import iso_time
 
 GROUPS_SHOWN = 8
 _HEAD = ("", "NOW", "AFTER")

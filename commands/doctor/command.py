@@ -7,21 +7,25 @@ from typing import Any
 
 import click
 
+from kdump.findings.kind import Severity
 from kdump.formats.printable import safe
+from kdump.operations.diagnosis import Diagnosis
 from kdump.operations.doctor import Checkup, Doctor, Health
 from kdump.storage.live import broker_on, is_live
 
 from ..shell import exit_codes
+from ..shell.options import NOW_HELP, color_option, severities_from
 from ..shell.output import complain, os_error_text, wants_color
-from ..shell.paths import KafkaFile, expand, log_directories_of
+from ..shell.paths import KafkaFile, expand
 from ..shell.progress import ProgressBar
 from ..shell.prose import prose_width
 from ..shell.rows import JSONL, format_option, output_for
+from ..shell.screen import Screen
 from ..shell.session import Troubles
 from ..shell.startup_options import chosen_startup
-from ..shell.values import duration_seconds, read_by, time_ms
+from ..shell.values import duration_seconds, moment, read_by
 from .jsonl import rows
-from .text import Screen
+from .text import Screen as Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Options:
 
 
 @click.command("doctor")
-@click.argument("paths", nargs=-1, metavar="[PATH...]")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--brief", is_flag=True, help="One line for each thing that needs you.")
 @click.option(
     "--max-duration",
@@ -59,17 +63,11 @@ class Options:
 @click.option(
     "--now",
     metavar="TIME",
-    callback=read_by(time_ms),
-    help="Compute ages at this time (ISO 8601 or ms). [default: when the logs were written to last]",
+    callback=read_by(moment),
+    help=f"{NOW_HELP} [default: when the logs were written to last]",
 )
 @format_option
-@click.option(
-    "--color",
-    type=click.Choice(("auto", "always", "never")),
-    default="auto",
-    show_default=True,
-    help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
-)
+@color_option
 def command(paths: tuple[str, ...], jobs: int | None, **options: Any) -> int:
     """Say whether the broker will start, what needs you, what is at stake, and the next command. Nothing is changed.
 
@@ -92,10 +90,6 @@ def command(paths: tuple[str, ...], jobs: int | None, **options: Any) -> int:
 
 def doctor(paths: tuple[str, ...], options: Options) -> int:
     """Look, print, and return the exit code. Raises click.UsageError, KdumpError."""
-    if not paths and options.config_file is not None:
-        paths = log_directories_of(options.config_file)
-    if not paths:
-        raise click.UsageError("Missing argument 'PATH...'. Give the log directories of a broker, or --config FILE.")
     troubles = Troubles()
     chosen = _chosen(paths, troubles)
     startup = chosen_startup(now=options.now, config_file=options.config_file)
@@ -107,20 +101,29 @@ def doctor(paths: tuple[str, ...], options: Options) -> int:
                 checkup = Checkup(options.now, options.max_duration or None, options.jobs, bar.add)
                 health = Doctor(chosen, checkup, startup, troubles).run()
         code = _code(health, troubles)
+        shown = severities_from(Screen.current.min_severity or "note")
+        health.diagnoses = [each for each in health.diagnoses if _severity(each) in shown]
         if options.format_ == JSONL:
             for row in rows(health):
                 out.write(row)
         else:
             style = {"color": wants_color(options.color), "is_live": is_live_now}
-            screen = Screen(health, chosen, prose_width(), **style, is_complete=troubles.code == exit_codes.OK)
+            screen = Page(health, chosen, prose_width(), **style, is_complete=troubles.code == exit_codes.OK)
             if chosen:
                 out.write("".join(f"{line}\n" for line in (screen.brief() if options.brief else screen.all())))
     return code
 
 
 def _code(health: Health, troubles: Troubles) -> int:
-    found = exit_codes.FINDINGS if health.diagnoses or health.stops or health.offline else exit_codes.OK
-    return max(found, troubles.code)
+    counted = severities_from("error" if Screen.current.fail_on == "error" else "warning")
+    needs_somebody = any(_severity(each) in counted for each in health.diagnoses) or health.stops or health.offline
+    return max(exit_codes.FINDINGS if needs_somebody else exit_codes.OK, troubles.code)
+
+
+def _severity(diagnosis: Diagnosis) -> Severity:
+    """That of its weightiest finding; what stops a broker is an error."""
+    found = {Severity(finding.severity) for finding in diagnosis.findings}
+    return min(found, key=tuple(Severity).index, default=Severity.ERROR)
 
 
 def _chosen(paths: tuple[str, ...], troubles: Troubles) -> list[str]:

@@ -14,6 +14,7 @@ from kdump.operations.doctor import DirectoryHealth, Health
 from kdump.operations.replicas import PartitionReplicas
 from kdump.repair.replicas import Replicas
 
+from ..shell.choice import asked_paths
 from ..shell.copies import STANDINGS, blocked_words, difference_words, leader_words, loss_words
 from ..shell.output import Style
 from ..shell.prose import folded, folded_command
@@ -255,7 +256,8 @@ class Screen:
         health = self._health
         took = duration(round(health.seconds * 1000)) if health.seconds >= 120 else f"{health.seconds:.1f} s"
         if health.is_complete:
-            return f"everything, {number_words(health.segments, 'segment')}, {size_text(health.checked)} in {took}."
+            read = f"{number_words(health.segments, 'segment')}, {size_text(health.checked)} in {took}"
+            return f"everything (records not decoded), {read}."
         read = f"{size_text(health.checked)} of {size_text(health.size)} in {took}"
         return f"what the broker reads at its start, and {read}. --max-duration 0 reads everything."
 
@@ -300,7 +302,7 @@ class Screen:
         yield f"Next: kdump verify {self._arguments()}, at any time, also while it runs."
 
     def _arguments(self) -> str:
-        return " ".join(_quoted(path) for path in self._paths)
+        return asked_paths(self._paths)
 
 
 def _stake_words(diagnosis: Diagnosis) -> str:

@@ -11,6 +11,7 @@ from kdump.transactions.isolation import Isolation
 
 from ..shell import values as filters
 from ..shell.isolation import isolation_option
+from ..shell.options import color_option
 from ..shell.paths import expand
 from ..shell.rows import format_options
 from ..shell.schemas import schemas_option
@@ -45,7 +46,7 @@ def _kinds(text: str) -> frozenset[str]:
     help="Records that have this header, with this value (given like a key). May be repeated: all of them.")
 @isolation_option
 @click.option("--batches-only", is_flag=True, help="Print batches, not their records.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N",
+@click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N",
     help="Stop after N records (batches with --batches-only; rows of other files).")
 @click.option("--follow", is_flag=True,
     help="Continue with what is appended, across new segments, until interrupted.")
@@ -59,8 +60,7 @@ def _kinds(text: str) -> frozenset[str]:
     help="Show keys and values as bytes, not decoded.")
 @schemas_option
 @click.option("--full", is_flag=True, help="In text, show binary keys and values to their end.")
-@click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
-    help="Colour in text; auto: on a terminal, unless NO_COLOR is set.")
+@color_option
 @click.option("--include-damaged", is_flag=True,
     help="Also show what can be read of batches that fail their CRC or are incomplete, marked as damaged.")
 @click.option("--kept", is_flag=True,

@@ -9,7 +9,6 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import offset_range
 from kdump.query.batch_fields import BatchFields, Field, RecordField, fields_at
@@ -22,6 +21,7 @@ from ..shell import exit_codes
 from ..shell.paths import KafkaFile, Place
 from ..shell.rows import JSONL, json_line, output_for
 from ..shell.tables import aligned
+from ..shell.times import iso_time
 
 MAX_RECORDS = 100
 _TIMES = frozenset({"baseTimestamp", "maxTimestamp", "timestamp"})

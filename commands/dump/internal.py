@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kdump.formats import names
-from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe
 from kdump.formats.schemas.decoding import Decoder, Json, decode_control, decoder_of
 from kdump.interchange.fields import Contents, Format, Origin, Payload, Table, Value
 from kdump.query.sweep import Selected
 from kdump.storage.records import Batch, TxnState, header_pairs
+
+from ..shell.times import iso_time
 
 if TYPE_CHECKING:
     from kdump.schemas.decoder import PayloadDecoder, TopicDecoder

@@ -8,7 +8,7 @@ from typing import Any
 
 from kdump.errors import KdumpError
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
-from kdump.formats.iso_times import iso_time
+from kdump.formats.iso_times import iso_time as utc_time
 from kdump.formats.printable import safe
 from kdump.formats.schema_prefix import likely_id
 from kdump.formats.words import size_text
@@ -17,6 +17,8 @@ from kdump.query.sweep import Selected
 from kdump.storage.records import NO_TIMESTAMP_TYPE, Batch, TxnState, header_pairs
 
 from ..shell.output import Style
+from ..shell.screen import Screen
+from ..shell.times import iso_time
 
 BINARY_SHOWN = 64
 KEY_WIDTH = 40
@@ -244,11 +246,13 @@ def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None
 
 
 def _time(ms: int) -> str:
-    return "no time" if ms == -1 else f"{iso_time(ms)} {ms}"
+    return "no time" if ms == -1 else iso_time(ms)
 
 
 def _times(times: list[int]) -> list[str]:
     """As `_time` each; most of a batch's records are from the same second."""
+    if Screen.current.times_in_ms:
+        return [_time(ms) for ms in times]
     texts = []
     second, start = None, ""
     for ms in times:
@@ -257,8 +261,8 @@ def _times(times: list[int]) -> list[str]:
             continue
         if ms // 1000 != second:
             second = ms // 1000
-            start = iso_time(second * 1000)[:-4]
-        texts.append(f"{start}{ms % 1000:03d}Z {ms}")
+            start = utc_time(second * 1000)[:-4]
+        texts.append(f"{start}{ms % 1000:03d}Z")
     return texts
 
 

@@ -19,6 +19,7 @@ from kdump.formats.printable import safe, safe_path
 
 from ..shell import exit_codes
 from ..shell.completing import finding_codes
+from ..shell.options import color_option
 from ..shell.output import Output, wants_color
 from ..shell.prose import prose_width
 from ..shell.rows import JSONL, format_option, json_line, output_for
@@ -38,13 +39,7 @@ _MAX_LINES = 50_000_000
     help="Read a server.log (- is standard input) and list what it says about log directories.",
 )
 @format_option
-@click.option(
-    "--color",
-    type=click.Choice(("auto", "always", "never")),
-    default="auto",
-    show_default=True,
-    help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
-)
+@color_option
 def command(words: tuple[str, ...], log: TextIO | None, format_: str, color: str) -> int:
     """Explain a finding's code, or a line that a broker or consumer printed: meaning, effect, causes, what to do.
 

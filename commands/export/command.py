@@ -13,10 +13,10 @@ from kdump.query.selection import Selection
 from kdump.transactions.isolation import Isolation
 
 from ..shell import values as filters
+from ..shell.choice import chooses
 from ..shell.completing import topics_of_paths
 from ..shell.engine import cluster_of, engine_options
 from ..shell.isolation import isolation_option
-from ..shell.options import chooses
 from ..shell.schemas import schemas_option
 from .run import Decoding, run_export
 from .upload import run_upload

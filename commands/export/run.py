@@ -20,10 +20,11 @@ from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.options import chooses, newest, replicas_at
+from ..shell.choice import chooses, has_partition, nothing_chosen
 from ..shell.output import Output, complain, os_error_text
 from ..shell.paths import Place, check_not_kafkas, expand
 from ..shell.progress import ProgressBar
+from ..shell.replicas import newest, replicas_at
 from ..shell.schemas import payload_decoder
 from ..shell.session import Troubles
 
@@ -56,11 +57,11 @@ def run_export(
     check_not_kafkas(folder)
     troubles = Troubles()
     wanted = chooses(topics)
-    found = [each for each in replicas_at(paths, troubles) if wanted(each.topic)]
+    found = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
     if troubles.code >= exit_codes.INCOMPLETE:
         return troubles.code
     if not found:
-        complain(f"no partition has a topic that matches {' or '.join(map(safe, topics))}")
+        complain(nothing_chosen(topics))
         return exit_codes.INCOMPLETE
     with ExitStack() as holds:
         # all of them until the end: parts of one are read by several threads, after parts of others

@@ -8,10 +8,12 @@ from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe
 from kdump.operations.groups import GroupsOf
-from kdump.topics.groups import RETENTION_MS
+from kdump.topics.groups import RETENTION_MS, Commit, Group
 
 from ..shell import exit_codes
-from ..shell.options import chooses, newest, now_option, replicas_at
+from ..shell.choice import chooses, has_partition
+from ..shell.options import now_option, topic_option
+from ..shell.replicas import newest, replicas_at
 from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
 from .text import Printer, json_lines, text_lines
@@ -22,9 +24,17 @@ from .text import Printer, json_lines, text_lines
 @click.option("--group", "patterns", multiple=True, metavar="GLOB", help="Groups whose name matches. May be repeated.")
 @click.option("--retention-ms", type=click.IntRange(min=0), default=RETENTION_MS, show_default=True,
     help="How long a broker keeps a commit, in ms (offsets.retention.minutes).")
+@topic_option
 @now_option
 @format_option
-def command(paths: tuple[str, ...], patterns: tuple[str, ...], retention_ms: int, now: int, format_: str) -> int:
+def command(
+    paths: tuple[str, ...],
+    patterns: tuple[str, ...],
+    topics: tuple[str, ...],
+    retention_ms: int,
+    now: int,
+    format_: str,
+) -> int:
     """Show groups, their members and committed offsets, out of __consumer_offsets.
 
     PATHs are partition directories of __consumer_offsets, or log directories with such in them. Share groups begin
@@ -52,7 +62,7 @@ def command(paths: tuple[str, ...], patterns: tuple[str, ...], retention_ms: int
     shown = dead = dead_bytes = 0
     with output_for(format_) as out:
         for group in groups:
-            if not chosen(group.name):
+            if not chosen(group.name) or not _has_partitions(group, topics):
                 continue
             shown += 1
             if groups.is_beyond(group):
@@ -70,3 +80,20 @@ def command(paths: tuple[str, ...], patterns: tuple[str, ...], retention_ms: int
     if patterns and not shown:
         raise KdumpError(f"no group matches {', '.join(map(safe, patterns))}")
     return troubles.code
+
+
+def _has_partitions(group: Group, topics: tuple[str, ...]) -> bool:
+    """Leave of a group's offsets those of the partitions that are asked for, and say whether there are any."""
+    if not topics and has_partition(None):
+        return True
+    wanted = chooses(topics)
+
+    def is_wanted(commit: Commit) -> bool:
+        return wanted(commit.topic) and has_partition(commit.partition)
+
+    group.commits = [commit for commit in group.commits if is_wanted(commit)]
+    group.pending = [commit for commit in group.pending if is_wanted(commit)]
+    group.share_starts = [
+        (topic, start) for topic, start in group.share_starts if wanted(topic) and has_partition(start.partition)
+    ]
+    return bool(group.commits or group.pending or group.share_starts)

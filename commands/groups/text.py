@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe
 from kdump.formats.words import size_text
 from kdump.topics.groups import CLASSIC, Assignment, Commit, Group, Member
@@ -14,6 +13,7 @@ from kdump.topics.share_state import ShareStart
 
 from ..shell.rows import json_line
 from ..shell.tables import aligned
+from ..shell.times import iso_time
 
 Printer = Callable[[Group, Ranges, int, int], Iterator[str]]
 

@@ -25,9 +25,9 @@ from kdump.transactions.isolation import Isolation
 from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
-from ..shell.completing import topics_of_paths
+from ..shell.choice import chooses, has_partition, nothing_chosen
 from ..shell.isolation import isolation_option
-from ..shell.options import kafka_option
+from ..shell.options import kafka_option, topic_option
 from ..shell.output import Output, complain, os_error_text
 from ..shell.rows import bare_rows, format_options, json_line, output_for
 from ..shell.values import time_ms
@@ -45,8 +45,7 @@ class Options:
     offset: int | None
     timestamp: int | None
     batch: IO[str] | None
-    topic: str | None
-    partition: int | None
+    topics: tuple[str, ...]
     log_start_offset: int | None
     isolation: Isolation
     kafka: KafkaRelease | None
@@ -62,11 +61,9 @@ class Options:
 
     def wants(self, log: PartitionLog) -> bool:
         """Whether a partition is one of those asked for."""
-        if self.topic is None and self.partition is None:
-            return True
         if log.name is None:
-            return False
-        return self.topic in (None, log.name.topic) and self.partition in (None, log.name.partition)
+            return not self.topics and has_partition(None)
+        return chooses(self.topics)(log.name.topic) and has_partition(log.name.partition)
 
 
 def _time(text: str | None) -> int | None:
@@ -93,8 +90,7 @@ def _time(text: str | None) -> int | None:
     metavar="FILE",
     help="Answer the requests in FILE (-: stdin).",
 )
-@click.option("--topic", metavar="NAME", shell_complete=topics_of_paths, help="In a log directory: this topic only.")
-@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="In a log directory: this partition only.")
+@topic_option
 @click.option(
     "--log-start-offset",
     type=click.IntRange(min=0),
@@ -152,9 +148,7 @@ class _Run:
         several = isinstance(place, LogDirectory)
         logs = list(self._logs(place))
         if not logs and self.code == exit_codes.OK:
-            options = self._options
-            wanted = f"{options.topic or '*'}-{'*' if options.partition is None else options.partition}"
-            raise KdumpError(f"{safe_path(options.path)}: no partition {safe(wanted)} here")
+            raise KdumpError(f"{safe_path(self._options.path)}: {nothing_chosen(self._options.topics)}")
         if self._options.batch is not None and len(logs) > 1:
             raise click.UsageError("--batch asks one partition: choose it with --topic and --partition, or as PATH.")
         for log in logs:

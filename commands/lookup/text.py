@@ -6,8 +6,9 @@ from typing import Any
 
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
-from kdump.formats.iso_times import iso_time
 from kdump.query.lookup import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, OffsetPosition, TimestampOffset
+
+from ..shell.times import iso_time
 
 Answer = dict[str, Any]
 
@@ -94,7 +95,7 @@ def timestamp_words(
     deleted = ""
     if found.offset < log_start_offset:
         deleted = f"; it is below the log start offset {log_start_offset}, so consumers cannot read it"
-    return f"offset {found.offset}, {iso_time(found.timestamp)} ({found.timestamp} ms){epoch}{deleted}"
+    return f"offset {found.offset}, {iso_time(found.timestamp)}{epoch}{deleted}"
 
 
 def _batch(position: OffsetPosition) -> str:

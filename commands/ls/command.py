@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ..shell.completing import topics_of_paths
+from ..shell.options import color_option
 from ..shell.rows import format_option
 from .run import SORTS, Options, list_places
 
@@ -28,8 +29,7 @@ from .run import SORTS, Options, list_places
     help="Compare partitions with the cluster's metadata (__cluster_metadata-0) if that is here too, or do not.")
 @click.option("--graph", is_flag=True,
     help="Draw each partition: its segments over the offsets, what is clean and dirty, and the offsets that matter.")
-@click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
-    help="Colour in text; auto: on a terminal, unless NO_COLOR is set.")
+@color_option
 def command(paths: tuple[str, ...], format_: str, **options: Any) -> int:
     """List log directories, partitions and segments: offsets, times, sizes, codecs, index entries, checkpoints.
 

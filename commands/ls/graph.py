@@ -11,13 +11,13 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.errors import KdumpError
-from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe
 from kdump.formats.words import size_text
 from kdump.query.inventory import PartitionInfo
 from kdump.storage.facts import SegmentInfo
 from kdump.storage.partition import PartitionLog
 
+from ..shell.times import iso_time
 from .text import Tables
 
 if TYPE_CHECKING:

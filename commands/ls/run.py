@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from kdump.formats import names
 from kdump.formats.names import parse_partition_dir
-from kdump.formats.printable import safe
 from kdump.query.inventory import (
     LogDirectoryInfo,
     PartitionInfo,
@@ -30,6 +29,7 @@ from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
+from ..shell.choice import has_partition, nothing_chosen
 from ..shell.output import Output, complain, os_error_text, wants_color
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import PathCounter
@@ -134,7 +134,7 @@ class _Run:
         self._progress = PathCounter()
         self._clusters = Clusters(paths) if options.metadata else None
         self._listed: list[tuple[BrokerIdentity | None, PartitionInfo]] = []
-        self._matched = not options.topics
+        self._matched = not options.topics and has_partition(None)
 
     def path(self, path: str) -> None:
         """List what is at a path or pattern."""
@@ -155,7 +155,7 @@ class _Run:
         """List what only shows when everything is known."""
         self._printer.end(duplicates(self._listed))
         if not self._matched and self.code == exit_codes.OK:
-            self._report(f"no partition has a topic that matches {' or '.join(map(safe, self._options.topics))}")
+            self._report(nothing_chosen(self._options.topics))
 
     def _log_directory(self, directory: LogDirectory) -> None:
         checkpoints = Checkpoints.read(directory.path)
@@ -185,7 +185,8 @@ class _Run:
             self._failed(error, directory.path)
 
     def _wants(self, name: str) -> bool:
-        wanted = self._options.wants_topic(parse_partition_dir(name).topic)
+        named = parse_partition_dir(name)
+        wanted = self._options.wants_topic(named.topic) and has_partition(named.partition)
         self._matched = self._matched or wanted
         return wanted
 

@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from kdump.formats import names
-from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import counted, size_text
+from kdump.formats.words import counted, number_words, size_text
 from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement
 from kdump.storage.broker import Duplicate
 from kdump.storage.facts import IndexInfo, SegmentInfo
 
 from ..shell.output import Style
-from ..shell.tables import aligned
+from ..shell.tables import aligned, times_of_table
 
 UNKNOWN = "-"
 NAMES_SHOWN = 3
@@ -37,28 +36,39 @@ CHECKPOINT_WORDS = {
 Cell = str | int | None
 
 
+DROPPED_FIRST = (
+    "TXNINDEX", "FORMAT", "RECORDS", "FIRST RECORD", "CODECS", "CLEANED TO", "RECOVERY POINT", "EPOCH", "USED",
+    "HIGH WM", "TIMEINDEX", "INDEX",
+)  # fmt: skip
+"""Columns that a narrow terminal does not show, in this order."""
+
+
 class Column:
-    """A column of a table: its head, and what a row's cell says. Numbers and sizes are set flush right."""
+    """A column of a table: its head, and what a row's cell says. Numbers, sizes and times are set flush right."""
 
-    __slots__ = ("cell", "flush_right", "head")
+    __slots__ = ("cell", "flush_right", "head", "is_time")
 
-    def __init__(self, head: str, cell: Callable[..., Cell], *, flush_right: bool = False) -> None:
+    def __init__(
+        self, head: str, cell: Callable[..., Cell], *, flush_right: bool = False, is_time: bool = False
+    ) -> None:
+        """`is_time`: the cells are timestamps (ms)."""
         self.head = head
         self.cell = cell
-        self.flush_right = flush_right
+        self.flush_right = flush_right or is_time
+        self.is_time = is_time
 
 
 PARTITION_COLUMNS = (
-    Column("PARTITION", lambda info: safe_path(os.path.basename(os.path.abspath(info.path)))),
+    Column("PARTITION", lambda info: _marked(info)),
     Column("SEGMENTS", lambda info: len(info.segments), flush_right=True),
     Column("SIZE", lambda info: size_text(info.size), flush_right=True),
     Column("LOG START", lambda info: info.log_start_offset, flush_right=True),
     Column("LOG END", lambda info: info.end_offset, flush_right=True),
     Column("RECORDS", lambda info: info.records, flush_right=True),
-    Column("FIRST TIME", lambda info: _time(info.first_timestamp)),
-    Column("LAST TIME", lambda info: _time(info.largest_timestamp)),
+    Column("FIRST RECORD", lambda info: info.first_timestamp, is_time=True),
+    Column("LAST RECORD", lambda info: info.largest_timestamp, is_time=True),
     Column("CODECS", lambda info: ",".join(info.codecs)),
-    Column("HIGH WATERMARK", lambda info: info.checkpoints.high_watermark, flush_right=True),
+    Column("HIGH WM", lambda info: info.checkpoints.high_watermark, flush_right=True),
     Column("RECOVERY POINT", lambda info: info.checkpoints.recovery_point, flush_right=True),
     Column("CLEANED TO", lambda info: info.checkpoints.cleaner, flush_right=True),
     Column("EPOCH", lambda info: info.leader_epochs[-1].epoch if info.leader_epochs else None, flush_right=True),
@@ -67,13 +77,13 @@ PARTITION_COLUMNS = (
 
 SEGMENT_COLUMNS = (
     Column("BASE OFFSET", lambda info: info.base_offset, flush_right=True),
-    Column("END OFFSET", lambda info: info.end_offset, flush_right=True),
+    Column("LAST", lambda info: _last(info), flush_right=True),
     Column("RECORDS", lambda info: info.records, flush_right=True),
     Column("BATCHES", lambda info: info.batches, flush_right=True),
     Column("SIZE", lambda info: size_text(info.size), flush_right=True),
     Column("USED", lambda info: size_text(info.used_size) if info.zero_tail else "", flush_right=True),
-    Column("FIRST TIME", lambda info: _time(info.first_timestamp)),
-    Column("LAST TIME", lambda info: _time(info.largest_timestamp)),
+    Column("FIRST RECORD", lambda info: info.first_timestamp, is_time=True),
+    Column("LAST RECORD", lambda info: info.largest_timestamp, is_time=True),
     Column("CODECS", lambda info: ",".join(info.codecs)),
     Column("FORMAT", lambda info: ",".join(f"v{magic}" for magic in info.magics)),
     Column("INDEX", lambda info: _entries(info.offset_index), flush_right=True),
@@ -95,8 +105,8 @@ class Tables:
 
     def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
         """A heading that says whose directory it is, the table of its partitions or of each one's segments, notes."""
-        self._heading(safe_path(info.path))
-        self._lines(_directory_lines(info, partitions))
+        self._heading(safe_path(info.path), _directory_words(info, partitions))
+        self._lines(_directory_lines(info))
         self._notes(_directory_notes(info), "")
         if segments:
             for partition in partitions:
@@ -104,6 +114,8 @@ class Tables:
         elif partitions:
             self._line("")
             self._table(PARTITION_COLUMNS, partitions)
+            if any(map(_is_damaged, partitions)):
+                self._line(f"!: damaged, see kdump doctor {safe_path(info.path)}.")
             for partition in partitions:
                 folder = safe_path(os.path.basename(partition.path))
                 self._notes(_partition_notes(partition), f"{folder}: ")
@@ -152,12 +164,12 @@ class Tables:
         self._notes(_log_notes(info), prefix)
         self._notes(_index_notes(info), prefix)
 
-    def _heading(self, text: str) -> None:
+    def _heading(self, text: str, more: str = "") -> None:
         if self._begun:
             self._line("")
         self._begun = "heading"
         if text:
-            self._line(self._name(text))
+            self._line(self._name(text) + (f"   {more}" if more else ""))
 
     def _lines(self, lines: Iterator[str]) -> None:
         for line in lines:
@@ -170,26 +182,45 @@ class Tables:
     def _table(self, columns: Sequence[Column], rows: Sequence[object]) -> None:
         """The rows under their heads; columns in which nothing is known of any row are left out."""
         cells = [(column, [column.cell(row) for row in rows]) for column in columns]
+        times = [cell for column, found in cells if column.is_time for cell in found if isinstance(cell, int)]
+        date, show = times_of_table(times)
+        cells = [
+            (column, [show(cell) if column.is_time and isinstance(cell, int) else cell for cell in found])
+            for column, found in cells
+        ]
         shown = [(column, found) for column, found in cells if any(cell is not None and cell != "" for cell in found)]
         texts = zip(*([UNKNOWN if cell is None else str(cell) for cell in found] for _, found in shown), strict=True)
         head, *lines = aligned(
             [column.head for column, _ in shown],
             list(texts),
             right=[column.head for column, _ in shown if column.flush_right],
-            indent="  ",
+            drop=DROPPED_FIRST,
         )
         self._line(self._head(head.rstrip("\n")))
         for line in lines:
             self._write(line)
+        if date:
+            self._line(f"Times: {date} UTC.")
 
     def _line(self, text: str) -> None:
         self._write(f"{text}\n")
 
 
-def _directory_lines(info: LogDirectoryInfo, partitions: list[PartitionInfo]) -> Iterator[str]:
+def _directory_words(info: LogDirectoryInfo, partitions: list[PartitionInfo]) -> str:
+    """Whose the directory is, how it was left, how much is in it."""
+    node = f"broker {info.node_id}, " if info.node_id is not None else ""
+    epoch = f" (broker epoch {info.broker_epoch})" if (info.broker_epoch or -1) >= 0 else ""
+    shutdown = f"clean shutdown{epoch}" if info.clean_shutdown else "unclean shutdown"
+    shown = counted(len(partitions), "partition")
+    if len(partitions) < info.partition_count:
+        shown = f"{len(partitions)} of {counted(info.partition_count, 'partition')}"
+    segments = sum(len(partition.segments) for partition in partitions)
+    size = sum(partition.size for partition in partitions)
+    return f"{node}{shutdown}; {shown}, {counted(segments, 'segment')}, {size_text(size)}"
+
+
+def _directory_lines(info: LogDirectoryInfo) -> Iterator[str]:
     whose = []
-    if info.node_id is not None:
-        whose.append(f"node {info.node_id}")
     if info.cluster_id is not None:
         whose.append(f"cluster {safe(info.cluster_id)}")
     if info.directory_id is not None:
@@ -198,14 +229,6 @@ def _directory_lines(info: LogDirectoryInfo, partitions: list[PartitionInfo]) ->
         whose.append(f"Kafka {info.release}")
     if whose:
         yield ", ".join(whose)
-    epoch = f" (broker epoch {info.broker_epoch})" if (info.broker_epoch or -1) >= 0 else ""
-    yield f"shut down cleanly{epoch}" if info.clean_shutdown else "not shut down cleanly"
-    shown = counted(len(partitions), "partition")
-    if len(partitions) < info.partition_count:
-        shown = f"{len(partitions)} of {counted(info.partition_count, 'partition')}"
-    segments = sum(len(partition.segments) for partition in partitions)
-    size = sum(partition.size for partition in partitions)
-    yield f"{shown}, {counted(segments, 'segment')}, {size_text(size)}"
 
 
 def _directory_notes(info: LogDirectoryInfo) -> Iterator[str]:
@@ -306,7 +329,8 @@ def _index_notes(info: SegmentInfo) -> Iterator[str]:
             if not info.error and not info.path.endswith(f".{names.KRAFT_SNAPSHOT}"):
                 yield f"there is no .{kind}"
         elif index.used_size < index.size:
-            yield f"of the {size_text(index.size)} of its .{kind} {size_text(index.used_size)} are used"
+            used = number_words(index.used_size, "byte")
+            yield f".{kind} is still preallocated ({size_text(index.size)}, {used} used)"
 
 
 def _leftover_notes(files: Sequence[FileInfo]) -> Iterator[str]:
@@ -326,8 +350,20 @@ def _known(value: int | None) -> str:
     return "unknown" if value is None else str(value)
 
 
-def _time(timestamp: int | None) -> str | None:
-    return None if timestamp is None else f"{iso_time(timestamp).partition('.')[0]}Z"
+def _is_damaged(info: PartitionInfo) -> bool:
+    return any(segment.damage for segment in info.segments)
+
+
+def _marked(info: PartitionInfo) -> str:
+    """The name of a partition's directory, with a mark where its log is damaged."""
+    name = safe_path(os.path.basename(os.path.abspath(info.path)))
+    return f"{name}  !" if _is_damaged(info) else name
+
+
+def _last(info: SegmentInfo) -> int | None:
+    """The last offset of a segment; None where it has none."""
+    is_empty = info.end_offset is None or info.end_offset <= (info.base_offset or 0)
+    return None if is_empty or info.end_offset is None else info.end_offset - 1
 
 
 def _entries(index: IndexInfo | None) -> int | None:

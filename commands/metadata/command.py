@@ -13,8 +13,8 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.metadata_log import MetadataState, state_of_directory, state_of_snapshot
 
+from ..shell.choice import chooses, has_partition
 from ..shell.completing import topics_of_paths
-from ..shell.options import chooses
 from ..shell.paths import KafkaFile, expand
 from ..shell.rows import format_option, json_line, output_for
 from ..shell.session import Troubles
@@ -51,7 +51,7 @@ def command(path: str, at: int | None, patterns: tuple[str, ...], format_: str) 
     state = _state(path, at, troubles)
     if state is None:
         return troubles.code
-    rows = list(rows_of(state, chooses(patterns), only_topics=bool(patterns)))
+    rows = list(rows_of(state, chooses(patterns), has_partition, only_topics=bool(patterns)))
     if patterns and not any(row.type == "topic" for row in rows):
         raise KdumpError(f"no topic matches {', '.join(map(safe, patterns))}")
     with output_for(format_) as out:

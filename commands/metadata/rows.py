@@ -39,8 +39,10 @@ class Row(NamedTuple):
     fields: Fields
 
 
-def rows_of(state: MetadataState, chosen: Callable[[str], bool], *, only_topics: bool) -> Iterator[Row]:
-    """The objects of a state: the cluster, and then its parts; of topics those whose name is chosen."""
+def rows_of(
+    state: MetadataState, chosen: Callable[[str], bool], has_partition: Callable[[int], bool], *, only_topics: bool
+) -> Iterator[Row]:
+    """The objects of a state: the cluster, and then its parts; of topics those whose name and number are chosen."""
     image = state.image
     yield Row("cluster", _cluster(state))
     if not only_topics:
@@ -53,7 +55,7 @@ def rows_of(state: MetadataState, chosen: Callable[[str], bool], *, only_topics:
     for topic in sorted(image.topics.values(), key=lambda topic: (topic.name, topic.topic_id)):
         if chosen(topic.name):
             yield Row("topic", _topic(topic))
-            for number in sorted(topic.partitions):
+            for number in filter(has_partition, sorted(topic.partitions)):
                 found = state_of_partition(image, topic, number)
                 yield Row("partition", {"topic": topic.name} | _partition(topic.partitions[number], found))
     for (resource_type, name), values in sorted(image.configs.items()):

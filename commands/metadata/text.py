@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import counted
 
 from ..shell.tables import aligned
+from ..shell.times import iso_time
 from .rows import Fields, Row
 
 _REPLICAS = ("replicas", "isr", "eligibleLeaderReplicas")

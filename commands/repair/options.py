@@ -13,6 +13,7 @@ from kdump.operations.repair import Examine
 from kdump.operations.startup import StartupOptions
 from kdump.storage.directory import LogDirectory
 
+from ..shell.options import color_option
 from ..shell.output import Output, wants_color
 from ..shell.paths import check_not_kafkas
 from ..shell.rows import format_option, output_for
@@ -56,10 +57,7 @@ _OPTIONS: tuple[Any, ...] = (
         help="Partitions that are worked on at once. By default one for each core.",
     ),
     format_option,
-    click.option(
-        "--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
-        help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
-    ),
+    color_option,
 )
 
 

@@ -1,4 +1,4 @@
-"""`kdump rebuild-index`: make the indexes of segments anew from their logs."""
+"""`kdump rebuild-index`: build unsound indexes of segments anew from their logs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import click
 from kdump.operations.targets import Bases
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
-from kdump.repair.proposal import INDEX_KINDS, Task, examine_indexes
+from kdump.repair.indexes import examine_indexes
+from kdump.repair.proposal import INDEX_KINDS, Task
 from kdump.storage.partition import PartitionLog
 
 from ..shell.options import kafka_option
@@ -28,20 +29,25 @@ from .options import repair_options, run
     help="A server.properties, or a properties file with the topic's settings: index.interval.bytes and"
     " segment.index.bytes count. By default Kafka's defaults.",
 )
+@click.option(
+    "--all", "wants_all", is_flag=True,
+    help="Sound indexes, too, wherever Kafka's recovery of the complete log would build another one.",
+)
 @kafka_option
 @repair_options
 def command(
     paths: tuple[str, ...],
     kinds: tuple[str, ...],
     config_file: str | None,
+    wants_all: bool,
     kafka: KafkaRelease | None,
     **options: Any,
 ) -> int:
-    """Show which indexes differ from what a broker would build from the log, and with --apply replace them.
+    """Show which indexes are unsound, and with --apply rebuild them from their logs.
 
-    PATHs are files of segments, partition directories or log directories. The indexes are those that Kafka's recovery
-    of the complete log builds, byte for byte. One that is written by a follower, or by the cleaner, may differ from
-    that and be valid. Where the log itself is damaged nothing is changed: see `kdump repair`.
+    PATHs are files of segments, partition directories or log directories. An index is built as Kafka's recovery of the
+    complete log builds it, byte for byte. A sound index stays as it is: one that an older broker, a follower or the
+    cleaner wrote may have other entries. The indexes of a damaged log are left: see `kdump repair`.
 
     Exits as `kdump repair` does.
 
@@ -53,7 +59,7 @@ def command(
     wanted = frozenset(kinds or INDEX_KINDS)
 
     def examine(log: PartitionLog, startup: Startup, bases: Bases) -> Task:
-        return examine_indexes(log, startup, wanted, bases)
+        return examine_indexes(log, startup, wanted, bases, wants_all=wants_all)
 
     startup = chosen_startup(config_file=config_file, kafka=kafka)
     return run(paths, examine, startup, command="rebuild-index", takes_files=True, **options)

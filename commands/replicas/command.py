@@ -13,7 +13,8 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.options import chooses, now_option
+from ..shell.choice import chooses, has_partition
+from ..shell.options import now_option, verbose_option
 from ..shell.output import note
 from ..shell.paths import KafkaFile, expand
 from ..shell.rows import format_option, output_for
@@ -25,7 +26,7 @@ from .text import TextLines
 @click.command("replicas")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--topic", "patterns", multiple=True, metavar="GLOB", help="Topics whose name matches. May be repeated.")
-@click.option("-v", "--verbose", is_flag=True, help="Also show the partitions whose copies are identical.")
+@verbose_option
 @now_option
 @format_option
 def command(paths: tuple[str, ...], patterns: tuple[str, ...], verbose: bool, now: int, format_: str) -> int:
@@ -58,7 +59,7 @@ def command(paths: tuple[str, ...], patterns: tuple[str, ...], verbose: bool, no
         if len(replicas.clusters) > 1:
             names = ", ".join(map(safe, replicas.clusters))
             note(f"these PATHs are of {len(replicas.clusters)} clusters ({names}); copies are compared within each")
-        for found in replicas.partitions(chooses(patterns)):
+        for found in replicas.partitions(chooses(patterns), has_partition):
             count += 1
             if found.verdict is Verdict.DIFFERS:
                 troubles.worsen(exit_codes.FINDINGS)

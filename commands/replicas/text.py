@@ -6,7 +6,6 @@ import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.uuids import format_uuid
 from kdump.formats.words import number_words, offset_range, size_text
@@ -17,6 +16,7 @@ from kdump.replicas.summary import Outlook, agreed
 
 from ..shell.copies import MAX_RANGES, STANDINGS, blocked_words, difference_words, leader_words, loss_words
 from ..shell.tables import aligned
+from ..shell.times import iso_time
 
 _WIDTH = 80
 _ELECT = "kafka-leader-election.sh --bootstrap-server HOST:PORT"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Protocol
 
 from kdump.change.plan import Plan
-from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
 from kdump.operations import retain as operation
 from kdump.operations.rails import Rails
@@ -19,6 +17,7 @@ from kdump.retention.totals import Totals
 from kdump.settings.sources import PropertyFile
 
 from ..shell import exit_codes
+from ..shell.choice import is_chosen, nothing_chosen
 from ..shell.groups import grouped
 from ..shell.output import note
 from ..shell.progress import PathCounter
@@ -49,10 +48,6 @@ class Options:
             self.now, self.files, self.given, self.log_start_offset, self.high_watermark, self.tombstones
         )
 
-    def wants(self, topic: str) -> bool:
-        """Whether partitions of this topic are asked for."""
-        return not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
-
 
 class Printer(Protocol):
     """What prints the findings, in the order of these methods."""
@@ -73,17 +68,13 @@ def retain(paths: Iterable[str], options: Options) -> int:
     with output_for(options.format) as out:
         failures.before = out.flush
         run = _Run(options, _printer(out.write, options), failures)
-        groups = grouped(paths, failures, lambda name: options.wants(names.parse_partition_dir(name).topic))
+        groups = grouped(paths, failures, lambda name: is_chosen(name, options.topics))
         for group in groups:
             with failures.told(group.log_directory):
                 run.group(group)
         if groups and not run.looked and failures.code == exit_codes.OK:
-            failures.complain(f"no partition to look at{_matching(options)}")
+            failures.complain(nothing_chosen(options.topics) if options.topics else "no partition to look at")
     return failures.code
-
-
-def _matching(options: Options) -> str:
-    return f" has a topic that matches {' or '.join(map(safe, options.topics))}" if options.topics else ""
 
 
 def _printer(write: Callable[[str], None], options: Options) -> Printer:

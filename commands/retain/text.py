@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 
 from kdump.change.plan import Plan
-from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import counted, duration, number_words, size_text
 from kdump.retention.advice import Advice, advice_on
@@ -19,6 +18,7 @@ from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
 
 from ..shell.tables import aligned
+from ..shell.times import iso_time
 
 WIDTH = 110
 NAMES_SHOWN = 3
@@ -292,7 +292,7 @@ def _alone(share: Share) -> str:
 
 
 def _time(timestamp: int) -> str:
-    return f"{iso_time(timestamp)} ({timestamp})"
+    return iso_time(timestamp)
 
 
 def _name(state: SegmentState) -> str:

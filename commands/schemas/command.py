@@ -15,8 +15,9 @@ from kdump.schemas.usage import usage_of
 from kdump.storage.replica import Replica, held_replicas
 
 from ..shell import exit_codes
-from ..shell.options import chooses, newest, replicas_at
+from ..shell.choice import chooses, has_partition
 from ..shell.output import note
+from ..shell.replicas import newest, replicas_at
 from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
 from .text import JsonLines, TextLines, TopicUse, schema_problem
@@ -79,7 +80,7 @@ def command(
     check_libraries(registry)
     decoder = PayloadDecoder(registry)
     chosen = chooses(patterns)
-    logs = [each for each in found if chosen(each.topic) and _may_have_schemas(each)]
+    logs = [each for each in found if chosen(each.topic) and has_partition(each.partition) and _may_have_schemas(each)]
     with output_for(format_) as out:
         printer = (JsonLines if format_ == "jsonl" else TextLines)(out.write)
         problems = {schema.id: why for schema in registry.schemas if (why := schema_problem(decoder, schema))}

@@ -8,6 +8,7 @@ from kdump.errors import KdumpError
 from kdump.serve.groups import Commits
 from kdump.serve.partition import OnDamage
 
+from ..shell.options import verbose_option
 from ..shell.rows import format_option
 from ..shell.values import read_by, size
 from .run import Asked, serve
@@ -60,7 +61,7 @@ def _users(path: str) -> dict[str, str]:
     help="Close the connection at a larger request.")
 @click.option("--ignore-lock", is_flag=True,
     help="Serve a directory that a running broker uses, as it is now; what grows or goes meanwhile is looked at again.")
-@click.option("-v", "--verbose", is_flag=True, help="A line for each request.")
+@verbose_option
 @format_option
 def command(
     paths: tuple[str, ...],

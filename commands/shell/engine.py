@@ -12,6 +12,8 @@ import click
 
 from kdump.errors import KdumpError
 
+from .progress import shows_progress
+
 if TYPE_CHECKING:
     from kdump.spark.jobs import Cluster
 
@@ -65,7 +67,7 @@ class TaskBar:
     """Tells on a terminal how many tasks are done, once that has lasted a little."""
 
     def __init__(self) -> None:
-        self._is_shown = sys.stderr.isatty()
+        self._is_shown = shows_progress()
         self._since = time.monotonic() + PATIENCE
 
     def __call__(self, done: int, tasks: int) -> None:

@@ -1,42 +1,152 @@
-"""What the commands on internal topics share: PATHs to replicas, times, names chosen by pattern, JSON lines."""
+"""The options that every command has: one table says which, and each is defined once.
+
+A command that needs the value of one takes it from here (`verbose_option`, `now_option`, ...); all others get theirs
+when they are called. What they ask for is in `Screen.current`.
+"""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
-from fnmatch import fnmatchcase
+from functools import wraps
 from typing import Any
 
 import click
 
-from kdump.formats.printable import safe_path
 from kdump.releases import NEWEST, KafkaRelease
-from kdump.storage.directory import LogDirectory
-from kdump.storage.partition import PartitionLog
-from kdump.storage.replica import Replica, farthest, replicas
 
-from .output import note
-from .paths import KafkaFile, expand
+from . import exit_codes
+from .choice import chosen_paths, given_paths
+from .completing import topics_of_paths
 from .release import ENVIRONMENT, asked_release
-from .session import Troubles
-from .values import time_ms
+from .screen import Screen
+from .values import moment, read_by
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+NO_PATHS = frozenset({"explain", "help", "completion", "fixture build", "fixture faults", "fixture schema"})
+"""Commands that take no log directories."""
+NO_REPORT = frozenset({"help", "completion", "fixture schema"})
+"""Commands that print what is asked for, and look at nothing that could be found wrong."""
+OF_A_CLUSTER = frozenset({"resurrect", "quorum show", "quorum set-voters", "serve"})
+"""Commands that need all partitions of a directory, or its metadata log alone."""
+OF_ONE_PARTITION = frozenset({"append", "roll"})
+CHOOSE_THEMSELVES = frozenset({
+    "ls", "lookup", "stats", "groups", "txns", "metadata", "schemas", "replicas", "retain", "export",
+})  # fmt: skip
+"""Commands that look at whole directories also where only some partitions are to be shown."""
+QUIET_IF_OK = frozenset({
+    "doctor", "verify", "startup", "replicas", "retain", "compact", "repair", "rebuild-index", "trim", "undo", "txns",
+    "quorum show", "explain",
+})  # fmt: skip
+"""Commands of which -q prints nothing where nothing is to be done."""
+WITH_SEVERITIES = frozenset({"doctor", "verify"})
 
-def _time(ctx: click.Context, param: click.Parameter, text: str | None) -> int:
-    if text is None:
-        return time.time_ns() // 1_000_000
-    try:
-        return time_ms(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
+SEVERITIES = ("error", "warning", "note")
+"""From the weightiest on; a note is called `info` in JSON."""
 
 
-now_option: Option = click.option(
-    "--now", metavar="TIME", callback=_time,
-    help="Compute ages at this time (ISO 8601 or ms). [default: the clock]",
+def severities_from(least: str) -> frozenset[str]:
+    """The severities from `least` on, by the names that findings have."""
+    found = SEVERITIES[: SEVERITIES.index("note" if least == "info" else least) + 1]
+    return frozenset((*found, "info") if "note" in found else found)
+
+
+def _sets(name: str, read: Callable[[Any], Any] = lambda value: value) -> Callable[..., Any]:
+    """A callback that keeps an option's value in the present screen."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if value is not None and not ctx.resilient_parsing:
+            setattr(Screen.current, name, read(value))
+        return value
+
+    return callback
+
+
+def _negated(value: bool) -> bool:
+    return not value
+
+
+def partition_numbers(texts: Iterable[str]) -> Callable[[int], bool]:
+    """A test for numbers such as `3`, `0-4` and `1,7`. Raises ValueError."""
+    ranges: list[tuple[int, int]] = []
+    for part in (part for text in texts for part in text.split(",")):
+        found = re.fullmatch(r"\s*([0-9]{1,10})(?:[-\u2013]([0-9]{1,10}))?\s*", part)
+        if not found:
+            raise ValueError(f"{part!r}: expected numbers and ranges, as in 3, 0-4 or 1,7")
+        ranges.append((int(found[1]), int(found[2] or found[1])))
+    return lambda number: any(first <= number <= last for first, last in ranges)
+
+
+def _choose_partitions(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    if texts and not ctx.resilient_parsing:
+        try:
+            Screen.current.has_partition = partition_numbers(texts)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+    return texts
+
+
+topic_option: Option = click.option(
+    "--topic", "topics", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
+    help="Only partitions of topics that match. May be repeated: any of them.",
 )  # fmt: skip
+partition_option: Option = click.option(
+    "--partition", "partitions", multiple=True, metavar="N,N-M", callback=_choose_partitions,
+    help="Only partitions with these numbers. May be repeated.",
+)  # fmt: skip
+quiet_option: Option = click.option(
+    "-q", "--quiet", is_flag=True, expose_value=False, callback=_sets("is_quiet"),
+    help="No notes and no progress; nothing at all where a check finds nothing.",
+)  # fmt: skip
+verbose_option: Option = click.option(
+    "-v", "--verbose", count=True, callback=_sets("verbosity"),
+    help="Show notes and routine partitions too; -vv: every step.",
+)  # fmt: skip
+color_option: Option = click.option(
+    "--color", type=click.Choice(("auto", "always", "never")), default="auto", show_default=True,
+    callback=_sets("color"), help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
+)  # fmt: skip
+wide_option: Option = click.option(
+    "--wide", is_flag=True, expose_value=False, callback=_sets("is_wide"),
+    help="On a terminal, leave out no column and fold no line.",
+)  # fmt: skip
+pager_option: Option = click.option(
+    "--no-pager", is_flag=True, expose_value=False, callback=_sets("has_pager", _negated),
+    help="Print what is longer than the terminal without KDUMP_PAGER, PAGER or less.",
+)  # fmt: skip
+progress_option: Option = click.option(
+    "--progress", type=click.Choice(("auto", "never")), default="auto", show_default=True, expose_value=False,
+    callback=_sets("has_progress", lambda value: value == "auto"), help="Progress on a terminal, after a second.",
+)  # fmt: skip
+times_option: Option = click.option(
+    "--times", type=click.Choice(("utc", "ms")), default="utc", show_default=True, expose_value=False,
+    callback=_sets("times_in_ms", lambda value: value == "ms"),
+    help="Times in text: UTC in ISO 8601, or ms since 1970.",
+)  # fmt: skip
+fail_on_option: Option = click.option(
+    "--fail-on", type=click.Choice(("error", "warning", "never")), callback=_sets("fail_on"),
+    help="From which severity on to exit with 1. [default: any finding]",
+)  # fmt: skip
+min_severity_option: Option = click.option(
+    "--min-severity", type=click.Choice((*SEVERITIES, "info")), callback=_sets("min_severity"), expose_value=False,
+    help="Show findings from this severity on. [default: warning]",
+)  # fmt: skip
+
+
+def _now(ctx: click.Context, param: click.Parameter, text: str | None) -> int:
+    return time.time_ns() // 1_000_000 if text is None else int(read_by(moment)(ctx, param, text))
+
+
+NOW_HELP = "Compute ages at this time: ISO 8601, ms, or -15m for a quarter of an hour ago."
+now_option: Option = click.option(
+    "--now", metavar="TIME", callback=_now, help=f"{NOW_HELP} [default: the clock]"
+)  # fmt: skip
+now_if_given_option: Option = click.option(
+    "--now", metavar="TIME", callback=read_by(moment), help=f"{NOW_HELP} [default: the clock]"
+)  # fmt: skip
+"""As `now_option`, but None where no time is given."""
 
 
 def _release(ctx: click.Context, param: click.Parameter, text: str | None) -> KafkaRelease | None:
@@ -53,26 +163,108 @@ kafka_option: Option = click.option(
 )  # fmt: skip
 
 
-def replicas_at(paths: Iterable[str], troubles: Troubles) -> list[Replica]:
-    """The partitions in the directories that PATHs name. Raises click.UsageError for a file."""
-    places: list[PartitionLog | LogDirectory] = []
-    for place in expand(paths):
-        if isinstance(place, KafkaFile):
-            raise click.UsageError(f"{safe_path(place.path)}: expected a partition directory or a log directory")
-        places.append(place)
-    return list(replicas(places, troubles))
+def _everywhere(name: str) -> bool:
+    return name not in NO_REPORT
 
 
-def newest(found: Iterable[Replica], troubles: Troubles) -> list[Replica]:
-    """One replica of each partition; notes name those that are not used."""
-
-    def unused(replica: Replica, kept: Replica) -> None:
-        note(f"{safe_path(replica.log.path)}: not used, {safe_path(kept.log.path)} is farther or as far")
-
-    return farthest(found, troubles, unused)
+def _takes_paths(name: str) -> bool:
+    return name not in NO_PATHS | OF_ONE_PARTITION
 
 
-def chooses(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """A test whether a name matches one of the patterns; all do where there is none."""
-    wanted = tuple(patterns)
-    return lambda name: not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
+def _has_several_paths(name: str) -> bool:
+    return _takes_paths(name) and name not in ("lookup", "metadata")
+
+
+def _chooses_partitions(name: str) -> bool:
+    return name not in NO_PATHS | OF_A_CLUSTER | OF_ONE_PARTITION
+
+
+directories_option: Option = click.option(
+    "--config", "config_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    help="A server.properties: without PATH its log.dirs.",
+)  # fmt: skip
+
+COMMON: tuple[tuple[str, Callable[[str], bool], Option], ...] = (
+    ("--topic", _chooses_partitions, topic_option),
+    ("--partition", _chooses_partitions, partition_option),
+    ("--config", lambda name: name not in NO_PATHS | {"lookup", "metadata"}, directories_option),
+    ("--min-severity", WITH_SEVERITIES.__contains__, min_severity_option),
+    ("--fail-on", lambda name: _everywhere(name) and name not in NO_PATHS, fail_on_option),
+    ("--quiet", _everywhere, quiet_option),
+    ("--verbose", _everywhere, verbose_option),
+    ("--times", _everywhere, times_option),
+    ("--wide", _everywhere, wide_option),
+    ("--color", _everywhere, color_option),
+    ("--no-pager", _everywhere, pager_option),
+    ("--progress", _everywhere, progress_option),
+)
+"""Each option, the commands that have it, and its definition."""
+
+
+def has_common_option(option: str, command: str) -> bool:
+    """Whether a command, named as in `quorum show`, has one of the common options."""
+    return next(applies(command) for name, applies, _ in COMMON if name == option)
+
+
+def with_common_options(
+    name: str, command: click.Command
+) -> tuple[list[click.Parameter], Callable[..., Any] | None]:
+    """The parameters of a command with the options that all have, and its function with what they ask for around it.
+
+    Options that the command defines itself are left alone.
+    """
+    known = {each for param in command.params for each in param.opts}
+    added = [_as_parameter(option) for each, applies, option in COMMON if applies(name) and each not in known]
+    if command.callback is None:
+        return [*command.params, *added], None
+    is_required = False
+    for param in command.params:
+        if _has_several_paths(name) and isinstance(param, click.Argument) and param.name == "paths":
+            is_required, param.required, param.metavar = param.required, False, "[PATH...]"
+    names = {str(param.name) for param in added if param.expose_value}
+    return [*command.params, *added], _run_with(name, command.callback, names, is_required=is_required)
+
+
+def _as_parameter(option: Option) -> click.Parameter:
+    """The option as an object of its own."""
+
+    def nothing() -> None:
+        """Take it."""
+
+    found: click.Parameter = option(nothing).__click_params__[0]  # type: ignore[attr-defined]
+    return found
+
+
+def help_of(option: Option) -> str | None:
+    """What the help says of one of the common options."""
+    found = _as_parameter(option)
+    return found.help if isinstance(found, click.Option) else None
+
+
+def _run_with(name: str, run: Callable[..., Any], added: set[str], *, is_required: bool) -> Callable[..., Any]:
+    """The command itself, called with what it knows; what the added options ask for is done around it."""
+
+    @wraps(run)
+    def call(*arguments: Any, **given: Any) -> Any:
+        values = {each: given.pop(each) for each in added if each in given}
+        screen = Screen.current
+        screen.drops_if_ok = screen.is_quiet and name in QUIET_IF_OK
+        if given.get("applies") or given.get("follow"):
+            screen.has_pager = False
+        if _takes_paths(name) and "paths" in given:
+            given["paths"] = given_paths(given["paths"], {**values, **given}, is_required=is_required)
+            if name not in CHOOSE_THEMSELVES and _chooses_partitions(name):
+                choice = (values.get("topics") or (), values.get("partitions") or ())
+                given["paths"] = chosen_paths(given["paths"], *choice)
+        try:
+            code = run(*arguments, **given)
+        except click.exceptions.Exit as done:
+            raise click.exceptions.Exit(_exit_code(done.exit_code)) from None
+        return _exit_code(code)
+
+    return call
+
+
+def _exit_code(code: Any) -> Any:
+    is_forgiven = code == exit_codes.FINDINGS and Screen.current.fail_on == "never"
+    return exit_codes.OK if is_forgiven else code

@@ -10,19 +10,31 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from errno import ENOENT
-from typing import Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 import click
 
 from kdump.formats.printable import safe, safe_path
 
 from . import exit_codes
+from .fitting import fitted
+from .pager import begin_pager, may_page, stream_of
+from .screen import Screen
 from .whole_lines import write_lines
 
 NO_SUCH = "no such file or directory"
 
 PIECE = 1 << 18
+_MOST_HELD_BACK = 1 << 24
 TERMINAL_PIECE = 1 << 12
+
+
+if TYPE_CHECKING:
+    import subprocess
+
+
+def _fit(text: str) -> str:
+    return fitted(text, Screen.current.width)
 
 
 class OutputError(click.ClickException):
@@ -48,9 +60,13 @@ class Output:
     """stdout, written in large pieces; what is still held goes out when the `with` ends, however it ends."""
 
     def __init__(self, finish: Callable[[str], str] | None = None) -> None:
-        """`finish` is applied to every piece before it goes out."""
-        self._stream = sys.stdout.buffer
-        self._finish = finish
+        """`finish` is applied to every piece before it goes out; text without one fits the terminal."""
+        self._stream: BinaryIO = sys.stdout.buffer
+        screen = Screen.current
+        self._finish = finish or (_fit if screen.is_narrow else None)
+        self._screen = screen if finish is None else None  # of text only
+        self._pager: subprocess.Popen[bytes] | None = None
+        self._may_page = finish is None and may_page()
         terminal = sys.stdout.isatty()
         self._most = TERMINAL_PIECE if terminal else PIECE
         # what a terminal of another encoding lacks is escaped; files and pipes get UTF-8
@@ -62,14 +78,49 @@ class Output:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.flush()
+        if self._screen is not None and self._screen.drops_if_ok:
+            self._screen.hold(self._held)
+            return
+        try:
+            self.flush()
+        finally:
+            self._end_pager()
 
     def write(self, text: str) -> None:
         """Print `text`, line ends included; whole lines at a time, so that an interrupt leaves no half one."""
         self._held.append(text)
         self._size += len(text)
-        if self._size >= self._most:
-            self._drain()
+        if self._size < self._most and not self._may_page:
+            return
+        if self._is_held_back:
+            return
+        if self._may_page and "".join(self._held).count("\n") < Screen.current.height:
+            return
+        self._begin_pager()
+        self._drain()
+
+    @property
+    def _is_held_back(self) -> bool:
+        """Whether nothing goes out until it is known how the run ends (-q)."""
+        return self._screen is not None and self._screen.drops_if_ok and self._size < _MOST_HELD_BACK
+
+    def _begin_pager(self) -> None:
+        """Hand what is printed from now on to a pager, if it may."""
+        if self._may_page:
+            self._may_page = False
+            self._pager = begin_pager()
+            if self._pager is not None:
+                self._stream = stream_of(self._pager)
+
+    def _end_pager(self) -> None:
+        pager, self._pager = self._pager, None
+        if pager is None:
+            return
+        with suppress(OSError):
+            stream_of(pager).close()
+        while pager.returncode is None:
+            with suppress(KeyboardInterrupt):  # it is the pager's, until the reader leaves it
+                pager.wait()
 
     @property
     def holds(self) -> bool:
@@ -77,7 +128,10 @@ class Output:
         return bool(self._held)
 
     def flush(self) -> None:
-        """Give everything to the reader now."""
+        """Give everything to the reader now; what has not filled the terminal by then gets no pager."""
+        if self._is_held_back:
+            return
+        self._may_page = False
         self._drain()
         with output_errors():
             self._stream.flush()
@@ -99,8 +153,9 @@ def complain(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """A remark on stderr, which is no finding. The text must be safe already."""
-    complain(f"note: {text}")
+    """A note on stderr, which is no finding; none with -q. The text must be safe already."""
+    if not Screen.current.is_quiet:
+        complain(f"note: {text}")
 
 
 def os_error_text(error: OSError, path: str) -> str:
@@ -110,11 +165,9 @@ def os_error_text(error: OSError, path: str) -> str:
     return f"{safe_path(where)}: {safe(text)}"
 
 
-def wants_color(choice: str) -> bool:
-    """Whether `auto`, `always` or `never` means colour here: by itself only a terminal gets it (NO_COLOR unset)."""
-    if choice != "auto":
-        return choice == "always"
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def wants_color(choice: str = "auto") -> bool:
+    """Whether `auto`, `always` or `never` means colour here."""
+    return choice == "always" if choice != "auto" else Screen.current.is_colored
 
 
 class Style:

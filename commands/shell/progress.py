@@ -12,10 +12,18 @@ import click
 from kdump.formats.printable import safe_path
 from kdump.formats.words import duration, size_text
 
+from .screen import Screen
+
 PATIENCE = 1.0
 """Seconds before anything is shown."""
 INTERVAL = 0.1
 """Seconds between two updates."""
+
+
+def shows_progress() -> bool:
+    """Whether progress is shown: on a terminal, unless -q or --progress never."""
+    screen = Screen.current
+    return screen.has_progress and not screen.is_quiet and sys.stderr.isatty()
 
 
 class Progress:
@@ -47,7 +55,7 @@ class ProgressBar(Progress):
         self._done = 0
         self._name = ""
         self._next = time.monotonic() + PATIENCE
-        self._is_shown = sys.stderr.isatty()
+        self._is_shown = shows_progress()
         self._bar: _Bar | None = None
         self._total: int | None = None
 
@@ -138,7 +146,7 @@ class PathCounter(Progress):
         super().__init__()
         self._done = self._total = 0
         self._next = self._start + PATIENCE
-        self._shows = sys.stderr.isatty()
+        self._shows = shows_progress()
 
     def over(self, paths: list[str]) -> Iterator[str]:
         """The paths, one after the other."""

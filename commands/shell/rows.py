@@ -165,7 +165,7 @@ def format_options(*others: str, name: str = "format_") -> _Decorator:
     more = f", {', '.join(others)}" if others else ""
     options = (
         click.option(
-            "--format", name, type=click.Choice((TEXT, JSON, JSONL, *others)), default=TEXT, show_default=True,
+            "-o", "--format", name, type=click.Choice((TEXT, JSON, JSONL, *others)), default=TEXT, show_default=True,
             callback=_choose, help=f"text for people, one JSON document, one JSON object a line{more}.",
         ),
         click.option(

@@ -15,6 +15,7 @@ from kdump.storage.live import is_deleted, tally, was_deleted
 
 from . import exit_codes
 from .output import complain, os_error_text
+from .screen import Screen
 
 
 class Troubles:
@@ -101,7 +102,8 @@ def tell_refused(error: RefusedError, text: str = "") -> None:
 def tell_circumstances(code: int) -> None:
     """Say on stderr, at the end of a run, what it could not reach: growing ends of logs, what is unreadable."""
     for directory in sorted(tally.brokers):
-        click.echo(f"Note: a broker is running on {safe_path(directory)}.{_left_out(directory)}", err=True)
+        if not Screen.current.is_quiet:
+            click.echo(f"Note: a broker is running on {safe_path(directory)}.{_left_out(directory)}", err=True)
     if code == exit_codes.INCOMPLETE and tally.unreadable:
         partitions = number_words(len(tally.partitions), "partition")
         click.echo(f"INCOMPLETE. {len(tally.unreadable):,} of {partitions} could not be read.", err=True)

@@ -12,7 +12,7 @@ from kdump.operations.startup import StartupOptions
 from kdump.releases import KafkaRelease
 from kdump.settings.views import LoadingSettings, View
 
-from .options import kafka_option
+from .options import kafka_option, now_if_given_option
 from .property_files import read_config
 
 _Command = Callable[..., Any]
@@ -30,7 +30,7 @@ _OPTIONS = (
         "--log-start-offset", type=click.IntRange(min=0), metavar="N",
         help="The log start offset. By default the checkpoint's.",
     ),
-    click.option("--now", type=click.IntRange(min=0), metavar="MS", help="The broker's clock. By default this one's."),
+    now_if_given_option,
     click.option(
         "--config", "config_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
         help="A server.properties, or a properties file with the topic's settings. By default Kafka's defaults.",

@@ -29,7 +29,8 @@ def _sentence(error: click.UsageError) -> str:
         return error.format_message()
     if isinstance(error, click.BadParameter):
         hint = error.param_hint or (error.param.get_error_hint(error.ctx) if error.param is not None else "")
-        name = (hint if isinstance(hint, str) else " / ".join(hint)).replace("'", "")
+        names = hint.split(" / ") if isinstance(hint, str) else hint
+        name = max(names, key=len, default="").replace("'", "")
         return f"{name}: {error.message}" if name else error.message
     return _lowered(error.format_message())
 

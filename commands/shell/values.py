@@ -6,6 +6,7 @@ Every function but `read_by` takes the text given and raises ValueError with wha
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -32,17 +33,20 @@ def read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parame
 
 
 def offset_range(text: str) -> tuple[int | None, int | None]:
-    """`A:B`, either side may be absent, or one offset: the first that is wanted, the first that is not any more."""
-    found = re.fullmatch(r"([0-9]{0,20}):([0-9]{0,20})|([0-9]{1,20})", text)
+    """The first offset that is wanted, the first that is not any more; None for either that is left open.
+
+    `A-B` is inclusive, as ranges are printed; `A:B` ends before B, and either side may be absent; or one offset.
+    """
+    found = re.fullmatch(r"([0-9]{0,20}):([0-9]{0,20})|([0-9]{1,20})(?:[-\u2013]([0-9]{1,20}))?", text)
     if not found or text == ":":
-        raise ValueError(f"{text!r} is no range of offsets: expected A:B, A:, :B or a single offset")
-    first, stop, single = (int(digits) if digits else None for digits in found.groups())
+        raise ValueError(f"{text!r}: expected A-B, A:B, A: or N")
+    first, stop, single, last = (int(digits) if digits else None for digits in found.groups())
     if single is not None:
-        first, stop = single, single + 1
+        first, stop = single, (single if last is None else last) + 1
     if max(first or 0, (stop or 1) - 1) > LONG_MAX:
         raise ValueError(f"{text!r}: the largest offset is {LONG_MAX}")
     if stop is not None and (first or 0) >= stop:
-        raise ValueError(f"{text!r} is empty: B is the first offset that is not wanted")
+        raise ValueError(f"{text!r} is empty: A-B ends with B, A:B before it")
     return first, stop
 
 
@@ -61,6 +65,13 @@ def time_ms(text: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // timedelta(milliseconds=1))
+
+
+def moment(text: str) -> int:
+    """A time as `time_ms` has it, or one so long ago: -15m, -2h, -1d12h. In ms."""
+    if re.fullmatch(r"-([0-9]+[dhms])+", text.strip().lower()):
+        return time.time_ns() // 1_000_000 - time_span(text.strip()[1:])
+    return time_ms(text)
 
 
 def content(text: str) -> Test:

@@ -19,6 +19,7 @@ from kdump.storage.live import broker_on, is_live, tally
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
+from ..shell.options import color_option, verbose_option
 from ..shell.output import Output, complain, os_error_text, wants_color
 from ..shell.paths import KafkaFile, Place, expand
 from ..shell.progress import ProgressBar, total_size
@@ -34,14 +35,8 @@ from .text import TextPrinter
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @startup_options
 @format_option
-@click.option("-v", "--verbose", is_flag=True, help="Show every partition with every step.")
-@click.option(
-    "--color",
-    type=click.Choice(("auto", "always", "never")),
-    default="auto",
-    show_default=True,
-    help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
-)
+@verbose_option
+@color_option
 def command(
     paths: tuple[str, ...],
     format_: str,

@@ -17,10 +17,11 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, held_replicas
 
 from ..shell import exit_codes
-from ..shell.options import chooses, replicas_at
+from ..shell.choice import chooses, has_partition, nothing_chosen
 from ..shell.output import complain
 from ..shell.paths import check_not_kafkas
 from ..shell.progress import ProgressBar
+from ..shell.replicas import replicas_at
 from ..shell.rows import output_for
 from ..shell.session import Troubles
 
@@ -73,9 +74,9 @@ def run_stats(paths: Iterable[str], options: Options) -> int:
         check_not_kafkas(options.report)
     troubles = Troubles()
     wanted = chooses(options.topics)
-    replicas = [each for each in replicas_at(paths, troubles) if wanted(each.topic)]
+    replicas = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
     if not replicas and not troubles.code:
-        complain(f"no partition has a topic that matches {' or '.join(map(safe, options.topics))}")
+        complain(nothing_chosen(options.topics))
         return exit_codes.INCOMPLETE
     with ProgressBar([each.log.path for each in replicas]) as bar:
         found = list(_gathered(replicas, options, troubles, bar))

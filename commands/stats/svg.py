@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from math import ceil, floor, log10
 
-from kdump.formats.iso_times import iso_time
+from kdump.formats.iso_times import iso_time as utc_time
 from kdump.formats.printable import safe
 
 WIDTH, HEIGHT = 760, 240
@@ -123,7 +123,7 @@ def time_ticks(low: float, high: float) -> list[tuple[float, str]]:
 
 
 def _time_text(ms: float, step: float) -> str:
-    text = iso_time(int(ms))
+    text = utc_time(int(ms))
     date, _, clock = text.rpartition("T")
     if step >= 86_400_000:
         return date

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kdump.formats.codecs import NAMES
-from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import counted, number_words, size_text
 from kdump.stats.batches import MOST_PRODUCERS, BatchStats
@@ -14,6 +13,7 @@ from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
 
 from ..shell.tables import aligned
+from ..shell.times import iso_second, iso_time
 from .run import Partition, Topic
 
 _HEAD = ("PARTITION", "SIZE", "SEGMENTS", "RECORDS", "BATCHES", "A BATCH", "CODECS", "EARLIEST", "LATEST", "DIRTY")
@@ -220,7 +220,7 @@ def codec_name(codec: int) -> str:
 
 def time_text(ms: int | None) -> str:
     """A timestamp to the second; nothing for None."""
-    return "" if ms is None else f"{iso_time(ms)[:-5]}Z"
+    return "" if ms is None else iso_second(ms)
 
 
 def percent(share: float) -> str:

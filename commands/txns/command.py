@@ -8,12 +8,15 @@ from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe
 from kdump.operations.transactions import TransactionsOf, has_transactions
+from kdump.storage.replica import Replica
 from kdump.topics.transaction_ids import ENDING
 from kdump.transactions.partition import MAX_TIMEOUT_MS
 
 from ..shell import exit_codes
+from ..shell.choice import chooses, has_partition
 from ..shell.completing import topics_of_paths
-from ..shell.options import chooses, newest, now_option, replicas_at
+from ..shell.options import now_option
+from ..shell.replicas import newest, replicas_at
 from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
 from .text import JsonLines, TextLines
@@ -62,8 +65,12 @@ def command(
     """
     troubles = Troubles()
     found = replicas_at(paths, troubles)
-    chosen = chooses(patterns)
-    partitions = [replica for replica in found if chosen(replica.topic) and has_transactions(replica)]
+    topics = chooses(patterns)
+
+    def chosen(replica: Replica) -> bool:
+        return topics(replica.topic) and has_partition(replica.partition)
+
+    partitions = [replica for replica in found if chosen(replica) and has_transactions(replica)]
     states = [replica for replica in found if replica.topic == names.TRANSACTION_STATE_TOPIC]
     transactions = TransactionsOf(newest(states, troubles), troubles, now, max_timeout_ms)
     if not partitions and (patterns or not states):

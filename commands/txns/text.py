@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from shlex import quote
 from typing import Any
 
-from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import counted, duration, size_text
 from kdump.operations.transactions import HangReason, OpenTransaction
@@ -16,6 +15,7 @@ from kdump.transactions.txn_index import EndedTxn, IndexMismatch
 
 from ..shell.rows import json_line
 from ..shell.tables import aligned
+from ..shell.times import iso_time
 
 _TOOL = "kafka-transactions.sh --bootstrap-server HOST:PORT abort"
 _MISMATCHES = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..shell.completing import change_ids
+from ..shell.options import verbose_option
 from ..shell.rows import format_option, output_for
 from ..shell.values import read_by, time_span
 from .run import Asked, undo
@@ -31,7 +32,7 @@ from .run import Asked, undo
     "--ignore-lock", "force", metavar="NAME",
     help="Do not look whether a broker uses the directory. NAME must be that of the directory.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="A line for each partition.")
+@verbose_option
 @format_option
 def command(
     paths: tuple[str, ...],

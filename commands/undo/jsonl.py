@@ -13,65 +13,66 @@ from kdump.formats.names import parse_partition_dir
 from kdump.operations.undo import Listed, Undone
 
 from ..shell.rows import json_line
-from .run import Asked
+from .run import Asked, Shown
 
 
 class JsonLines:
     """Prints changes as JSON lines."""
 
-    def __init__(self, write: Callable[[str], None], asked: Asked) -> None:
+    def __init__(self, write: Callable[[str], None], asked: Asked, shown: Shown) -> None:
         """`write` takes whole lines."""
+        self._shown = shown
         self._write = write
         self._asked = asked
 
     def listed(self, path: str, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
         """A line for each change."""
         for change, judged in changes:
-            row = _change(change) | {"keptBytes": change.kept_bytes, "state": judged.verdict, "why": judged.why or None}
+            row = self._change(change) | {"keptBytes": change.kept_bytes}
+            row |= {"state": judged.verdict, "why": judged.why or None}
             row["kept"] = [
-                {"file": kept.cut.file, "start": kept.cut.start, "stop": kept.cut.stop, "path": change.file(kept.file)}
-                for kept in change.cuts
+                {"file": each.cut.file, "start": each.cut.start, "stop": each.cut.stop}
+                | {"path": self._shown(change.file(each.file))}
+                for each in change.cuts
             ]
             self._write(json_line("change", row))
         for backup in old:
             state = "INTERRUPTED" if backup.is_interrupted else "undone" if backup.is_undone else "made by kdump 0.1"
-            row = {"id": backup.id, "command": None, **_place(backup.partition), "begunTimestamp": None}
+            row = {"id": backup.id, "command": None, **self._place(backup.partition), "begunTimestamp": None}
             self._write(json_line("change", row | {"keptBytes": backup.size, "state": state, "why": None, "kept": []}))
 
     def undone(self, done: Undone) -> None:
         """A line for a change, with its operations."""
         operations = [{"action": each.action, "file": each.name, "size": each.size} for each in done.operations]
         row = {"applied": done.is_done, "by": done.by.id if done.by else None, "operations": operations}
-        self._write(json_line("undo", _change(done.change) | row))
+        self._write(json_line("undo", self._change(done.change) | row))
 
     def closed(self, change: Change) -> None:
         """A line for a change."""
-        self._write(json_line("close", _change(change) | {"applied": self._asked.applies}))
+        self._write(json_line("close", self._change(change) | {"applied": self._asked.applies}))
 
     def pruned(self, kept: Change | OldBackup, size: int) -> None:
         """A line for a change."""
-        row = _change(kept) if isinstance(kept, Change) else {"id": kept.id, **_place(kept.partition)}
+        row = self._change(kept) if isinstance(kept, Change) else {"id": kept.id, **self._place(kept.partition)}
         self._write(json_line("prune", row | {"bytes": size, "applied": self._asked.applies}))
 
     def end(self, reason: str) -> None:
         """The sum of it."""
         self._write(json_line("summary", {"applied": self._asked.applies, "nothingChanged": reason or None}))
 
+    def _change(self, change: Change) -> dict[str, Any]:
+        return {
+            "id": change.id,
+            "command": change.command,
+            **self._place(change.path),
+            "begunTimestamp": change.begun,
+            "logEndOffset": change.log_end_offset,
+            "undoes": change.undoes or None,
+        }
 
-def _change(change: Change) -> dict[str, Any]:
-    return {
-        "id": change.id,
-        "command": change.command,
-        **_place(change.path),
-        "begunTimestamp": change.begun,
-        "logEndOffset": change.log_end_offset,
-        "undoes": change.undoes or None,
-    }
-
-
-def _place(path: str) -> dict[str, Any]:
-    try:
-        name = parse_partition_dir(os.path.basename(path))
-    except NameFormatError:
-        return {"path": path, "topic": None, "partition": None}
-    return {"path": path, "topic": name.topic, "partition": name.partition}
+    def _place(self, path: str) -> dict[str, Any]:
+        try:
+            name = parse_partition_dir(os.path.basename(path))
+        except NameFormatError:
+            return {"path": self._shown(path), "topic": None, "partition": None}
+        return {"path": self._shown(path), "topic": name.topic, "partition": name.partition}

@@ -70,9 +70,25 @@ class Printer(Protocol):
         """The last lines; `reason` is why something was refused or could not be done, "" for nothing."""
 
 
+class Shown:
+    """Paths as they were given on the command line."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        """`paths` are those of the command line."""
+        self._given = {os.path.realpath(path): path for path in paths}
+
+    def __call__(self, path: str) -> str:
+        """The path with what was given in front, if it is one of those or below one."""
+        for real, given in self._given.items():
+            if path == real or path.startswith(os.path.join(real, "")):
+                return os.path.join(given, os.path.relpath(path, real)) if path != real else given
+        return path
+
+
 def undo(paths: tuple[str, ...], asked: Asked, out: Output, format_: str) -> int:
     """Do what is asked for; the exit code."""
-    run = _Run(asked, out, _printer(out.write, asked, paths, format_))
+    shown = Shown(paths)
+    run = _Run(asked, out, _printer(out.write, asked, paths, shown, format_))
     for path in run.found(paths):
         with run.told(path):
             run.path(path)
@@ -80,14 +96,16 @@ def undo(paths: tuple[str, ...], asked: Asked, out: Output, format_: str) -> int
     return run.code
 
 
-def _printer(write: Callable[[str], None], asked: Asked, paths: tuple[str, ...], format_: str) -> Printer:
+def _printer(
+    write: Callable[[str], None], asked: Asked, paths: tuple[str, ...], shown: Shown, format_: str
+) -> Printer:
     if format_ == "jsonl":
         from .jsonl import JsonLines
 
-        return JsonLines(write, asked)
+        return JsonLines(write, asked, shown)
     from .text import Text
 
-    return Text(write, asked, paths)
+    return Text(write, asked, paths, shown)
 
 
 class _Run:

@@ -13,6 +13,7 @@ from kdump.change.undo import Verdict
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import counted, duration, size_text
 from kdump.operations.undo import Listed, Undone
+from kdump.repair.proposal import FIX_BIT, SALVAGE, TRUNCATE_LOG
 
 from ..shell.tables import aligned
 from .run import Asked
@@ -23,8 +24,11 @@ _HEADER = ("CHANGE", "PARTITION", "COMMAND", "AGE", "KEEPS", "STATE")
 class Text:
     """Prints changes for people."""
 
-    def __init__(self, write: Callable[[str], None], asked: Asked, paths: tuple[str, ...]) -> None:
+    def __init__(
+        self, write: Callable[[str], None], asked: Asked, paths: tuple[str, ...], shown: Callable[[str], str]
+    ) -> None:
         """`write` takes whole lines."""
+        self._shown = shown
         self._write = write
         self._asked = asked
         self._paths = " ".join(map(safe_path, paths))
@@ -45,7 +49,7 @@ class Text:
         self._count += 1
         if done.by is not None:
             self._by.append(done.by)
-        path = safe_path(done.change.path)
+        path = safe_path(self._shown(done.change.path))
         if done.is_finished:
             how = "finished" if done.is_done else "would be finished"
             self._write(f"{path}  an interrupted undo of change {done.change.id} {how}\n")
@@ -58,7 +62,8 @@ class Text:
     def closed(self, change: Change) -> None:
         """One change."""
         self._count += 1
-        self._write(f"{safe_path(change.path)}  stays as it is now; change {change.id} ends, its originals stay kept\n")
+        path = safe_path(self._shown(change.path))
+        self._write(f"{path}  stays as it is now; change {change.id} ends, its originals stay kept\n")
 
     def pruned(self, kept: Change | OldBackup, size: int) -> None:
         """One change."""
@@ -101,7 +106,7 @@ class Text:
         self._write(f"{counted(number, 'change')} in {counted(len(partitions), 'partition')} {verb} {size}.\n")
         interrupted = [each for each in self._changes if each.judged.verdict == Verdict.INTERRUPTED]
         for change, judged in interrupted[:1]:
-            self._write(f"Next: {_next(change, judged.why)}\n")
+            self._write(f"Next: {_next(change, self._shown(change.path), judged.why)}\n")
 
     def _rows(self) -> Iterable[tuple[str, ...]]:
         """A row for each change; partitions that one run changed alike share it unless there is to be one for each."""
@@ -130,17 +135,15 @@ def _age(ms: int) -> str:
     return duration(max(0, ms) // 1000 * 1000) if ms >= 1000 else "now"
 
 
-def _next(change: Change, why: str) -> str:
-    path = safe_path(change.path)
+def _next(change: Change, path: str, why: str) -> str:
+    path = safe_path(path)
     if why:
         return f"kdump undo {path} --change {change.id} --close (keeps the partition as it is now)"
-    command = safe(change.command)
     if change.undoes:
         return f"kdump undo {path} --change {change.undoes} --apply (finishes the interrupted undo)"
-    if command.startswith("repair "):
-        command = f"repair {path} --strategy {command.removeprefix('repair ')}"
-    else:
-        command = f"{'repair' if command in ('', 'append') else command} {path}"
+    name, _, how = change.command.partition(" ")
+    options = {SALVAGE: f" --strategy {SALVAGE}", TRUNCATE_LOG: f" --strategy {TRUNCATE_LOG}", FIX_BIT: f" --{FIX_BIT}"}
+    command = f"{safe(name) if name not in ('', 'append') else 'repair'} {path}{options.get(how, '')}"
     return f"kdump {command} --apply (finishes the interrupted change)"
 
 

@@ -15,7 +15,7 @@ import click
 from kdump.disk.pace import lower_priority
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
-from kdump.findings.kind import ERROR, SEVERITIES, WARNING
+from kdump.findings.kind import ERROR, INFO, SEVERITIES, WARNING
 from kdump.findings.limit import MOST_ALIKE
 from kdump.formats.printable import escape_json, safe, safe_path
 from kdump.formats.words import number_words
@@ -31,6 +31,7 @@ from kdump.verify.timestamps import RETENTION_MS
 from ..shell import exit_codes
 from ..shell.completing import finding_codes
 from ..shell.engine import cluster_of, engine_options
+from ..shell.options import color_option, now_if_given_option, verbose_option
 from ..shell.output import Output, complain, note, wants_color
 from ..shell.paths import check_not_kafkas, matches
 from ..shell.progress import ProgressBar
@@ -69,8 +70,9 @@ class Asked:
 def severity_of(text: str) -> tuple[str, str]:
     """A `CODE=level` as (code pattern, severity). Raises click.BadParameter."""
     pattern, equals, severity = text.partition("=")
+    severity = INFO if severity == "note" else severity
     if not equals or severity not in SEVERITIES:
-        raise click.BadParameter(f"expected CODE=level, level one of {', '.join(SEVERITIES)}; found {text!r}")
+        raise click.BadParameter(f"expected CODE=level, level one of error, warning, note; found {text!r}")
     return pattern, severity
 
 
@@ -109,7 +111,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     "severities",
     multiple=True,
     metavar="CODE=LEVEL",
-    help="Treat findings of a code as error, warning or info.",
+    help="Treat findings of a code as error, warning or note.",
 )
 @click.option(
     "--max-per-code",
@@ -169,7 +171,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     show_default=True,
     help="low: after others for processor and disk (nice, I/O class idle); auto: so beside a running broker.",
 )
-@click.option("--now", type=int, metavar="MS", help="The clock for checks of timestamps. [default: this machine's]")
+@now_if_given_option
 @click.option(
     "--retention-ms",
     type=int,
@@ -187,14 +189,8 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     callback=read_by(report_to),
     help="Write the result to FILE as well, in a --format or as prom (for Prometheus). May be repeated.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show findings of severity info in text too.")
-@click.option(
-    "--color",
-    type=click.Choice(("auto", "always", "never")),
-    default="auto",
-    show_default=True,
-    help="Colour in text; auto: on a terminal, unless NO_COLOR is set.",
-)
+@verbose_option
+@color_option
 @engine_options
 def command(
     paths: tuple[str, ...],

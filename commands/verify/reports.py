@@ -11,6 +11,7 @@ from kdump.findings.finding import Finding
 from kdump.formats.printable import escape_json
 
 from ..shell.rows import JSON, JSONL, Envelope
+from ..shell.screen import Screen
 from .text import JsonLinesReport, Report, Sink, Summary, TextReport
 
 FORMATS = ("text", "json", "jsonl", "junit", "sarif")
@@ -39,7 +40,7 @@ def reports_in(
     if format_ == "text":
         return TextReport(out, verbose=verbose, color=color, paths=paths, width=width)
     if format_ in (JSON, JSONL):
-        return JsonLinesReport(out)
+        return JsonLinesReport(out, verbose=verbose)
     if format_ == "junit":
         from .junit import JUnitReport
 
@@ -90,7 +91,7 @@ class FileReport:
 
             self._report: Report = PrometheusReport(self, path)
         else:
-            self._report = reports_in(format_, self, strict=strict, verbose=True, paths=paths)
+            self._report = reports_in(format_, self, strict=strict, verbose=bool(Screen.current.verbosity), paths=paths)
         self.start, self.partition, self.finding = self._report.start, self._report.partition, self._report.finding
 
     def write(self, text: str) -> None:

@@ -17,8 +17,11 @@ from kdump.formats.words import duration, number_words, size_text
 from kdump.verify.resume import NOTHING_YET, Mark, PassTotals
 
 from ..shell import exit_codes
+from ..shell.choice import asked_paths
+from ..shell.options import severities_from
 from ..shell.output import Style
 from ..shell.prose import folded
+from ..shell.screen import Screen
 from ..shell.words import way_out
 
 
@@ -151,11 +154,18 @@ def row(finding: Finding) -> dict[str, Any]:
     }
 
 
+def shown_severities(*, verbose: bool) -> frozenset[str]:
+    """The severities of the findings that are printed: those of --min-severity, or without it all but notes."""
+    least = Screen.current.min_severity
+    return severities_from(least or ("note" if verbose else "warning"))
+
+
 class JsonLinesReport:
     """One object a line, the summary last."""
 
-    def __init__(self, out: Sink) -> None:
+    def __init__(self, out: Sink, *, verbose: bool = False) -> None:
         self._out = out
+        self._shown = shown_severities(verbose=verbose)
 
     def start(self) -> None:
         """Nothing comes first."""
@@ -165,7 +175,8 @@ class JsonLinesReport:
 
     def finding(self, finding: Finding) -> None:
         """A line."""
-        self._out.write(json.dumps(row(finding)) + "\n")
+        if finding.severity in self._shown:
+            self._out.write(json.dumps(row(finding)) + "\n")
 
     def finish(self, summary: Summary) -> None:
         """The last line."""
@@ -183,7 +194,7 @@ class TextReport:
     ) -> None:
         """`paths` are those of the command line, `width` is that of a terminal (None: there is none)."""
         self._out = out
-        self._verbose = verbose
+        self._shown = shown_severities(verbose=verbose)
         self._paths = paths
         self._width = width
         self._group: str | None = None
@@ -206,8 +217,9 @@ class TextReport:
 
     def finding(self, finding: Finding) -> None:
         """What and where and, for the first of its code in a partition, what follows from it and what to do."""
-        if finding.severity == INFO and not self._verbose:
+        if finding.severity not in self._shown:
             return
+        Screen.current.has_findings |= finding.severity != INFO
         group = finding.group
         if group != self._group:
             self._out.write(("" if self._group is None else "\n") + self._bold(safe_path(group)) + "\n")
@@ -246,8 +258,7 @@ class TextReport:
             self._out.write(f"{line}\n")
         self._out.write(f"Checked: {_checked(summary)}\n")
         if summary.counts[ERROR] or summary.counts[WARNING]:
-            paths = " ".join(map(safe_path, self._paths)) or "PATH"
-            self._out.write(f"Next: kdump doctor {paths}\n")
+            self._out.write(f"Next: kdump doctor {asked_paths(self._paths) or 'PATH'}\n")
 
     def _verdict(self, summary: Summary) -> Iterator[str]:
         errors, warnings = summary.counts[ERROR], summary.counts[WARNING]

@@ -112,7 +112,7 @@ def carry_out(
         change = replace(change, steps=steps, cuts=tuple(_kept_cuts(change, cuts)))
         check_unchanged(change)
     except BaseException:
-        discard(files)
+        discard(files, path)
         raise
     durable.sync_directory(files.directory)  # or the journal's name could be on the disk without those it speaks of
     journal.write(change)
@@ -223,7 +223,7 @@ def tidy(change: Change) -> None:
     if change.keeps_old:
         return
     if not change.cuts:
-        discard(change.files)
+        discard(change.files, change.path)
         return
     for step in change.steps:
         if step.kept:
@@ -231,10 +231,13 @@ def tidy(change: Change) -> None:
                 os.remove(change.file(step.kept))
 
 
-def discard(files: ChangeFiles) -> None:
+def discard(files: ChangeFiles, partition_directory: str) -> None:
     """Remove the files of a change, the journal last, and the folder made for them if it is empty. Raises OSError."""
     for path in files.all():
         os.remove(path)
+    if note := place.note_of(files, partition_directory):
+        for path in files._replace(directory=os.path.dirname(note)).all():
+            os.remove(path)
     if os.path.basename(files.directory) in (place.IN_PARTITION, files.partition):
         with suppress(OSError):
             os.rmdir(files.directory)
@@ -247,7 +250,7 @@ def clear_leftovers(partition_directory: str, backup_dir: str | None = None, cha
     """
     changes = changes or Changes(log_directory_of(partition_directory))
     for files in changes.leftovers_of(partition_directory, backup_dir):
-        discard(files)
+        discard(files, partition_directory)
     for change in changes.of(partition_directory, backup_dir):
         if change.state == ChangeState.DONE:
             tidy(change)

@@ -112,10 +112,8 @@ def _check_room(copies: Sequence[_Copy], part: str) -> None:
 
 def _copy(copy: _Copy) -> None:
     source, target = copy.source, copy.target
-    if _reflink(source, target):
-        _take_after(source, target)
-        return
-    shutil.copyfile(source, target)
+    if not _reflink(source, target):
+        shutil.copyfile(source, target)
     _take_after(source, target)
     sync_file(target)
 
@@ -138,5 +136,4 @@ def _reflink(source: str, target: str) -> bool:
         except OSError:
             os.remove(target)
             return False
-        os.fsync(new.fileno())
     return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -142,13 +142,40 @@ def _used(path: str) -> int:
 
 def write(change: Change, *, role: str = place.JOURNAL) -> None:
     """Put the journal of a change in place, onto the disk. Raises OSError."""
-    target, part = change.files.path(role), change.files.path(_PART)
+    if role == place.STAGING:
+        _note_place(change)
+    _put(change.files.path(role), change.files.path(_PART), _encoded(change), change.path)
+    if change.state != ChangeState.INTERRUPTED:
+        _note_place(change)
+
+
+def _put(target: str, part: str, content: bytes, partition_directory: str) -> None:
     with suppress(FileNotFoundError):
         os.remove(part)
-    like = durable.file_in(os.stat(change.path))
-    durable.write_file(part, (_encoded(change),), like, allow_other_owner=True)
+    like = durable.file_in(os.stat(partition_directory))
+    durable.write_file(part, (content,), like, allow_other_owner=True)
     os.replace(part, target)
-    durable.sync_directory(change.files.directory)
+    durable.sync_directory(os.path.dirname(target))
+
+
+def _note_place(change: Change) -> None:
+    """Note in the log directory where the change is, and how far, if nobody would look for it there. Raises OSError."""
+    note = place.note_of(change.files, change.path)
+    if note is not None:
+        folder = os.path.dirname(note)
+        os.makedirs(folder, exist_ok=True)
+        row = {"directory": _way(folder, change.files.directory), "state": change.state}
+        part = change.files._replace(directory=folder).path(_PART)
+        _put(note, part, json.dumps(row).encode(), change.path)
+
+
+def _noted(note: str) -> tuple[str, ChangeState]:
+    """The directory that a note names, and how far the change was. Raises OSError, KdumpError."""
+    try:
+        row = json.loads(read_small(note, MAX_BYTES))
+        return _end_of(os.path.dirname(note), str(row["directory"])), ChangeState(row["state"])
+    except (ValueError, TypeError, KeyError):
+        raise KdumpError(f"{note}: not a note that this release of kdump can read") from None
 
 
 def read(files: ChangeFiles, *, role: str = place.JOURNAL) -> Change:
@@ -160,8 +187,18 @@ def read(files: ChangeFiles, *, role: str = place.JOURNAL) -> Change:
         raise KdumpError(f"{path}: not a journal of a change that this release of kdump can read") from None
 
 
+def _way(start: str, path: str) -> str:
+    """The way from a directory to a path, so that both can be mounted elsewhere together."""
+    return os.path.relpath(os.path.realpath(path), os.path.realpath(start))
+
+
+def _end_of(start: str, way: str) -> str:
+    leads_out = way.startswith(os.path.join(os.pardir, ""))
+    return os.path.normpath(os.path.join(os.path.realpath(start) if leads_out else start, way))
+
+
 def _encoded(change: Change) -> bytes:
-    row: dict[str, Any] = {"version": VERSION, "id": change.id, "path": _relative(change)}
+    row: dict[str, Any] = {"version": VERSION, "id": change.id, "path": _way(change.files.directory, change.path)}
     row |= {"command": change.command, "begun": change.begun, "state": change.state}
     row |= {"undoes": change.undoes, "keepsOld": change.keeps_old, "logEndOffset": change.log_end_offset}
     row |= {"before": change.before._asdict(), "after": change.after._asdict() if change.after else None}
@@ -171,16 +208,10 @@ def _encoded(change: Change) -> bytes:
     return json.dumps(row).encode()
 
 
-def _relative(change: Change) -> str:
-    """The path of the partition from the directory of the change, so that both can be moved together."""
-    directory, parent = change.files.directory, os.path.dirname(change.path)
-    return os.path.relpath(change.path, directory) if directory.startswith(parent) else change.path
-
-
 def _decoded(row: Mapping[str, Any], files: ChangeFiles) -> Change:
     if row["version"] != VERSION:
         raise ValueError
-    path = os.path.normpath(os.path.join(files.directory, row["path"]))
+    path = _end_of(files.directory, row["path"])
     named = [step["operation"][each] for step in row["steps"] for each in ("name", "source")]
     own = [step[each] for step in row["steps"] for each in ("staged", "kept")] + [each["file"] for each in row["cuts"]]
     if any(os.path.basename(name) != name for name in named):
@@ -232,39 +263,94 @@ class Changes:
     def of(self, partition_directory: str, backup_dir: str | None = None) -> list[Change]:
         """The changes of a partition directory, the oldest first. Raises OSError, KdumpError."""
         path = os.path.realpath(partition_directory)
-        found = [read(files) for files, is_begun in self._files_of(path, backup_dir) if is_begun and _is_whole(files)]
-        return sorted((change for change in found if os.path.realpath(change.path) == path), key=_age)
+        whole = [files for files, is_begun in self._files_of(path, backup_dir).items() if is_begun and _is_whole(files)]
+        return sorted((change for files in whole if (change := _of_partition(read(files), path))), key=_age)
 
     def leftovers_of(self, partition_directory: str, backup_dir: str | None = None) -> list[ChangeFiles]:
-        """The files of changes of a partition that were interrupted before they changed anything. Raises OSError."""
+        """The files of changes of a partition that were interrupted before they changed anything.
+
+        Raises OSError, KdumpError.
+        """
         path = os.path.realpath(partition_directory)
-        return [files for files, is_begun in self._files_of(path, backup_dir) if not is_begun]
+        return [files for files, is_begun in self._files_of(path, backup_dir).items() if not is_begun]
 
     def all(self) -> list[Change]:
-        """The changes whose files lie in the log directory itself, the oldest first. Raises OSError."""
+        """The changes that the log directory has, or knows the place of, the oldest first. Raises OSError."""
         found = []
-        for files in (files for listed in self._listed.values() for files, is_begun in listed.items() if is_begun):
+        for files in (files for listed in self._listed.values() for files in listed):
             try:
-                found += [read(files)] if _is_whole(files) else []
+                for each, is_begun in _where_noted(files, self._listed[files.partition][files]).items():
+                    change = read(each) if is_begun and _is_whole(each) else None
+                    found += [_known_in(self._log_directory, change)] if change else []
             except KdumpError as error:
                 self.unreadable.append(error)
         return sorted(found, key=_age)
 
-    def _files_of(self, path: str, backup_dir: str | None) -> Iterator[tuple[ChangeFiles, bool]]:
+    def _files_of(self, path: str, backup_dir: str | None) -> dict[ChangeFiles, bool]:
+        """The changes of a partition, and whether each was begun. Raises OSError, KdumpError."""
         label = place.label_of(os.path.basename(path))
-        yield from self._listed.get(label, {}).items()
+        found = [self._listed.get(label, {})]
         for directory in places_of(path, backup_dir):
             if directory != self._log_directory and os.path.isdir(directory):
-                yield from _by_partition(directory).get(label, {}).items()
+                found.append(_by_partition(directory).get(label, {}))
+        return {
+            each: is_begun
+            for listed in found
+            for files, role in listed.items()
+            for each, is_begun in _where_noted(files, role).items()
+        }
 
 
-def _by_partition(directory: str) -> dict[str, dict[ChangeFiles, bool]]:
-    """The changes whose files lie in a directory, by partition; whether each was begun. Raises OSError."""
-    found: dict[str, dict[ChangeFiles, bool]] = {}
+def _by_partition(directory: str) -> dict[str, dict[ChangeFiles, str]]:
+    """The changes whose files, or note, lie in a directory, by partition; the role that tells most. Raises OSError."""
+    found: dict[str, dict[ChangeFiles, str]] = {}
     for files, role in change_files(directory):
         known = found.setdefault(files.partition, {})
-        known[files] = known.get(files, False) or role == place.JOURNAL
+        if known.get(files) != place.JOURNAL:
+            known[files] = role if role in (place.JOURNAL, place.ELSEWHERE) else known.get(files, role)
     return found
+
+
+def _where_noted(files: ChangeFiles, role: str) -> dict[ChangeFiles, bool]:
+    """The files of a change where they lie, and whether it was begun. Raises OSError, KdumpError.
+
+    Of a note that leads nowhere it is the note itself, if nothing can be missing.
+    """
+    if role != place.ELSEWHERE:
+        return {files: role == place.JOURNAL}
+    note = files.path(place.ELSEWHERE)
+    if not os.path.lexists(note):  # it was removed since it was listed
+        return {}
+    directory, state = _noted(note)
+    there = files._replace(directory=directory)
+    if there.all():
+        return {there: _is_whole(there)}
+    if state == ChangeState.INTERRUPTED and not os.path.isdir(directory):
+        raise KdumpError(
+            f"{directory}: not there; it has what change {files.id} of {files.partition} needs to be finished. Put it"
+            f" back, or, to keep the partition as it is now, remove {note}"
+        )
+    return {files: False}
+
+
+def _of_partition(change: Change, path: str) -> Change | None:
+    """A change as one of the partition directory `path`; None if it is another's.
+
+    What was changed elsewhere, in a directory that is not there any more, is taken for this one by its name: that it is
+    what the change left is found out by its files.
+    """
+    recorded = os.path.realpath(change.path)
+    if recorded == path:
+        return change
+    is_moved = os.path.basename(recorded) == os.path.basename(path) and not os.path.isdir(recorded)
+    return replace(change, path=path) if is_moved else None
+
+
+def _known_in(log_directory: str, change: Change) -> Change:
+    """A change of which a log directory knows: the partition is in it, wherever the originals are."""
+    if change.files.directory.startswith(os.path.join(log_directory, "")) or change.files.directory == log_directory:
+        return change
+    return replace(change, path=os.path.join(log_directory, os.path.basename(change.path)))
 
 
 def _age(change: Change) -> tuple[str, int, str, str, int]:

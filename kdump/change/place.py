@@ -10,6 +10,7 @@ file system of the partitions. docs/decisions/kept-originals.md says what was tr
     .kdump-ID+PARTITION+old+NAME     the file that was removed or replaced
     .kdump-ID+PARTITION+tail+NAME    the bytes that were cut off the end of NAME
     .kdump-ID+PARTITION+cut+NAME     bytes that salvage took out of NAME
+    .kdump-ID+PARTITION+elsewhere    where the others lie, if the user gave them a directory (--backup-dir)
 
 A partition directory that is in no log directory, or in another file system than that, has them in a folder of its own.
 A change of a log directory itself, of the files beside the partitions and the names of these, has them in it as well.
@@ -36,6 +37,7 @@ NEW = "new"
 OLD = "old"
 TAIL = "tail"
 CUT = "cut"
+ELSEWHERE = "elsewhere"
 
 _SEPARATOR = "+"
 _MAX_NAME = 100
@@ -80,7 +82,7 @@ def place_of(partition_directory: str, backup_dir: str | None = None) -> str:
     """The directory, which need not exist, that takes the files of a new change of a partition. Raises OSError."""
     path = os.path.abspath(partition_directory)
     if backup_dir is not None:
-        return os.path.join(os.path.abspath(backup_dir), os.path.basename(path))
+        return os.path.join(os.path.realpath(backup_dir), os.path.basename(path))
     if is_log_directory(path):
         return path
     parent = os.path.dirname(path)
@@ -109,6 +111,13 @@ def places_of(partition_directory: str, backup_dir: str | None = None) -> list[s
     if backup_dir is not None:
         places.append(place_of(path, backup_dir))
     return places
+
+
+def note_of(files: ChangeFiles, partition_directory: str) -> str | None:
+    """The file that says where the files of a change lie; None where they are looked for anyway. Raises OSError."""
+    if files.directory in places_of(partition_directory):
+        return None
+    return files._replace(directory=place_of(partition_directory)).path(ELSEWHERE)
 
 
 def new_change(partition_directory: str, backup_dir: str | None = None, id_: str | None = None) -> ChangeFiles:

@@ -192,7 +192,7 @@ def roll_back(change: Change) -> None:
         _take_back(change, step)
     durable.sync_directory(change.path)
     durable.sync_directory(change.files.directory)
-    discard(journal.ended(change, ChangeState.UNDONE).files)
+    discard(journal.ended(change, ChangeState.UNDONE).files, change.path)
 
 
 def _take_back(change: Change, step: Step) -> None:
@@ -269,4 +269,4 @@ def close(change: Change) -> Change:
 def prune(change: Change) -> None:
     """Delete the originals of a change that is not interrupted, and its journal. Raises OSError."""
     assert change.state != ChangeState.INTERRUPTED
-    discard(change.files)
+    discard(change.files, change.path)

@@ -42,12 +42,12 @@ def clean_in_place(
         plan = cleaning_plan(cleaning, new)
         check_changeable(plan)
     except BaseException:
-        discard(files)
+        discard(files, state.log.path)
         raise
     if plan:
         apply_staged(plan, files, command=command, keep_old=keep_old)
     else:
-        discard(files)
+        discard(files, state.log.path)
     return cleaning
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from kdump.change.interrupted import unfinished_in
+from kdump.change.journal import Changes, ChangeState
 from kdump.cluster.choice import Chosen
 from kdump.cluster.disks import Disk
 from kdump.cluster.metadata_copies import MetadataCopy, newest
@@ -45,6 +47,19 @@ def check_directories(disks: Sequence[Disk]) -> Iterator[Refusal]:
             first, shown = seen[disk.directory_id].path, format_uuid(disk.directory_id)
             reason = f"has the directory.id of {first} ({shown}): one is a copy of the other"
             yield Refusal(disk.path, reason, "give one of the two")
+
+
+def check_interrupted(disk: Disk, partitions: Iterable[str]) -> Iterator[Refusal]:
+    """Refuse a log directory in which a change of itself, or of these partition directories, was interrupted.
+
+    Raises OSError.
+    """
+    for path, text in unfinished_in(disk.path, partitions):
+        yield Refusal(path, text, f"finish it, or take it back: kdump undo {path}")
+    for change in Changes(disk.path).of(disk.path):
+        if change.state == ChangeState.INTERRUPTED:
+            way_out = f"take it back: kdump undo {disk.path} --change {change.id} --apply"
+            yield Refusal(disk.path, f"change {change.id} ({change.command}) was interrupted", way_out)
 
 
 def check_metadata(copies: Sequence[MetadataCopy], taken: MetadataCopy | None, wanted: Wanted) -> Iterator[Refusal]:

@@ -158,7 +158,7 @@ _KINDS = (
     FindingKind("KD-IDX-MISSING", WARNING, REBUILDS, ways.INDEX, "offset_index", "A segment has no .index."),
     FindingKind("KD-IDX-ORPHAN", WARNING, IGNORES, ways.LEFT_ALONE, "directory",
         "An index file has no .log; a broker deletes it at start."),
-    FindingKind("KD-IDX-SPARSE", INFO, IGNORES, ways.INDEX, "offset_index",
+    FindingKind("KD-IDX-SPARSE", INFO, IGNORES, ways.SPARSE_INDEX, "offset_index",
         "An .index has stretches without entries: lookups there read much of the log."),
     # time index
     FindingKind("KD-TIDX-LENGTH", ERROR, IGNORES, ways.INDEX, "time_index",

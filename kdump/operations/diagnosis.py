@@ -21,7 +21,7 @@ from kdump.formats.names import is_partition_dir, parse_file_name, parse_partiti
 from kdump.formats.words import number_words, offset_range
 from kdump.operations.replicas import PartitionReplicas
 from kdump.operations.startup import Loaded
-from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, TRIM, TRUNCATE, WRITE, Failure
+from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, RENAME, TRIM, TRUNCATE, WRITE, Failure, Step
 from kdump.repair.decision import Decision, Way
 from kdump.repair.replicas import Replicas
 
@@ -117,7 +117,7 @@ _STAKES = {
     BrokerEffect.BLOCKS_RETENTION: Stake.CONSUMERS,
     BrokerEffect.BLOCKS_COMPACTION: Stake.CONSUMERS,
 }
-_MENDS = {WRITE, TRIM, CREATE, DELETE}
+_MENDS = {WRITE, TRIM, CREATE, DELETE, RENAME}
 
 
 def diagnoses_of(
@@ -125,7 +125,7 @@ def diagnoses_of(
 ) -> Iterator[Diagnosis]:
     """What needs somebody in a partition, or in a log directory as such (`loaded` is None then)."""
     mended = _mended_by_start(loaded)
-    weighty = [each for each in findings if each.severity != Severity.INFO and each.path not in mended]
+    weighty = [each for each in findings if _needs_somebody(each) and each.path not in mended]
     families: dict[str, list[Finding]] = {}
     for finding in weighty:
         families.setdefault(_family(finding.code), []).append(finding)
@@ -185,24 +185,34 @@ def _stake(kind: FindingKind, effect: BrokerEffect | None = None) -> Stake:
     return _STAKES.get(effect or kind.effect, Stake.OTHER)
 
 
+def _needs_somebody(finding: Finding) -> bool:
+    """Whether there is something to do about a finding, at least to look at it."""
+    return finding.severity == Severity.ERROR or (finding.severity == Severity.WARNING and bool(finding.remedies))
+
+
 def _mended_by_start(loaded: Loaded | None) -> set[str]:
-    """Files beside the log that the broker writes again when it starts."""
+    """What the broker puts right by itself when it starts: files beside the logs, and logs that end in zeros only."""
     if loaded is None or not loaded.outcome.ok:
         return set()
-    steps = loaded.outcome.steps
-    return {
-        os.path.join(loaded.path, step.file)
-        for step in steps
-        if step.action in _MENDS and parse_file_name(step.file).kind != names.LOG
-    }
+    return {os.path.join(loaded.path, step.file) for step in loaded.outcome.steps if _puts_right(step)}
+
+
+def _puts_right(step: Step) -> bool:
+    says = parse_file_name(step.file)
+    if says.kind == names.LOG and says.state == names.LIVE:
+        return step.action == TRUNCATE and step.loss is not None and not step.loss.has_data
+    return step.action in _MENDS
 
 
 def _of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diagnosis:
+    """A start that fails: nothing is fetched from others as long as it does."""
     stake = Stake.DISK if failure.offline else Stake.START
     title = "log directory goes offline" if failure.offline else "broker does not start"
     text = f"{failure.exception}: {failure.text}"
-    remedies = [_action(remedy, path) for remedy in (findings[0].remedies if findings else ())]
-    actions = tuple(remedies) or (Action("shows the file and the place", ("kdump", "startup", path)),)
+    remedies = findings[0].remedies if findings else ()
+    actions = tuple(_action(ways.REPLICA if each is ways.FETCH else each, path) for each in remedies)
+    if not actions:
+        actions = (Action("shows the file and the place", ("kdump", "startup", path)),)
     sentences = [EXPLANATIONS[finding.code].broker for finding in findings[:1]]
     broker = sentences[0] if sentences else ""
     found = (text, *(finding.message for finding in findings[:2] if finding.message not in text))
@@ -323,11 +333,14 @@ def _log_actions(
         yield _fetch_again(path, others, lost, is_cut=is_cut)
     condition = "no other copy" if replicas is None or others else ""
     if decision is None:
-        if stake == Stake.COMMITTED and code in ("KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-ZEROS", *_COMMITTED_CODES):
+        is_incomplete = CATALOGUE[code].remedies is ways.INCOMPLETE_BATCH
+        if stake == Stake.COMMITTED and (is_incomplete or code in _COMMITTED_CODES):
             yield Action(f"{lost} are lost, no tool can restore them.", (), lost, condition)
+        elif is_incomplete and not is_cut:  # after a clean shutdown the broker appends behind it
+            yield _action(ways.CUT, path)._replace(condition=condition)
         elif not others and replicas is not None and stake != Stake.COMMITTED:
             yield Action("Start the broker: it cuts what is not complete.")
-        elif code not in ("KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-ZEROS", *_COMMITTED_CODES):
+        elif not is_incomplete and code not in _COMMITTED_CODES:
             for remedy in CATALOGUE[code].remedies[1:]:
                 yield _action(remedy, path)._replace(condition=condition)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.change.checkpoint_lines import within_log
@@ -14,11 +14,9 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome, Loss
 from kdump.recovery.startup import Startup
-from kdump.repair.as_broker import plan_recovery
 from kdump.repair.lost_markers import OPEN
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
 
 if TYPE_CHECKING:
     from kdump.repair.decision import Damaged, Decision
@@ -97,32 +95,6 @@ def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:
     return task._replace(plan=task.plan._replace(operations=operations))
 
 
-def examine_indexes(log: PartitionLog, startup: Startup, kinds: frozenset[str], bases: frozenset[int] | None) -> Task:
-    """What it takes to build the indexes anew; of the segments with these base offsets only, unless None.
-
-    Of what is there only the .log files count. Raises OSError, RefusedError for a directory without Kafka files.
-    """
-    check_has_kafka_files(log)
-    directory = VirtualDirectory(log)
-    for name, says in log.files.items():
-        if says.kind == names.TXN_INDEX and says.state == names.LIVE:
-            directory.write(name, b"")
-        elif says.kind in _NO_PART_OF_INDEXES:
-            directory.delete(name, "")
-    for segment in log.segments:  # where the .index is missing, a broker recovers the segment twice
-        for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
-            directory.write(names.segment_file_name(segment.base_offset, f".{kind}"), b"")
-    outcome, plan = plan_recovery(log, replace(startup, clean=False, recovery_point=0), directory)
-    task = _narrowed(Task(log.path, plan, None, (), (), outcome), log, kinds)
-    if task.plan is None or bases is None:
-        return task
-    wanted = (each for each in task.plan.operations if parse_file_name(each.name).offset in bases)
-    return task._replace(plan=task.plan._replace(operations=tuple(wanted)))
-
-
-_NO_PART_OF_INDEXES = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
-
-
 def examine_trim(log: PartitionLog, bases: frozenset[int] | None) -> Task:
     """What it takes to trim a partition; the segments with these base offsets only, unless None.
 
@@ -139,10 +111,10 @@ def _narrowed(task: Task, log: PartitionLog, kinds: frozenset[str]) -> Task:
     """The part of a task that changes files of these kinds; none where the rest of it must not be left out."""
     if task.plan is None:
         return task
-    touched = "" if "log" in kinds else _changed_log(task.plan)
+    touched = "" if "log" in kinds else changed_log(task.plan)
     if touched:
-        where = os.path.join(task.path, _first_damage(task) or touched)
-        text = f"{where}: not rebuilt: the log is damaged. First: kdump repair"
+        name, why = first_damage(task.outcome) or (touched, "")
+        text = not_rebuilt(task.path, f"{name}: {why}" if why else name)
         return task._replace(plan=None, extent=None, problems=(text,))
     plan = narrowed(task.plan, kinds, log.files)
     left = _index_left(task.plan, plan)
@@ -163,14 +135,19 @@ def _index_left(plan: Plan, part: Plan) -> str:
     return ""
 
 
-def _first_damage(task: Task) -> str:
+def first_damage(outcome: LoadOutcome | None) -> tuple[str, str] | None:
     """Which .log is cut first, where and why; later segments, of which the plan tells earlier, go because of it."""
-    steps = task.outcome.steps if task.outcome else ()
+    steps = outcome.steps if outcome else ()
     cut = next((step for step in steps if step.action in (TRUNCATE, LEAVE_OUT) and step.position is not None), None)
-    return f"{cut.file}: byte {cut.position}: {cut.why}" if cut else ""
+    return (cut.file, f"byte {cut.position}: {cut.why}") if cut else None
 
 
-def _changed_log(plan: Plan) -> str:
+def not_rebuilt(path: str, damage: str) -> str:
+    """Why indexes are left: `damage` names the .log of the partition directory `path`, and what is wrong with it."""
+    return f"{os.path.join(path, damage)}: not rebuilt: the log is damaged. First: kdump repair"
+
+
+def changed_log(plan: Plan) -> str:
     """The first live .log that a plan changes."""
     for operation in plan.operations:
         says = parse_file_name(operation.name)

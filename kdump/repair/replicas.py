@@ -45,14 +45,14 @@ class Replicas(NamedTuple):
 def replicas_of(log: PartitionLog, clusters: Clusters, topic_id: bytes | None = None) -> Replicas | None:
     """Return where a partition's replicas are; None where no metadata is at hand, or it does not know the partition.
 
-    `topic_id` counts where the directory has no partition.metadata.
+    `topic_id` counts where the directory has no partition.metadata. Raises OSError.
     """
     try:
         directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
         placing = clusters.of(directory).placing
         placement = placing(log.name, log.metadata.topic_id if log.metadata else topic_id) if placing else None
         owner = owner_of(directory)
-    except (KdumpError, OSError):
+    except KdumpError:
         return None
     if placement is None or placement.replicas is None or placement.isr is None:
         return None

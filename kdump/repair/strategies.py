@@ -23,9 +23,10 @@ from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery, reasons
 from kdump.repair.decision import Damaged, Decision
 from kdump.repair.flipped_bit import find_flipped_bit
+from kdump.repair.indexes import examine_indexes
 from kdump.repair.load_result import holding, open_txns
 from kdump.repair.needed import needed
-from kdump.repair.proposal import FIX_BIT, INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task, examine_indexes
+from kdump.repair.proposal import FIX_BIT, INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
 from kdump.repair.salvage_partition import GivenUp, Rescue, rescue
 from kdump.repair.survey import TAIL, Survey, survey
 from kdump.storage.partition import PartitionLog
@@ -64,7 +65,7 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
     outcome, plan = plan_recovery(log, checks)
     if plan is None:
         return Task(log.path, None, outcome=outcome)
-    if startup.clean and request.kinds is None:
+    if _was_closed(log, startup) and request.kinds is None:
         plan = needed(plan, log, found, clean=True)
     if checks.clean or checks.recovery_point:  # else a broker rebuilds all of them
         plan = _with_indexes(log, startup, plan, found)
@@ -121,8 +122,14 @@ def _planned(log: PartitionLog, startup: Startup, request: Request, found: Surve
     assert outcome.files is not None
     plan = make_plan(log.path, outcome.files, reasons(outcome))
     if request.kinds is None:
-        plan = needed(plan, log, found, clean=startup.clean)
+        plan = needed(plan, log, found, clean=_was_closed(log, startup))
     return Task(log.path, plan, _extent(outcome), outcome=outcome)
+
+
+def _was_closed(log: PartitionLog, startup: Startup) -> bool:
+    """Whether the broker stopped in order; the cluster metadata's log is recovered at every start all the same."""
+    is_metadata = log.name is not None and log.name.topic == names.CLUSTER_METADATA_TOPIC
+    return startup.clean or (is_metadata and log.closed_cleanly)
 
 
 def _extent(outcome: LoadOutcome) -> tuple[int, int]:
@@ -150,7 +157,7 @@ def _undecided(log: PartitionLog, saved: Rescue) -> Task:
         GivenUp(cut.file, cut.start, cut.stop, None, None, cut.why, is_valid=True) for cut in cuts
     )
     ranges = sorted(ranges, key=lambda each: (parse_file_name(each.file).offset or 0, each.start))
-    decision = Decision(tuple(_damaged(log, ranges)), saved.kafka_drops, saved.dropped, saved.rewrites_batches)
+    decision = Decision(tuple(_damaged(log, ranges)), saved.kafka_drops, saved.dropped, saved.rewritten)
     return Task(log.path, Plan(log.path, (), {}), decision=decision)
 
 
@@ -180,7 +187,7 @@ def _with_indexes(log: PartitionLog, startup: Startup, plan: Plan, found: Survey
     left = {name for name in found.unsound if parse_file_name(name).kind in names.INDEX_KINDS}
     if not left or any(_is_log(name) for operation in plan.operations for name in (operation.name, operation.source)):
         return plan
-    task = examine_indexes(log, startup, frozenset(INDEX_KINDS), None)
+    task = examine_indexes(log, startup, frozenset(INDEX_KINDS), None, found=found)
     if task.plan is None:
         return plan
     more = tuple(operation for operation in task.plan.operations if operation.name in left)

@@ -102,7 +102,7 @@ class CheckedSegment:
             if piece.damage is not None:
                 return piece.start
             if piece.next_offset > offset:
-                return self._in_piece(log, piece, offset)
+                return self.position_in(log, piece, offset)
         return log.size
 
     def end_offset(self, log: LogFile) -> int:
@@ -132,7 +132,8 @@ class CheckedSegment:
             return self._pieces[at].start
         return self.segment.position_of(log, offset)
 
-    def _in_piece(self, log: LogFile, piece: Piece, offset: int) -> int:
+    def position_in(self, log: LogFile, piece: Piece, offset: int) -> int:
+        """The byte where the first batch of a good piece begins that reaches absolute `offset`, else its end."""
         at = max(0, bisect_right(piece.offsets, offset) - 1)
         position = piece.positions[at]
         while position < piece.end:
@@ -183,7 +184,8 @@ def _add(found: list[Piece], run: Run, lowest: int, stop_offset: int, path: str)
         return lowest
     piece = found[-1] if found else None
     if piece is None or piece.damage is not None or piece.end != block.position[first]:
-        piece = Piece(block.position[first], block.position[first], lowest, lowest)
+        start = block.position[first]
+        piece = Piece(start, start, max(lowest, block.base_offset[first]), lowest)
         found.append(piece)
     row = first
     while row < stop:

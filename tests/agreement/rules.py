@@ -447,7 +447,7 @@ def a_sound_partition_needs_no_repair(answers: Answers) -> Iterator[str]:
     for path in answers.served:
         if any(row["severity"] != "info" or row["actions"] for row in answers.findings_of(path)):
             continue
-        for repair in (SAFE, SALVAGE, "trim"):
+        for repair in (SAFE, SALVAGE, "trim", "rebuild-index"):
             work = operations(answers.plan(repair), path)
             if work:
                 yield f"verify finds nothing in {path}; {repair}: {work}"

@@ -51,7 +51,7 @@ class Run:
         spans = [(found.start(), found.end(), found[0]) for found in re.finditer(r"\S+(?: \S+)*", head)]
         rows = []
         for line in lines:
-            if not line.strip() or line.lstrip().startswith("!"):
+            if not line.strip() or line.lstrip().startswith(("!", "Times: ", "Hidden: ")):
                 break
             row = {}
             for found in re.finditer(r"\S+(?: \S+)*", line):

@@ -81,7 +81,7 @@ def log(tmp_path: Path) -> Log:
 
 def test_text(log: Log) -> None:
     lines = [" ".join(line.split()) for line in run(log.folder).stdout.splitlines() if line.startswith("  ")]
-    time = f"2023-11-14T22:13:20.000Z {NOW}"
+    time = "2023-11-14T22:13:20.000Z"
     assert lines[:2] == [
         f"0 {time} OffsetCommit group=g topic=orders partition=3"
         ' v3 offset=42 leaderEpoch=5 metadata="a b" commitTimestamp=2023-11-14T22:13:20.000Z',

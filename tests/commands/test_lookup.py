@@ -173,7 +173,7 @@ def test_the_log_ends_with_a_gap(run: Run, data: Path) -> None:
 def test_times_in_words(run: Run, data: Path) -> None:
     log = data / "orders-0"
     assert run(log, "--timestamp", EPOCH + 7 * STEP - 3) == 0
-    assert run.out == f"offset 7, 2023-11-14T22:13:20.070Z ({EPOCH + 70} ms), leader epoch 5\n"
+    assert run.out == "offset 7, 2023-11-14T22:13:20.070Z, leader epoch 5\n"
     assert run(log, "--timestamp", "2023-11-14T22:13:20.070Z") == 0
     assert run.out.startswith("offset 7,")
     assert run(log, "--timestamp", "latest") == 0
@@ -214,7 +214,7 @@ def test_one_partition_of_a_log_directory(run: Run, data: Path) -> None:
         "logStartOffset": 0,
     }  # fmt: skip
     assert run(data, "--offset", 10, "--partition", 2) == 3
-    assert run.err.strip().endswith("data: no partition *-2 here")
+    assert run.err.strip().endswith("data: no partition has a number that --partition names")
     assert run(data / "orders-1", "--offset", 10, "--topic", "clicks") == 3
 
 

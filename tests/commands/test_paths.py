@@ -73,3 +73,30 @@ def test_pruning_says_what_it_frees(damaged: Path, tmp_path: Path) -> None:
     said = kdump(tmp_path, "undo", "--prune", "--older-than", "0s", "--format", "jsonl", "d")
     (row,) = [row for row in map(json.loads, said.out.splitlines()) if row["type"] == "prune"]
     assert row["bytes"] == size
+
+
+@pytest.mark.parametrize("command", ["doctor", "ls", "verify", "startup", "stats", "txns", "repair", "undo", "retain"])
+def test_without_paths_the_log_dirs_of_the_server_count(damaged: Path, command: str) -> None:
+    (damaged.parent / "server.properties").write_text(f"log.dirs={damaged}/disk-1\n")
+    named = kdump(damaged.parent, command, str(damaged / "disk-1"), "--format", "jsonl", "--no-header")
+    found = kdump(damaged.parent, command, "--config", "server.properties", "--format", "jsonl", "--no-header")
+    assert found.code == named.code
+    assert len(found.rows) == len(named.rows) > 0 or command == "undo"
+
+
+@pytest.mark.parametrize("command", ["doctor", "ls", "verify", "dump", "repair"])
+def test_without_paths_and_settings_the_command_line_is_wrong(tmp_path: Path, command: str) -> None:
+    said = kdump(tmp_path, command)
+    assert said.code == 2
+    assert "--config FILE" in said.err
+
+
+@pytest.mark.parametrize("command", ["ls", "verify", "stats", "txns", "dump", "startup", "doctor"])
+def test_the_same_partition_twice_counts_once(damaged: Path, tmp_path: Path, command: str) -> None:
+    folder = damaged / "disk-1"
+    (tmp_path / "link").symlink_to(folder)
+    once = kdump(tmp_path, command, folder, "--format", "jsonl", "--no-header")
+    twice = kdump(
+        tmp_path, command, folder, "link", f"{folder}/orders-1", folder, "--format", "jsonl", "--no-header"
+    )
+    assert len(twice.rows) == len(once.rows)

@@ -216,7 +216,8 @@ class TestRebuildIndex:
 
     def test_old_settings(self, run: Run, partition: Path) -> None:
         assert run("rebuild-index", partition, "--now", str(STARTUP.now)) == 2  # no option of this command
-        assert run("rebuild-index", partition) == 1  # an entry each 4096 bytes: none of these segments has one
+        assert run("rebuild-index", partition) == 0  # an entry each 4096 bytes: none of these segments has one
+        assert run("rebuild-index", partition, "--all") == 1
 
 
 class TestTrim:

@@ -69,7 +69,7 @@ def test_a_log_directory_in_words(run: Run, data: Path) -> None:
     assert f"{data}/orders-0\n  cleanup.policy delete, retention.ms {7 * DAY} (7 d), retention.bytes -1" in text
     assert "deletes 2 segments (2 by time)" in text
     assert "the log then starts at 2" in text
-    assert f"the next to go is segment 2: at 2027-01-22T07:00:00.001Z ({YOUNG + 7 * DAY + 1}), in 6 d 23 h" in text
+    assert "the next to go is segment 2: at 2027-01-22T07:00:00.001Z, in 6 d 23 h" in text
     assert "BLOCKED: retention stops at 00000000000000000000.log, which is not older than retention.ms" in text
     assert "the record at offset 1, in the batch at byte 0 with offsets 0 to 1" in text
     assert f"{OLD * 1000} is a time in microseconds; Kafka takes it for ms" in text
@@ -193,7 +193,7 @@ def test_flags_that_cannot_be(run: Run, data: Path) -> None:
     assert run("retain", data / "orders-0" / f"{0:020d}.log") == 2
     assert "is a file: give the partition directory around it" in run.err
     assert run("retain", data, "--topic", "nothing*") == 3
-    assert "no partition to look at has a topic that matches nothing*" in run.err
+    assert "no partition has a topic that matches nothing*" in run.err
     assert run("retain", data / "missing-0") == 3
     write_log(data / names.CLUSTER_METADATA_DIR, [[[OLD]], [[YOUNG]]])
     assert run("retain", data / names.CLUSTER_METADATA_DIR) == 3

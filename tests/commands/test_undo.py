@@ -339,3 +339,103 @@ class TestSafetyChecks:
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert (out / "copy" / "orders-0").is_dir()
+
+
+class TestBackupDir:
+    """--backup-dir is asked for once: the log directory knows from then on where the originals are."""
+
+    @pytest.fixture
+    def backups(self, tmp_path: Path) -> Path:
+        (tmp_path / "backups").mkdir()
+        return tmp_path / "backups"
+
+    @pytest.fixture
+    def salvaged(self, run: Run, data: Path, config: list[str], backups: Path) -> str:
+        before = ("--strategy", "salvage", "--only-copy", "--backup-dir", backups, "--apply")
+        assert run("repair", data / "orders-0", *before, *config) == 0
+        return journal.changes_of(str(data / "orders-0"))[0].id
+
+    def test_listed_shown_and_undone(
+        self, run: Run, data: Path, salvaged: str, sound: Path, tmp_path: Path
+    ) -> None:
+        for path in (data, data / "orders-0"):
+            assert run("undo", path) == 0
+            assert salvaged in run.out
+            assert run("dump", path, "--kept", "--batches-only") in (0, 1)
+            assert salvaged in run.out
+        assert run("undo", data / "orders-0", "--change", salvaged, "--apply") == 0
+        wanted = Path(shutil.copytree(sound, tmp_path / "wanted"))
+        DAMAGES["middle segment, payload"](wanted)
+        assert content(data / "orders-0") == content(wanted)
+
+    @pytest.mark.parametrize("moves_backups", [True, False])
+    def test_mounted_elsewhere(
+        self, run: Run, data: Path, salvaged: str, backups: Path, tmp_path: Path, moves_backups: bool
+    ) -> None:
+        (tmp_path / "mnt").mkdir()
+        data.rename(tmp_path / "mnt" / "data")
+        if moves_backups:
+            backups.rename(tmp_path / "mnt" / "backups")
+        options = () if moves_backups else ("--backup-dir", backups)
+        partition = tmp_path / "mnt" / "data" / "orders-0"
+        assert run("undo", partition, *options) == 0
+        assert "can be undone" in run.out
+        assert run("undo", partition, "--change", salvaged, "--apply", *options) == 0
+
+    def test_an_interrupted_one_is_not_overlooked(
+        self, run: Run, data: Path, config: list[str], backups: Path
+    ) -> None:
+        with killed_after(6):
+            run("repair", data / "orders-1", *TRUNCATE, *config, "--backup-dir", backups, "--apply")
+        assert run("verify", data, "--format", "jsonl") == 1
+        assert "KD-CHANGE-UNFINISHED" in {row.get("code") for row in run.rows}
+        gone = backups.rename(backups.with_name("unmounted"))
+        before = contents(data)
+        assert run("repair", data / "orders-1", *TRUNCATE, *config, "--apply") == 3
+        assert "not there; it has what change" in run.err
+        assert contents(data) == before
+        gone.rename(backups)
+        assert run("repair", data / "orders-1", *TRUNCATE, *config, "--apply") == 0
+        assert journal.unfinished(str(data / "orders-1")) == []
+
+    def test_nothing_stays_of_what_is_pruned(self, run: Run, data: Path, salvaged: str, backups: Path) -> None:
+        assert len(kept(data)) == 1
+        assert run("undo", data, "--prune", "--apply") == 0
+        assert kept(data) == {}
+        assert list(backups.iterdir()) == []
+
+    def test_originals_that_somebody_deleted(
+        self, run: Run, data: Path, config: list[str], salvaged: str, backups: Path
+    ) -> None:
+        shutil.rmtree(backups)
+        assert run("undo", data) == 0
+        assert run("repair", data / "orders-0", *config) == 0
+        assert run("repair", data, *TRUNCATE, *config, "--apply") == 0, run.err
+        assert not any("elsewhere" in each for each in kept(data))
+
+
+def test_paths_are_shown_as_they_were_given(
+    run: Run, data: Path, id_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("undo", "data", "--format", "jsonl") == 0
+    assert {row["path"] for row in run.of_type("change")} == {"data/orders-0", "data/orders-1"}
+    assert run("undo", "data/orders-0", "--change", id_) == 1
+    assert run.out.startswith("data/orders-0  ")
+
+
+@pytest.mark.parametrize(
+    ("options", "finishes"),
+    [(("--fix-bit",), "--fix-bit --apply"), (("--strategy", "salvage", "--only-copy"), "--strategy salvage --apply")],
+)
+def test_the_command_that_finishes_a_change_is_one(
+    run: Run, data: Path, config: list[str], options: tuple[str, ...], finishes: str
+) -> None:
+    with killed_after(0):
+        run("repair", data / "orders-0", *options, *config, "--apply")
+    assert run("undo", data) == 1
+    (line,) = [line for line in run.lines if line.startswith("Next: kdump ")]
+    assert finishes in line
+    words = line.removeprefix("Next: kdump ").partition(" (")[0].split()
+    assert run(*words, *config) == 0
+    assert "was interrupted, finished" in run.out

@@ -37,7 +37,7 @@ class VerifyRun(Run):
         return super().__call__("verify", "--now", NOW, *arguments)
 
     def objects(self, *arguments: object) -> list[dict[str, Any]]:
-        self(*arguments, "--format", "jsonl")
+        self(*arguments, "--format", "jsonl", "--min-severity", "note")
         return self.rows
 
     def findings(self, *arguments: object) -> list[dict[str, Any]]:
@@ -141,7 +141,7 @@ def test_json_lines(run: VerifyRun, damaged: Log) -> None:
 
 def test_one_json_document(run: VerifyRun, damaged: Log, sound: Log) -> None:
     rows = run.objects(damaged.directory)
-    assert run("--format", "json", damaged.directory) == 1
+    assert run("--format", "json", "--min-severity", "note", damaged.directory) == 1
     document = json.loads(run.out)
     assert list(document) == [*HEADER, "rows", "summary"]
     assert document["rows"] == rows[:-1]
@@ -229,7 +229,7 @@ def test_strict(run: VerifyRun, damaged: Log) -> None:
     [
         (("--select", "KD-LOG-CRX"), "no code matches 'KD-LOG-CRX': did you mean KD-LOG-CRC?"),
         (("--ignore", "nonsense"), "no code matches 'nonsense'"),
-        (("--severity", "KD-LOG-CRC=fatal"), "expected CODE=level, level one of error, warning, info"),
+        (("--severity", "KD-LOG-CRC=fatal"), "expected CODE=level, level one of error, warning, note"),
         (("--severity", "KD-LOG-CRC"), "expected CODE=level"),
         (("--severity", "KD-X=error"), "no code matches 'KD-X'"),
         (("--max-duration", "soon"), "'soon' is no length of time: expected 90, 90s, 15m or 1h30m"),

@@ -226,7 +226,8 @@ class TestFigures:
             r'in [0-9.]+ s|"(?:seconds|startedAt|options)": ?(?:[0-9.]+|"[^"]*"|\{[^{}]*\})|"header"'
         )
         alone = varying.sub("", run.out.strip())
-        assert run("verify", log.directory, AT, "--format=jsonl", "--report", f"{format_}:{tmp_path / 'report'}") == 1
+        report = f"{format_}:{tmp_path / 'report'}"
+        assert run("verify", log.directory, AT, "-v", "--format=jsonl", "--report", report) == 1
         assert varying.sub("", (tmp_path / "report").read_text().strip()) == alone
 
     def test_another_format(self, run: Run, log: Log) -> None:

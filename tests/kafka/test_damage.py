@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kdump.findings.finding import BrokerEffect
 from tests.kafka.broker import Broker
 from tests.kafka.command import Ran, jsonl
 from tests.kafka.damages import Damaged, damage
@@ -36,6 +37,7 @@ def test_starts_on_damaged_directories(release: str, tally: Tally, tmp_path: Pat
 
 def _start(compare: Comparison, broker: Broker, damages: list[Damaged], name: str) -> None:
     done = jsonl("startup", "--config", broker.config, *broker.log_dirs)
+    refused = _is_refused(jsonl("verify", *broker.log_dirs))
     damaged = "; ".join(f"{one.path.relative_to(broker.folder)} {one.how}" for one in damages)
     what = f"{broker.folder} ({name}: {damaged})"
     compare.holds(f"{what}: startup ends with {done.exit_code}: {done.err[-300:]}", done.exit_code in (0, 1))
@@ -49,6 +51,13 @@ def _start(compare: Comparison, broker: Broker, damages: list[Damaged], name: st
     compare.same(f"{what}: the broker serves", told["starts"], serves)
     if serves:
         _compare_logs(compare, broker, done, log, what)
+    if not serves or offline(log):
+        compare.same(f"{what}: verify says that a broker refuses it", refused, True)
+
+
+def _is_refused(done: Ran) -> bool:
+    """Whether verification names something with which a broker does not start, or takes a log directory offline."""
+    return any(row["broker"] in (BrokerEffect.REFUSES, BrokerEffect.GOES_OFFLINE) for row in done.of_type("finding"))
 
 
 def _compare_logs(compare: Comparison, broker: Broker, done: Ran, log: str, what: str) -> None:
@@ -57,10 +66,15 @@ def _compare_logs(compare: Comparison, broker: Broker, done: Ran, log: str, what
     outcomes = {row["path"]: row for row in done.of_type("outcome")}
     for path, load in loaded(log).items():
         if str(Path(path).parent) not in failed | lost:
-            compare.same(f"{what}: {Path(path).name}", _forecast(outcomes.get(path)), load)
+            compare.same(f"{what}: {Path(path).name}", _forecast(_outcome_of(outcomes, path)), load)
     strays = {path.name.rpartition(".")[0] for one in broker.log_dirs for path in one.glob("*-stray")}
     if not failed | lost:
         compare.same(f"{what}: strays", _strays(done), sorted(strays))
+
+
+def _outcome_of(outcomes: dict[str, dict[str, Any]], path: str) -> dict[str, Any] | None:
+    """What is forecast of a partition, which the broker may have set aside as NAME.ID-stray before it told of it."""
+    return outcomes.get(path.rpartition(".")[0] if path.endswith("-stray") else path)
 
 
 def _forecast(row: dict[str, Any] | None) -> Loaded | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,11 @@ from tests.kafka.directories import Rich, State, rich
 from tests.kafka.jars import RELEASES
 from tests.kafka.server_log import cleaned, loaded
 from tests.kafka.tally import Column, Tally
+
+MENDING: Sequence[Sequence[str]] = (
+    ("repair",), ("repair", "--strategy", "salvage"), ("repair", "--strategy", "truncate"),
+    ("rebuild-index",), ("trim",),
+)
 
 _RETENTION = ("expired", "busy-expired", "small")
 
@@ -79,11 +85,12 @@ def test_other_releases_start_as_forecast(
             compare.same(f"{release} serves on what {other} left", done.of_type("broker")[0]["starts"], serves)
 
 
-def test_repair_plans_nothing_for_what_is_sound(directory: Rich, tally: Tally) -> None:
-    if directory.state is State.STOPPED:
-        with tally.of(directory.release, Column.WRITE) as compare:
-            for strategy in ("safe", "salvage"):
-                done = jsonl("repair", "--strategy", strategy, *directory.log_dirs)
-                compare.same(f"repair --strategy {strategy}: exit code", done.exit_code, 0)
-                for row in done.of_type("partition"):
-                    compare.same(f"repair --strategy {strategy}: changes in {row['path']}", row["operations"], 0)
+@pytest.mark.parametrize("command", MENDING, ids=" ".join)
+def test_nothing_is_planned_for_what_is_sound(directory: Rich, tally: Tally, command: Sequence[str]) -> None:
+    """After an orderly stop: of the broker that wrote the directory, or of the one that was started on a copy."""
+    with tally.of(directory.release, Column.WRITE) as compare:
+        for log_dirs in [directory.recovered] + ([directory.log_dirs] if directory.state is State.STOPPED else []):
+            done = jsonl(*command, *log_dirs)
+            compare.same(f"{' '.join(command)}: exit code for {log_dirs[0].parent.name}", done.exit_code, 0)
+            for row in done.of_type("partition"):
+                compare.same(f"{' '.join(command)}: changes in {row['path']}", row["operations"], 0)

@@ -14,7 +14,8 @@ from kdump.change.plan import REMOVE, Plan, only
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import ALL_KINDS, INDEX_KINDS, SALVAGE, TRUNCATE_LOG, Request, Task, examine, examine_indexes
+from kdump.repair.indexes import examine_indexes
+from kdump.repair.proposal import ALL_KINDS, INDEX_KINDS, SALVAGE, TRUNCATE_LOG, Request, Task, examine
 from kdump.settings.views import LoadingSettings
 from tests.repair.damaged import BASES, DAMAGES, STARTUP, build, edit, flip, name, removed
 from tests.repair.salvaging import content
@@ -159,14 +160,49 @@ class TestIndexes:
         (partition.parent / names.RECOVERY_POINT_CHECKPOINT).write_text("0\n1\norders 0 500\n")
         assert touched(rebuilt(partition)) == []
 
-    @pytest.mark.parametrize("damage", ["middle segment, payload", "last segment, torn tail"])
-    def test_a_damaged_log_is_refused(self, partition: Path, damage: str) -> None:
+    @pytest.mark.parametrize(("damage", "base"), [("middle segment, payload", 20), ("last segment, torn tail", 40)])
+    def test_the_indexes_of_a_damaged_log_are_left(self, partition: Path, damage: str, base: int) -> None:
+        before = self.spoil(partition)
         DAMAGES[damage](partition)
+        spoiled = content(partition)
+        task = rebuilt(partition)
+        assert any(name(base, "log") in problem for problem in task.problems)
+        assert all(each.endswith("not rebuilt: the log is damaged. First: kdump repair") for each in task.problems)
+        after = content(partition)
+        for each, data in after.items():
+            says = parse_file_name(each)
+            if says.kind in (names.OFFSET_INDEX, names.TIME_INDEX):
+                assert data == (spoiled if says.offset == base else before)[each], each
+
+    def test_a_transaction_may_have_begun_in_a_damaged_log(self, partition: Path) -> None:
+        edit(name(20, "txnindex"), lambda data: b"")(partition)
+        edit(name(0, "log"), flip(300))(partition)
         before = content(partition)
         task = rebuilt(partition)
-        assert task.plan is None
-        assert "not rebuilt: the log is damaged" in task.problems[0]
         assert content(partition) == before
+        (damage, depends) = task.problems
+        assert name(0, "log") in damage
+        assert f"{name(20, 'txnindex')}: what aborted transactions it has depends on {name(0, 'log')}" in depends
+
+    @pytest.mark.parametrize("base", [0, 40])
+    def test_other_segments_of_a_damaged_log(self, partition: Path, base: int) -> None:
+        before = self.spoil(partition)
+        edit(name(20, "log"), flip(300))(partition)
+        task = rebuilt(partition, frozenset({"indexes", "timeindexes"}), base)
+        assert task.problems == ()
+        for suffix in ("index", "timeindex"):
+            assert (partition / name(base, suffix)).read_bytes() == before[name(base, suffix)]
+
+    def test_a_sound_index_with_other_entries(self, partition: Path) -> None:
+        sparse = replace(STARTUP, config=LoadingSettings())
+        log = kdump.open_log(str(partition))
+        every = frozenset(INDEX_KINDS)
+        plan = examine_indexes(log, sparse, every, None).plan
+        assert plan is not None
+        assert not plan.operations
+        all_of_them = examine_indexes(log, sparse, every, None, wants_all=True).plan
+        assert all_of_them is not None
+        assert name(0, "index") in {each.name for each in all_of_them.operations}
 
 
 def test_a_sound_index_of_a_segment_that_stays_keeps_its_entries(tmp_path: Path) -> None:

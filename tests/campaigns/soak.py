@@ -1,6 +1,6 @@
 """Every reading command beside a real broker under load: each ends with 0, or with the damage that was planted alone.
 
-    python -m tests.storage.real_soak --seconds 600 --kafka 4.3.1
+    ./dev campaign soak --seconds 600 --kafka 4.3.1
 
 Needs Java and the jars that tests/kafka brings. A broker rolls segments every few seconds, deletes and compacts them,
 and creates and deletes topics, while producers write to it; meanwhile the commands run one after the other over its log
@@ -64,8 +64,15 @@ READING = (
     ("metadata",),
     ("dump", "--include", "log,index,timeindex,txnindex,snapshot,checkpoints", "--batches-only", "--format", "jsonl"),
     ("export",),
+    ("doctor",),
+    ("replicas", "--topic", IDLE),
+    ("undo",),
 )
-PLANNING = ("repair", "rebuild-index", "trim", "retain", "compact")
+PLANNING = (
+    ("repair",), ("repair", "--strategy", "salvage"), ("rebuild-index",), ("trim",), ("retain",), ("compact",),
+    ("serve", "--listen", "127.0.0.1:0"),
+)  # fmt: skip
+"""What is refused beside a broker."""
 
 
 class Load:
@@ -300,8 +307,8 @@ class Soak:
     def one_pass(self) -> None:
         for command in READING:
             self._reading(command)
-        for name in PLANNING:
-            done = self._run(name, self.data)
+        for name, *options in PLANNING:
+            done = self._run(name, self.data, *options)
             refusal = f"Refused: a broker is running on {self.data} (process "
             plan = [line for line in done.stdout.splitlines() if not line.startswith("Nothing was changed: ")]
             if done.returncode != 4 or plan or refusal not in done.stderr:
@@ -321,7 +328,7 @@ class Soak:
             return
         notes = ("Note: ", "kdump: note: ")
         lines = [line for line in done.stderr.splitlines() if not line.startswith(notes)]
-        may_find = bool(self.planted) and name in ("dump", "stats", "export", "startup", "txns")
+        may_find = bool(self.planted) and name in ("dump", "stats", "export", "startup", "txns", "doctor", "replicas")
         if done.returncode not in ((0, 1) if may_find else (0,)) or not all(map(self._is_of_planted, lines)):
             self._false(name, done)
 

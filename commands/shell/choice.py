@@ -1,0 +1,110 @@
+"""Which partitions a run is about: those of the PATHs or of --config that --topic and --partition name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from shlex import quote
+from typing import Any
+
+import click
+
+from kdump.errors import KdumpError
+from kdump.formats.names import is_partition_dir, parse_partition_dir
+from kdump.formats.printable import safe
+from kdump.storage.directory import LogDirectory
+
+from .paths import expand, log_directories_of, matches
+from .screen import ALL_PARTITIONS, Screen
+
+NO_PATHS_GIVEN = "Missing argument 'PATH...'. Give the log directories of a broker, or --config FILE."
+
+
+def chooses(patterns: Iterable[str]) -> Callable[[str], bool]:
+    """A test whether a name matches one of the patterns; all do where there is none."""
+    wanted = tuple(patterns)
+    return lambda name: not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
+
+
+def has_partition(number: int | None) -> bool:
+    """Whether --partition names a partition; all are where it is not given."""
+    choice = Screen.current.has_partition
+    return choice is ALL_PARTITIONS or (number is not None and choice(number))
+
+
+def is_chosen(name: str, topics: Iterable[str]) -> bool:
+    """Whether --topic and --partition name the partition of a directory's name."""
+    partition = parse_partition_dir(name)
+    return chooses(topics)(partition.topic) and has_partition(partition.partition)
+
+
+def nothing_chosen(topics: Iterable[str]) -> str:
+    """What is to be said where no partition is one of those that --topic and --partition name."""
+    named = " or ".join(map(safe, topics))
+    if not named:
+        return "no partition has a number that --partition names"
+    numbers = "" if Screen.current.has_partition is ALL_PARTITIONS else " and a number that --partition names"
+    return f"no partition has a topic that matches {named}{numbers}"
+
+
+def given_paths(paths: tuple[str, ...], options: Mapping[str, Any], *, is_required: bool) -> tuple[str, ...]:
+    """The PATHs, each once, or the log.dirs of --config where there are none. Raises click.UsageError."""
+    if paths:
+        return tuple(_each_once(paths))
+    files = (options.get("config_file"), *(options.get("config_files") or ()))
+    chosen = [directory for file in files if file for directory in _directories_of(file)]
+    if is_required and not chosen:
+        raise click.UsageError(NO_PATHS_GIVEN)
+    return tuple(chosen)
+
+
+def _directories_of(text: str) -> tuple[str, ...]:
+    """The log.dirs of a FILE; none of a TOPIC=FILE, which has the settings of topics."""
+    topic, equals, _ = text.partition("=")
+    return () if equals and os.sep not in topic else log_directories_of(text)
+
+
+def _each_once(paths: tuple[str, ...]) -> Iterator[str]:
+    """The PATHs without those that are given twice, by themselves or as a part of a log directory."""
+    known = {os.path.realpath(path) for path in paths if os.path.isdir(path)}
+    seen: set[str] = set()
+    for path in paths:
+        real = os.path.realpath(path)
+        is_inside = os.path.dirname(real) in known and os.path.isdir(path) and is_partition_dir(os.path.basename(real))
+        if path == "-" or (real not in seen and not is_inside):
+            seen.add(real)
+            yield path
+
+
+def chosen_paths(paths: tuple[str, ...], topics: tuple[str, ...], numbers: tuple[str, ...]) -> tuple[str, ...]:
+    """The PATHs, of log directories the partitions that --topic and --partition name instead.
+
+    Raises click.UsageError where they name none.
+    """
+    if not topics and not numbers:
+        return paths
+    chosen = tuple(found for path in paths for found in _partitions_at(path, topics))
+    if not chosen:
+        raise click.UsageError(f"{nothing_chosen(topics)}.")
+    options = (*(("--topic", text) for text in topics), *(("--partition", text) for text in numbers))
+    Screen.current.asked = (*paths, *(word for option in options for word in option))
+    return chosen
+
+
+def asked_paths(paths: Iterable[str]) -> str:
+    """The PATHs for a command line that goes on with them: those that were given, with --topic and --partition."""
+    return " ".join(safe(quote(word)) for word in Screen.current.asked or paths)
+
+
+def _partitions_at(path: str, topics: tuple[str, ...]) -> Iterator[str]:
+    try:
+        places = expand([path])
+    except (OSError, KdumpError):
+        yield path  # the command itself says what is wrong with it
+        return
+    for found, place in zip(matches(path), places, strict=True):
+        if isinstance(place, LogDirectory):
+            yield from (os.path.join(found, name) for name in place.partition_names if is_chosen(name, topics))
+        else:
+            yield found

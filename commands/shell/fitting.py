@@ -1,0 +1,51 @@
+r"""Lines that fit a terminal: sentences are folded under their indent, commands with ` \` so that a copy works."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .text_width import text_width
+
+_COMMAND = re.compile(r"(?:(?<=\s)|^)(?:kdump|kafka-[a-z-]+\.sh) (?=\S)")
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+_SEPARATE = 2
+"""Spaces from which on two texts of a line stand in columns."""
+
+
+def fitted(text: str, width: int) -> str:
+    """Complete lines of a text in lines of `width`; a word that is longer than that stays whole."""
+    if all(len(line) <= width for line in text.split("\n")):
+        return text
+    return "\n".join(each for line in text.split("\n") for each in _folded(line, width))
+
+
+def _folded(line: str, width: int) -> Iterator[str]:
+    if text_width(_ESCAPE.sub("", line)) <= width:
+        yield line
+        return
+    longest = max(map(text_width, _ESCAPE.sub("", line).split()))
+    indent = " " * min(_hanging(line), width // 2, max(4, width - longest - 4))
+    command = _COMMAND.search(line)
+    begin = command.start() if command else len(line)
+    margin = len(line) - len(line.lstrip(" "))
+    held = line[:margin]
+    has_words = False
+    for word in re.finditer(r" *[^ ]+", line[margin:]):
+        text = word[0]
+        is_in_command = word.start() + margin > begin
+        room = width - 2 if is_in_command else width
+        if has_words and text_width(_ESCAPE.sub("", held + text)) > room:
+            yield held + (" \\" if is_in_command else "")
+            held = indent + ("  " if is_in_command else "") + text.lstrip(" ")
+        else:
+            held += text
+        has_words = True
+    yield held
+
+
+def _hanging(line: str) -> int:
+    """The column under which a line is continued: that of its last text that stands apart, as after a label."""
+    apart = [found.end() for found in re.finditer(r"(?<=\S) {2,}(?=\S)", line[: len(line) // 2])]
+    begin = len(line) - len(line.lstrip(" "))
+    return apart[-1] if apart else begin + 2

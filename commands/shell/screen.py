@@ -1,0 +1,78 @@
+"""How the present run prints: how much, how wide, in which colours and times. The options that all have set it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+DEFAULT_WIDTH = 80
+DEFAULT_HEIGHT = 24
+
+
+def ALL_PARTITIONS(number: int) -> bool:
+    """The choice of partitions where --partition is not given."""
+    return True
+
+
+@dataclass(slots=True)
+class Screen:
+    """What the options that every command has ask for."""
+
+    is_quiet: bool = False
+    verbosity: int = 0
+    is_wide: bool = False
+    color: str = "auto"
+    has_pager: bool = True
+    has_progress: bool = True
+    times_in_ms: bool = False
+    min_severity: str | None = None
+    fail_on: str | None = None
+    has_partition: Callable[[int], bool] = ALL_PARTITIONS
+    asked: tuple[str, ...] = ()
+    drops_if_ok: bool = False
+    shows_all_options: bool = False
+    has_findings: bool = False
+
+    held: list[str] = field(default_factory=list)
+
+    current: ClassVar[Screen]
+
+    def hold(self, texts: list[str]) -> None:
+        """Keep what is printed only if the run finds something (-q)."""
+        self.held += texts
+        texts.clear()
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether lines have to fit: on a terminal, unless --wide."""
+        return not self.is_wide and sys.stdout.isatty()
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal, or of COLUMNS."""
+        return shutil.get_terminal_size((DEFAULT_WIDTH, DEFAULT_HEIGHT)).columns
+
+    @property
+    def height(self) -> int:
+        """Lines of the terminal."""
+        return shutil.get_terminal_size((DEFAULT_WIDTH, DEFAULT_HEIGHT)).lines
+
+    @property
+    def is_colored(self) -> bool:
+        """Whether text gets colours: by itself on a terminal only, unless NO_COLOR is set."""
+        if self.color != "auto":
+            return self.color == "always"
+        return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+Screen.current = Screen()
+
+
+def begin_screen() -> Screen:
+    """Forget what the run before was asked for."""
+    Screen.current = Screen()
+    return Screen.current

@@ -1,0 +1,152 @@
+"""Indexes built anew from their logs: those that verification calls unsound, or all of them.
+
+A sound index stays as it is, though a rebuild would write another one: Kafka up to 1.1 put a batch's first offset into
+it, and appends of several batches, followers and the cleaner write fewer entries.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from kdump.change.plan import KINDS, Plan
+from kdump.findings.kind import INFO
+from kdump.formats import names
+from kdump.formats.names import parse_file_name
+from kdump.recovery.outcome import LoadOutcome
+from kdump.recovery.startup import Startup
+from kdump.repair.as_broker import plan_recovery
+from kdump.repair.proposal import Task, changed_log, first_damage, not_rebuilt
+from kdump.repair.survey import TAIL, Survey, survey
+from kdump.storage.open import check_has_kafka_files
+from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import VirtualDirectory
+
+_NO_PART_OF_INDEXES = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA)
+
+_ENDS_RECOVERY = TAIL | {"KD-LOG-CRC", "KD-LOG-MAGIC"}
+"""Damage at which recovery cuts a log for certain; of other damage, the attempt tells."""
+
+
+def examine_indexes(
+    log: PartitionLog,
+    startup: Startup,
+    kinds: frozenset[str],
+    bases: frozenset[int] | None,
+    *,
+    wants_all: bool = False,
+    found: Survey | None = None,
+) -> Task:
+    """What it takes to build the unsound indexes anew; of the segments with these base offsets only, unless None.
+
+    `kinds` are some of INDEX_KINDS. `wants_all`: sound ones, too, as Kafka's recovery of the whole log builds them. Of
+    what is there only the .log files count. Where one of them is damaged, its indexes are a problem, and the other
+    segments' are built. `found` is what a survey has found, if there was one. Raises OSError, RefusedError for a
+    directory without Kafka files.
+    """
+    check_has_kafka_files(log)
+    found = survey(log, startup, deep=False) if found is None else found
+    wanted = set(_wanted(log, None if wants_all else found.unsound, kinds, bases))
+    damaged = _cut_by_recovery(found)
+    told = [not_rebuilt(log.path, why) for name, why in damaged.items() if _is_one(parse_file_name(name).offset, bases)]
+    if not wanted:
+        return Task(log.path, Plan(log.path, (), {}), problems=tuple(told))
+    outcome, plan = _recovered(log, startup, damaged)
+    if plan is None:
+        return Task(log.path, None, outcome=outcome)
+    left = {name: why for name, why in _left(log, damaged) if name in wanted}
+    operations = tuple(each for each in plan.operations if each.name in wanted and each.name not in left)
+    return Task(
+        log.path,
+        plan._replace(operations=operations),
+        problems=tuple(dict.fromkeys((*told, *left.values()))),
+        outcome=outcome,
+    )
+
+
+def _wanted(
+    log: PartitionLog, unsound: frozenset[str] | None, kinds: frozenset[str], bases: frozenset[int] | None
+) -> Iterator[str]:
+    """The names of the index files of these kinds that are unsound (None: of all), or missing."""
+    suffixes = [suffix for kind in kinds for suffix in KINDS[kind]]
+    for segment in log.segments:
+        for suffix in suffixes if _is_one(segment.base_offset, bases) else ():
+            name = names.segment_file_name(segment.base_offset, f".{suffix}")
+            is_missing = name not in log.files and suffix != names.TXN_INDEX
+            if unsound is None or name in unsound or (is_missing and os.path.getsize(segment.log_path)):
+                yield name
+
+
+def _logs(log: PartitionLog) -> Iterator[tuple[int, str]]:
+    """The base offset of each segment, and the name of its .log."""
+    for segment in log.segments:
+        yield segment.base_offset, names.segment_file_name(segment.base_offset, f".{names.LOG}")
+
+
+def _is_one(base: int | None, bases: frozenset[int] | None) -> bool:
+    return bases is None or base in bases
+
+
+def _cut_by_recovery(found: Survey) -> dict[str, str]:
+    """The .log files, by name, that recovery would cut, with their first damage."""
+    damaged: dict[str, str] = {}
+    for each in found.damage:
+        if each.code in _ENDS_RECOVERY and each.severity != INFO:
+            name = os.path.basename(each.path)
+            damaged.setdefault(name, f"{name}: byte {each.position}: {each.message}")
+    return damaged
+
+
+def _recovered(log: PartitionLog, startup: Startup, damaged: dict[str, str]) -> tuple[LoadOutcome, Plan | None]:
+    """Kafka's recovery of the logs that are not damaged; others that it changes or fails over are added to those."""
+    checks = replace(startup, clean=False, recovery_point=0)
+    while True:
+        outcome, plan = plan_recovery(log, checks, _only_logs(log, damaged))
+        name, why = _stumbled(outcome, plan, damaged)
+        if not name:
+            return outcome, plan
+        damaged[name] = f"{name}: {why}" if why else name
+
+
+def _stumbled(outcome: LoadOutcome, plan: Plan | None, damaged: Collection[str]) -> tuple[str, str]:
+    """The next .log that recovery changes or fails over, and why; "" where there is none."""
+    failure = outcome.failure
+    if failure is not None:
+        is_log = parse_file_name(failure.file).kind == names.LOG and failure.file not in damaged
+        return (failure.file, failure.text) if is_log else ("", "")
+    if plan is None:
+        return "", ""
+    others = plan._replace(operations=tuple(each for each in plan.operations if each.name not in damaged))
+    return first_damage(outcome) or (changed_log(others), "")
+
+
+def _left(log: PartitionLog, damaged: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The index files that cannot be built, and why; a transaction may have begun in a damaged .log before."""
+    before = ""
+    for base, name in _logs(log):
+        for kind in names.INDEX_KINDS:
+            file = names.segment_file_name(base, f".{kind}")
+            if name in damaged:
+                yield file, not_rebuilt(log.path, damaged[name])
+            elif before and kind == names.TXN_INDEX:
+                yield file, not_rebuilt(log.path, f"{file}: what aborted transactions it has depends on {before}")
+        before = name if name in damaged else before
+
+
+def _only_logs(log: PartitionLog, damaged: Iterable[str]) -> VirtualDirectory:
+    """The partition with empty indexes, and without its damaged logs and what recovery would take from elsewhere."""
+    directory = VirtualDirectory(log)
+    without = {parse_file_name(name).offset for name in damaged}
+    for name, says in log.files.items():
+        if says.kind == names.TXN_INDEX and says.state == names.LIVE:
+            directory.write(name, b"")
+        elif says.kind in _NO_PART_OF_INDEXES:
+            directory.delete(name, "")
+    for segment in log.segments:
+        for kind in (names.LOG, *names.INDEX_KINDS) if segment.base_offset in without else ():
+            directory.delete(names.segment_file_name(segment.base_offset, f".{kind}"), "")
+        # where the .index is missing, a broker recovers the segment twice
+        for kind in (names.OFFSET_INDEX, names.TIME_INDEX) if segment.base_offset not in without else ():
+            directory.write(names.segment_file_name(segment.base_offset, f".{kind}"), b"")
+    return directory

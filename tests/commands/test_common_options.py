@@ -1,0 +1,190 @@
+"""The options that every command has are those of one table, and do the same everywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from kdump.commands.cli import COMMANDS, cli
+from kdump.commands.shell.options import (
+    COMMON,
+    NO_PATHS,
+    NO_REPORT,
+    OF_A_CLUSTER,
+    OF_ONE_PARTITION,
+    has_common_option,
+    partition_numbers,
+)
+from tests.agreement.running import kdump
+
+SPECS = Path(__file__).resolve().parents[1] / "transcripts" / "specs"
+SHORT = {"-h", "-V", "-q", "-v", "-o", "-n"}
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    root = click.Context(cli, info_name="kdump")
+    for name in COMMANDS:
+        command = cli.get_command(root, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", each) for inner, each in command.commands.items())
+        else:
+            yield name, command
+
+
+ALL = dict(commands())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_command_has_the_options_of_the_table(name: str) -> None:
+    known = {each for param in ALL[name].params for each in param.opts}
+    for option, *_ in COMMON:
+        assert (option in known) == has_common_option(option, name), option
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_option_is_one_thing_everywhere(name: str) -> None:
+    """Those that some commands define with their own words have the same kind of value in all."""
+    for param in ALL[name].params:
+        if not isinstance(param, click.Option):
+            continue
+        assert {each for each in param.opts if len(each) == 2} <= SHORT, param.opts
+        long = param.opts[-1]
+        if long == "--now":
+            assert param.metavar == "TIME"
+        if long == "--topic":
+            assert (param.metavar, param.multiple) == ("GLOB", True)
+        if long == "--format" and name not in ("append", "export"):
+            assert param.opts == ["-o", "--format"]
+            assert isinstance(param.type, click.Choice)
+            assert list(param.type.choices)[:3] == ["text", "json", "jsonl"]
+        if long == "--limit":
+            assert param.opts == ["-n", "--limit"]
+        if long == "--fail-on":
+            assert isinstance(param.type, click.Choice)
+            assert list(param.type.choices) == ["error", "warning", "never"]
+        if long == "--max-duration":
+            assert param.metavar == "TIME"
+        if long in ("--max-rate", "--max-decompressed-size"):
+            assert param.metavar == "SIZE"
+        if long == "--verbose":
+            assert isinstance(param, click.Option)
+            assert param.count
+
+
+def test_the_exceptions_are_commands() -> None:
+    assert {*NO_PATHS, *NO_REPORT, *OF_A_CLUSTER, *OF_ONE_PARTITION} <= set(ALL)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    assert kdump(folder, "fixture", "build", SPECS / "four.yaml", "data").code == 0
+    return folder
+
+
+ON_PATHS = {
+    "dump": ("--limit", "1"), "lookup": ("--offset", "0"), "ls": (), "stats": (), "txns": (), "doctor": (),
+    "verify": (), "startup": (), "replicas": (), "retain": (), "compact": (), "repair": (), "rebuild-index": (),
+    "trim": (), "undo": (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ON_PATHS)
+def test_topic_and_partition_choose(name: str, home: Path) -> None:
+    said = kdump(home, name, "data", *ON_PATHS[name], "--topic", "ord*", "--partition", "3-4,9", "-v", "-o", "jsonl")
+    assert said.code in (0, 1), said.err
+    text = said.out.partition("\n")[2] + said.err
+    assert "clicks" not in text
+    assert "orders-5" not in text
+    if name not in ("undo", "rebuild-index", "verify", "doctor"):  # which have nothing to say of them
+        assert "orders-3" in text or '"partition":3' in text.replace(" ", "")
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if has_common_option("--partition", name)])
+def test_what_chooses_no_partition_is_no_success(name: str, home: Path) -> None:
+    more = {"lookup": ("--offset", "0"), "export": ("--to", "out"), "metadata": ("--topic", "none")}.get(name, ())
+    said = kdump(home, name, "data", *more, "--topic", "no-such-topic")
+    assert said.code in (2, 3), (said.code, said.out)
+    assert said.err
+
+
+@pytest.mark.parametrize("texts", [["1-x"], [""], ["-1"], ["1,,2"]])
+def test_what_is_no_number_is_refused(texts: list[str]) -> None:
+    with pytest.raises(ValueError, match="expected numbers and ranges"):
+        partition_numbers(texts)
+
+
+def test_quiet_prints_findings_or_nothing(home: Path) -> None:
+    assert kdump(home, "verify", "data", "--topic", "users", "-q").out == ""
+    assert "KD-LOG-CRC" in kdump(home, "verify", "data", "--topic", "orders", "-q").out
+    assert kdump(home, "doctor", "data", "--topic", "users", "-q").out == ""
+    assert "orders-7" in kdump(home, "doctor", "data", "-q").out
+
+
+def test_quiet_leaves_out_notes(home: Path) -> None:
+    loud = kdump(home, "groups", "data")
+    assert loud.err
+    (home / "empty").mkdir(exist_ok=True)
+    assert "is empty" in kdump(home, "replicas", "data", "empty").err
+    assert kdump(home, "replicas", "data", "empty", "-q").err == ""
+
+
+def test_severities_that_are_shown(home: Path) -> None:
+    def shown(*options: str) -> set[str]:
+        return {row["severity"] for row in kdump(home, "verify", "data", "-o", "jsonl", *options).of_type("finding")}
+
+    assert shown() == {"error", "warning"}
+    assert shown("--min-severity", "error") == {"error"}
+    assert shown("--min-severity", "note") == {"error", "warning", "info"} == shown("-v")
+    text = kdump(home, "verify", "data", "--min-severity", "error").out
+    assert "KD-LOG-BEYOND" not in text
+    assert "KD-LOG-CRC" in text
+
+
+@pytest.mark.parametrize("name", ["doctor", "verify", "startup", "repair", "stats"])
+def test_never_is_never(name: str, home: Path) -> None:
+    assert kdump(home, name, "data").code == 1
+    said = kdump(home, name, "data", "--fail-on", "never", "-o", "json")
+    assert (said.code, json.loads(said.out)["summary"]["exitCode"]) == (0, 0)
+
+
+def test_doctor_fails_by_severity(home: Path) -> None:
+    hanging = ("doctor", "data", "--topic", "payments", "--now", "2026-12-20")
+    assert kdump(home, *hanging).code == 1
+    assert kdump(home, *hanging, "--fail-on", "warning").code == 1
+    assert kdump(home, *hanging, "--fail-on", "error").code == 0
+    assert kdump(home, "doctor", "data", "--fail-on", "error").code == 1
+
+
+def test_times_as_numbers(home: Path) -> None:
+    path = "data/orders-3"
+    for name, more in (("ls", ()), ("dump", ("-n", "1")), ("lookup", ("--timestamp", "max")), ("stats", ())):
+        assert "2026-11-20" in kdump(home, name, path, *more).out, name
+        printed = kdump(home, name, path, *more, "--times", "ms").out
+        assert "2026-11-20" not in printed, name
+        assert "17951406" in printed, name
+
+
+def test_ages_since_a_while_ago(home: Path) -> None:
+    for name in ("verify", "doctor", "startup", "txns"):
+        assert kdump(home, name, "data/orders-3", "--now", "-15m").code in (0, 1)
+    assert "ISO 8601" in kdump(home, "verify", "data", "--now", "soon").err
+
+
+def test_help_says_where_the_other_options_are(home: Path) -> None:
+    short, long = kdump(home, "verify", "--help").out, kdump(home, "verify", "--help", "--all").out
+    assert "--help --all" in short
+    assert "--no-pager  " not in short
+    assert "--no-pager  " in long
+    assert "--min-severity" in long
+
+
+def test_options_may_stand_before_paths(home: Path) -> None:
+    before = kdump(home, "ls", "--topic", "users", "data").out
+    assert before == kdump(home, "ls", "data", "--topic", "users").out
+    assert "users-3" in before

@@ -1,0 +1,153 @@
+"""What a terminal of 80 columns gets: lines that fit, tables that say what they leave out, a pager for what is long."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kdump.commands.shell.fitting import fitted
+from kdump.commands.shell.screen import Screen, begin_screen
+from kdump.commands.shell.tables import aligned, cut_in_the_middle
+from kdump.commands.shell.text_width import text_width
+from tests.agreement.running import kdump
+from tests.commands.terminal import on_terminal
+
+SPEC = """
+seed: terminal
+clock: 2026-11-20T02:10:00Z
+shutdown: killed
+producers:
+  payer: {id: 4000, transactional: true}
+topics:
+  - name: payments.eu-central.customer-orders.audit
+    partitions: 3
+    config: {segment.bytes: 2000}
+    steps:
+      - append: {records: 40, batch_records: 8, value: {shape: json, size: [80, 160]}}
+  - name: clicks
+    partitions: 12
+    config: {cleanup.policy: compact}
+    steps:
+      - append: {records: 12, batch_records: 4, value: {shape: text, size: 300}}
+      - append: {records: 4, producer: payer}
+faults:
+  - {fault: flip-payload-bit, topic: payments.eu-central.customer-orders.audit, partition: 1, batch: 0}
+  - {fault: truncate-tail, topic: clicks, partition: 2}
+"""
+COMMANDS = {
+    "doctor": (), "verify": ("-v",), "startup": ("-v",), "ls": (), "stats": (), "txns": ("--all",), "repair": ("-v",),
+    "rebuild-index": (), "trim": (), "compact": (), "retain": (), "undo": (), "replicas": ("-v",), "dump": (),
+    "lookup": ("--offset", "2"), "explain": (), "help": (),
+}  # fmt: skip
+NO_PATH = ("explain", "help")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "spec.yaml").write_text(SPEC)
+    said = kdump(folder, "fixture", "build", "spec.yaml", "data")
+    assert said.code == 0, said.err
+    return folder
+
+
+def too_long(text: str, width: int) -> list[str]:
+    """The lines that do not fit, but for those with a word that fits nowhere."""
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in text.splitlines()]
+    return [line for line in lines if text_width(line) > width and max(map(text_width, line.split())) < width - 24]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("width", [80, 60])
+def test_no_line_is_wider_than_the_terminal(
+    command: str, width: int, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for color in ("never", "always"):
+        arguments = () if command in NO_PATH else ("data", *COMMANDS[command])
+        colors = () if command == "help" else ("--color", color)
+        said = kdump(home, command, *arguments, *colors, terminal=True)
+        assert said.code in (0, 1, 3), said.err
+        assert said.out
+        assert too_long(said.out, width) == []
+
+
+def test_a_table_names_what_it_leaves_out(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = kdump(home, "ls", "data", terminal=True).out
+    assert "Hidden: RECORDS, FIRST RECORD, CODECS" in narrow
+    assert "payments.eu-cen" in narrow
+    for said in (kdump(home, "ls", "data", "--wide", terminal=True).out, kdump(home, "ls", "data").out):
+        assert "CODECS" in said.splitlines()[3]
+        assert "Hidden" not in said
+        assert "…" not in said
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    class Narrow(Screen):
+        is_narrow = True
+        width = 30
+
+    monkeypatch.setattr(Screen, "current", Narrow())
+    return Screen.current
+
+
+def test_columns_go_by_priority(terminal: Screen) -> None:
+    header = ("NAME", "SIZE", "FIRST OFFSET", "LAST OFFSET")
+    lines = list(aligned(header, [("orders-1", "5", "0", "9")], drop=("FIRST OFFSET",)))
+    assert lines[0].split() == ["NAME", "SIZE", "LAST", "OFFSET"]
+    assert lines[-1] == "Hidden: FIRST OFFSET (--wide).\n"
+
+
+def test_what_is_no_table_any_more_is_a_block_each(terminal: Screen) -> None:
+    rows = [("a-partition-with-a-name", "of-fifteen-marks", "and-this-has-mo"), ("b-1", "c", "")]
+    lines = "".join(aligned(("NAME", "WHAT", "WHY"), rows)).splitlines()
+    assert lines[:3] == ["NAME  a-partition-with-a-name", "WHAT  of-fifteen-marks", "WHY   and-this-has-mo"]
+    assert lines[3:] == ["", "NAME  b-1", "WHAT  c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "cut"),
+    [("short", 9, "short"), ("payments.eu.audit-17", 13, "paymen…dit-17"), ("日本語日本語", 7, "日本…語")],
+)
+def test_a_long_name_is_cut_in_the_middle(text: str, width: int, cut: str) -> None:
+    assert cut_in_the_middle(text, width) == cut
+    assert text_width(cut) <= width
+
+
+def test_a_command_that_is_folded_can_be_copied() -> None:
+    line = "do: kdump repair /data/orders-17 --strategy salvage --only-copy --apply"
+    folded = fitted(line, 40)
+    assert all(len(each) <= 40 for each in folded.splitlines())
+    assert folded.splitlines()[0].endswith(" \\")
+    assert folded.replace("\\\n", " ").split() == line.split()
+
+
+def test_a_label_keeps_its_column() -> None:
+    assert fitted("  found   one two three four five", 20).splitlines() == [
+        "  found   one two",
+        "          three four",
+        "          five",
+    ]
+
+
+def test_what_is_long_goes_through_the_pager(home: Path, tmp_path: Path) -> None:
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\necho PAGED\ncat\n")
+    pager.chmod(0o755)
+    asked = {"KDUMP_PAGER": str(pager), "LINES": "10"}
+    long, short = home / "data", home / "data" / "clicks-0"
+    assert on_terminal("ls", long, **asked).startswith("PAGED")
+    assert "PAGED" not in on_terminal("ls", short, **asked | {"LINES": "40"})
+    assert "PAGED" not in on_terminal("ls", long, "--no-pager", **asked)
+    assert "PAGED" not in on_terminal("ls", long, "--format", "jsonl", **asked)
+    assert "PAGED" not in on_terminal("repair", home / "none", "--apply", **asked)
+    assert "clicks-11" in on_terminal("ls", long, KDUMP_PAGER="/no/such/pager", LINES="10")
+
+
+def test_a_run_forgets_what_the_one_before_was_asked_for() -> None:
+    Screen.current.is_quiet = True
+    assert not begin_screen().is_quiet
