@@ -148,6 +148,17 @@ class _Cursor:
         self.head = None
 
 
+def _is_older(one: _Cursor, other: _Cursor) -> bool:
+    """Whether a copy that parts from another one here has the older history.
+
+    The copy of the later leader is right, wherever they part: in between an older leader may have had a higher epoch.
+    """
+    assert one.head is not None
+    assert other.head is not None
+    last, other_last = (max(each.newest_term, each.head.epoch) for each in (one, other) if each.head is not None)
+    return one.head.epoch < other.head.epoch if last == other_last else last < other_last
+
+
 def _newest_term(log: PartitionLog) -> int:
     """The last leader epoch that a copy knows of; -1 for none."""
     try:
@@ -270,19 +281,19 @@ class _Merge:
             term = max((entry.epoch for entry in self._terms if entry.start_offset <= mine.base), default=-1)
             if term in (mine.epoch, other.epoch):  # no CRC covers the leader epoch, but leader-epoch-checkpoint has it
                 return chosen if term == mine.epoch else peer
-        if mine.epoch != other.epoch and chosen is not self._own:
-            older, newer = (chosen, peer) if mine.epoch < other.epoch else (peer, chosen)
-            older.close()  # from here on it has another history
-            return newer
         if mine.epoch == other.epoch:
             raise RefusedError(
                 f"{peer.path} and {chosen.path} have other valid records from offset {other.base} on: nothing says"
                 f" which are right (leader epochs {other.epoch} and {mine.epoch}). "
             )
-        if other.epoch < mine.epoch and len(self._peers) > 1:
+        is_older = _is_older(peer, chosen)
+        if chosen is not self._own:
+            (peer if is_older else chosen).close()  # from here on it has another history
+            return chosen if is_older else peer
+        if is_older and len(self._peers) > 1:
             peer.close()  # the others may have what is missing
             return chosen
-        if other.epoch < mine.epoch:
+        if is_older:
             raise RefusedError(
                 f"{peer.path} has an older history: leader epoch {other.epoch} at offset {other.base}, where"
                 f" {chosen.path} has {mine.epoch}. "

@@ -405,3 +405,20 @@ def test_a_segment_inside_a_batch_that_is_taken_goes(tmp_path: Path) -> None:
     assert heal(tmp_path, "--from", "b2", "--apply").code == 0
     assert content(folder) == b"".join(batch.data for batch in whole)
     assert kdump(tmp_path, "verify", "b1", "--deep").code == 0
+
+
+def test_the_later_leader_is_right_wherever_copies_part(tmp_path: Path) -> None:
+    """An unclean leader of epoch 5 went on at offset 20; a later one, of epoch 7, had the records of epoch 3 there."""
+    shared = chain(0, (3, 4))
+    right = [*shared, *chain(20, (3, 2)), *chain(30, (7, 2))]
+    folder = write_copy(tmp_path, 1, OnDisk(shared))
+    write_copy(tmp_path, 2, OnDisk(right))
+    write_copy(tmp_path, 3, OnDisk([*shared, *chain(20, (5, 9))]))
+    for sources in (("b2", "b3"), ("b3", "b2")):
+        _wipe(folder)
+        arguments = [part for source in sources for part in ("--from", source)]
+        assert heal(tmp_path, *arguments, "--apply").code == 0
+        assert content(folder) == b"".join(batch.data for batch in right)
+    refused = kdump(tmp_path, "repair", "b2/orders-0", "--from", "b3")
+    assert refused.code == 4
+    assert "older history: leader epoch 5 at offset 20" in refused.err
