@@ -14,9 +14,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kdump.errors import Problem
+    from kdump.errors import OnError, Problem
     from kdump.library import (
-        OnError,
         append,
         changes,
         compact,
@@ -30,9 +29,10 @@ if TYPE_CHECKING:
         transactions,
         undo,
     )
+    from kdump.storage.damage import Damage
+    from kdump.storage.decoded import BadBatch
     from kdump.storage.open import open_directory, open_log, open_segment
-    from kdump.storage.records import BadBatch, Batch, Record
-    from kdump.storage.scan import Damage
+    from kdump.storage.records import Batch, Record
     from kdump.verify.run import verify
 
 __version__ = "0.1.0"
@@ -63,9 +63,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("BadBatch", "Batch", "Record"), "kdump.storage.records"),
+    **dict.fromkeys(("Batch", "Record"), "kdump.storage.records"),
+    "BadBatch": "kdump.storage.decoded",
     **dict.fromkeys(("open_directory", "open_log", "open_segment"), "kdump.storage.open"),
-    "Damage": "kdump.storage.scan",
+    "Damage": "kdump.storage.damage",
+    "OnError": "kdump.errors",
     "Problem": "kdump.errors",
     "verify": "kdump.verify.run",
 }

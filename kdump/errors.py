@@ -7,7 +7,16 @@ has a text of its own for the fault (shared vocabulary of operators), the messag
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import NamedTuple
+
+
+class OnError(StrEnum):
+    """What becomes of what cannot be read or parsed."""
+
+    RAISE = "raise"
+    SKIP = "skip"
+    YIELD = "yield"
 
 
 class KdumpError(Exception):

@@ -13,11 +13,10 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from kdump.errors import KdumpError, NameFormatError, Problem, ProblemError, RefusedError, Report
+from kdump.errors import KdumpError, NameFormatError, OnError, Problem, ProblemError, RefusedError, Report
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import directory_of_kafka, open_directory
@@ -48,14 +47,6 @@ if TYPE_CHECKING:
 
 Path = str | os.PathLike[str]
 _Item = TypeVar("_Item")
-
-
-class OnError(StrEnum):
-    """What becomes of what cannot be read or parsed."""
-
-    RAISE = "raise"
-    SKIP = "skip"
-    YIELD = "yield"
 
 
 def startup(

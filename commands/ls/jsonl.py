@@ -161,7 +161,7 @@ def segment_row(info: SegmentInfo, topic: str | None, partition: int | None) -> 
         "offsetIndex": _index(info.offset_index),
         "timeIndex": _index(info.time_index),
         "transactionIndex": _index(info.txn_index),
-        "damage": [{"position": at, "resumed": resumed, "text": text} for at, resumed, text, _ in info.damage],
+        "damage": [{"position": each.position, "resumed": each.resumed, "text": each.text} for each in info.damage],
         "error": info.error and (info.error.strerror or str(info.error)),
     }
 

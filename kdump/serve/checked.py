@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import ge
 
-from kdump.errors import KdumpError
+from kdump.errors import InvalidRecordError, KdumpError
 from kdump.formats.faults import BLOCK_FULL
+from kdump.storage.damage import Damage, DamageKind
 from kdump.storage.log_reader import LogFile
-from kdump.storage.scan import MAX_OFFSET, MAX_RELATIVE_OFFSET, Damage, Run, is_zero_tail, scan
+from kdump.storage.scan import MAX_OFFSET, MAX_RELATIVE_OFFSET, Run, scan
 from kdump.storage.segment import Segment
 
 PIECE_BYTES = 4 << 20
@@ -158,8 +159,6 @@ class CheckedSegment:
                 if lowest == _UNKNOWN:  # only what comes before the damage tells which offsets are lost in it
                     self.offset_before(log, position)
                     return
-                if part.resumed >= log.size and is_zero_tail(part, log):
-                    part = part._replace(text="")
                 found.append(Piece(part.position, part.resumed, lowest, lowest, part))
             else:
                 lowest = _add(found, part, lowest, self.stop_offset, log.path)
@@ -202,9 +201,11 @@ def _add_one(found: list[Piece], run: Run, row: int, lowest: int, stop_offset: i
     if lowest <= last_offset < stop_offset and magic <= _LAST_MAGIC:
         return _add(found, Run(run.block, row, row + 1), lowest, stop_offset, path)
     start = run.block.position[row]
+    kind = DamageKind.OFFSETS
     text = f"the batch's last offset {last_offset} is not from {lowest} to {stop_offset - 1}"
     if magic > _LAST_MAGIC:
-        text = f"no client knows the batch's magic {magic}"
+        kind, text = DamageKind.MAGIC, f"no client knows the batch's magic {magic}"
     end = start + run.block.size[row]
-    found.append(Piece(start, end, lowest, lowest, Damage(start, end, text, path)))
+    damage = Damage(kind, start, end, InvalidRecordError(text), path)
+    found.append(Piece(start, end, lowest, lowest, damage))
     return lowest

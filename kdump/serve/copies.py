@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.errors import KdumpError
 from kdump.serve.checked import CheckedSegment
 from kdump.serve.open_files import KeptFile
+from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import Damage, scan
+from kdump.storage.scan import scan
 
 if TYPE_CHECKING:
     from kdump.serve.partition import ServedPartition

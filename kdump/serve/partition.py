@@ -24,10 +24,11 @@ from kdump.query.lookup import LogLookup, TimestampOffset
 from kdump.serve.checked import CheckedSegment, Gate, NotCheckedError, Piece
 from kdump.serve.copies import Good, Instead, first_that_has
 from kdump.serve.open_files import KeptFile, OpenFiles
+from kdump.storage.damage import Damage
 from kdump.storage.facts import log_end_offset
 from kdump.storage.log_reader import Entry
 from kdump.storage.replica import Replica
-from kdump.storage.scan import MAX_OFFSET, Damage
+from kdump.storage.scan import MAX_OFFSET
 from kdump.transactions.partition import PartitionTxns, transactions_since_snapshot
 
 CHECKED_AT_ONCE = 64 << 20
