@@ -135,6 +135,7 @@ def _placement(placement: Placement | None) -> Row | None:
         "minInsyncReplicas": placement.min_insync,
         "isUnderReplicated": None if placement.isr is None else placement.is_under_replicated,
         "isUnderMinIsr": None if placement.isr is None else placement.is_under_min_isr,
+        "nextLeader": placement.next_leader,
     }
 
 
