@@ -17,11 +17,12 @@ from kdump.interchange.fields import Format, Origin, Value
 from kdump.query.follow import Follower, Truncated
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
+from kdump.storage.damage import Damage, is_zero_tail
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, tally, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch, TxnState, batch_at
-from kdump.storage.scan import Damage, has_batch, is_zero_tail
+from kdump.storage.scan import has_batch
 from kdump.storage.segment import Segment
 from kdump.transactions.isolation import Isolation, isolated
 from kdump.transactions.states import TransactionStates

@@ -133,7 +133,8 @@ def diagnoses_of(
         if loaded.outcome.failure is not None:
             yield _of_failure(path, loaded.outcome.failure, weighty)
             return
-        if loaded.has_findings or loaded.committed_missing:
+        is_told = any(each.code == "KD-CKPT-LOG-START" for each in weighty)  # all that the start cuts follows from it
+        if not is_told and (loaded.has_findings or loaded.committed_missing):
             families.setdefault(_INDEX if loaded.expiring else _ASIDE if loaded.stray else _LOG, [])
     for family, found in families.items():
         found.sort(key=_weight)
@@ -205,16 +206,15 @@ def _puts_right(step: Step) -> bool:
 
 
 def _of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diagnosis:
-    """A start that fails: nothing is fetched from others as long as it does."""
+    """A start that fails: no way out may wait for what the broker does once it has started."""
     stake = Stake.DISK if failure.offline else Stake.START
     title = "log directory goes offline" if failure.offline else "broker does not start"
     text = f"{failure.exception}: {failure.text}"
-    remedies = findings[0].remedies if findings else ()
+    remedies = [each for each in (findings[0].remedies if findings else ()) if each is not ways.LEAVE_CHECKPOINT]
     actions = tuple(_action(ways.REPLICA if each is ways.FETCH else each, path) for each in remedies)
     if not actions:
         actions = (Action("shows the file and the place", ("kdump", "startup", path)),)
-    sentences = [EXPLANATIONS[finding.code].broker for finding in findings[:1]]
-    broker = sentences[0] if sentences else ""
+    broker = "takes the log directory offline. Its other disks work." if failure.offline else "does not start."
     found = (text, *(finding.message for finding in findings[:2] if finding.message not in text))
     return Diagnosis(stake, title, (path,), found, broker, actions=actions, findings=tuple(findings), failure=failure)
 
