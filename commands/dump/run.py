@@ -129,8 +129,8 @@ class _Run:
         options = self._options
         if options.tail is None:
             return selection
-        how = {"batches_only": options.batches_only, "limit": options.max_decompressed}
-        return tail_selection(log, selection, options.tail, **how)
+        limit = options.max_decompressed
+        return tail_selection(log, selection, options.tail, batches_only=options.batches_only, limit=limit)
 
     def _name(self, segment: Segment) -> str:
         """What a log is called."""
