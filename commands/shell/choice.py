@@ -18,7 +18,7 @@ from kdump.formats.printable import safe
 from kdump.storage.directory import LogDirectory
 
 from .paths import expand, log_directories_of, matches
-from .screen import ALL_PARTITIONS, Screen
+from .screen import Screen, all_partitions
 
 NO_PATHS_GIVEN = "Missing argument 'PATH...'. Give the log directories of a broker, or --config FILE."
 
@@ -32,7 +32,7 @@ def chooses(patterns: Iterable[str]) -> Callable[[str], bool]:
 def has_partition(number: int | None) -> bool:
     """Whether --partition names a partition; all are where it is not given."""
     choice = Screen.current.has_partition
-    return choice is ALL_PARTITIONS or (number is not None and choice(number))
+    return choice is all_partitions or (number is not None and choice(number))
 
 
 def is_chosen(name: str, topics: Iterable[str]) -> bool:
@@ -48,7 +48,7 @@ def nothing_chosen(topics: Collection[str], known: Iterable[str] = ()) -> str:
         return "no partition has a number that --partition names"
     close = get_close_matches(next(iter(topics)), known, 1)
     hint = f": did you mean {safe(close[0])}?" if close else ""
-    numbers = "" if Screen.current.has_partition is ALL_PARTITIONS else " and a number that --partition names"
+    numbers = "" if Screen.current.has_partition is all_partitions else " and a number that --partition names"
     return f"no partition has a topic that matches {named}{numbers}{hint}"
 
 

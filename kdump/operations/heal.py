@@ -179,6 +179,9 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
         directory.put(segment.name, segment.recipe)
         for kind in (names.OFFSET_INDEX, names.TIME_INDEX, names.TXN_INDEX):
             directory.delete(names.segment_file_name(segment.base_offset, f".{kind}"), "")
+    for base in healing.gone:
+        for kind in (names.LOG, *names.INDEX_KINDS):
+            directory.delete(names.segment_file_name(base, f".{kind}"), "begins inside a batch that was restored")
     for name, says in log.files.items():
         if says.kind == names.PRODUCER_SNAPSHOT and says.offset is not None and says.offset > first:
             directory.delete(name, "made before records were restored")

@@ -68,4 +68,4 @@ def test_what_is_not_routine_is_shown(home: Path) -> None:
     for name in ("orders-17", "orders-42", "orders-142"):
         assert name in kdump(home, "repair", "data").out
         assert name in kdump(home, "doctor", "data").out
-    assert kdump(home, "repair", "data", "--format", "jsonl").out.count('"type": "partition"') == 300
+    assert kdump(home, "repair", "data", "--format", "jsonl").out.count('"type":"partition"') == 300
