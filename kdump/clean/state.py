@@ -17,6 +17,7 @@ from kdump.recovery.startup import Startup
 from kdump.settings.views import CleaningSettings
 from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.facts import log_end_offset
+from kdump.storage.live import broker_on
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 
@@ -158,7 +159,12 @@ def _producers(log: PartitionLog, startup: Startup, start: int, end: int) -> Pro
 
 
 def _check_leftovers(log: PartitionLog) -> None:
-    """Refuse a directory in which segments are being replaced: what is there is not what a broker would load."""
+    """Refuse a directory in which segments are being replaced: what is there is not what a broker would load.
+
+    Those of a broker that runs are its cleaner's, at work.
+    """
+    if broker_on(os.path.dirname(os.path.abspath(log.path))) is not None:
+        return
     for state in (names.SWAP, names.CLEANED):
         for name in log.in_state(state):
             raise CleaningError(
