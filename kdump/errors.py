@@ -7,7 +7,16 @@ has a text of its own for the fault (shared vocabulary of operators), the messag
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import NamedTuple
+
+
+class OnError(StrEnum):
+    """What becomes of what cannot be read or parsed."""
+
+    RAISE = "raise"
+    SKIP = "skip"
+    YIELD = "yield"
 
 
 class KdumpError(Exception):
@@ -157,6 +166,7 @@ OFFSET_OVERFLOW = f"{_COMMON}.errors.LogSegmentOffsetOverflowException"
 STORAGE = f"{_COMMON}.errors.KafkaStorageException"
 KAFKA = f"{_COMMON}.KafkaException"
 ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
+CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
 ILLEGAL_STATE = "java.lang.IllegalStateException"
 RUNTIME = "java.lang.RuntimeException"
 NULL_POINTER = "java.lang.NullPointerException"

@@ -11,10 +11,11 @@ import pytest
 
 import kdump
 from kdump.errors import KdumpError, NameFormatError
+from kdump.storage.damage import Damage, DamageKind
+from kdump.storage.decoded import BadBatch, DamagedError
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
-from kdump.storage.records import BadBatch, Batch, Record
-from kdump.storage.scan import Damage
+from kdump.storage.records import Batch, Record
 
 CORPUS = Path(__file__).resolve().parent.parent / "fixtures" / "corpus"
 
@@ -143,6 +144,21 @@ def test_damage_does_not_end_the_iteration() -> None:
     assert set(offsets) < set(sound)
     assert offsets[-1] == sound[-1]
     assert len(sound) - len(offsets) == 3
+
+
+def test_what_becomes_of_damage_is_the_callers_choice() -> None:
+    log = partition("i-zero-batch-mid-active")
+    found = list(log.records())
+    assert list(log.records(errors="skip")) == [item for item in found if isinstance(item, Record)]
+    (damage,) = (item for item in log.batches() if isinstance(item, Damage))
+    assert damage.kind is DamageKind.SIZE
+    with pytest.raises(DamagedError, match="byte 1623: Found record size 0") as raised:
+        list(log.batches(errors="raise"))
+    assert raised.value.damage == damage
+    with pytest.raises(ValueError, match="ignore"):
+        log.records(errors="ignore")
+    with pytest.raises(DamagedError, match="newLimit"):
+        list(partition("i-v1-none-keylen").records(errors="raise"))
 
 
 def test_a_batch_whose_records_break_off() -> None:

@@ -126,7 +126,7 @@ def _largest_timestamp(log: LogFile, start: int, offset: int) -> tuple[int, int]
 def _largest_in_batch(block: BatchBlock) -> int:
     """The largest timestamp (ms) of the records of a one-batch block, at least -1."""
     stretch = inflate(block, 0)
-    if stretch.error:
+    if stretch.error and not stretch.fault:
         raise java_codec_error(block, 0, stretch.error)
     fault = stretch.fault
     largest = -1

@@ -50,7 +50,7 @@ class Printing:
         row = 0
         while row < block.length:
             stretch = inflate(block, row, limit=LIMIT)
-            if stretch.error or stretch.fault:
+            if stretch.error:
                 return
             if block.packed and max(block.count[row : stretch.stop]) > MOST_RECORDS:
                 return

@@ -27,6 +27,8 @@ def decision_text(path: str, decision: Decision) -> str:
         lines.append(f"    {safe(_damage(each))}")
     if len(decision.damaged) > MAX_RANGES:
         lines.append(f"    and {number_words(len(decision.damaged) - MAX_RANGES, 'more damaged range')}")
+    if not decision.damaged:
+        lines += (f"    {safe(why)}" for why in decision.rewritten[:MAX_RANGES])
     lines += (f"    {line}" for line in _around(decision))
     for offer in decision.offers():
         loses = f"{_loses(offer):<{_LOSES_WIDTH}}"
@@ -92,8 +94,12 @@ def _what(offer: Offer, decision: Decision) -> str:
             return "one flipped bit explains it"
         return f"explains {explained} of {number_words(len(decision.damaged), 'damaged range')}"
     if offer.way == Way.SALVAGE:
-        kept = "changes batches in their place" if offer.loses == 0 else "keeps all else"
+        kept = "keeps all else"
+        if offer.loses == 0:
+            kept = "changes batches in their place" if decision.rewritten else "the same records stay elsewhere"
+        dropped = decision.dropped.records
         others = decision.replicas.others_in_sync if decision.replicas else ()
-        return f"{kept}; needs --only-copy" if others else kept
+        options = (["--only-copy"] if others else []) + ([f"--accept-loss {dropped}"] if dropped else [])
+        return f"{kept}; needs {' '.join(options)}" if options else kept
     valid = decision.after.records if decision.after else 0
     return "as the broker does" + (f"; needs --accept-loss {valid}" if valid else "")

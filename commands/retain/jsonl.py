@@ -112,7 +112,7 @@ def _segment(found: PartitionRetention, number: int) -> Row:
         "topic": name.topic if name else None,
         "partition": name.partition if name else None,
         "baseOffset": state.base_offset,
-        "nextOffset": state.upper_bound,
+        "nextOffset": state.end_offset,
         "size": state.size,
         "space": state.space,
         "largestTimestamp": state.largest_timestamp,

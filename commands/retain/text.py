@@ -137,7 +137,7 @@ def _row(found: PartitionRetention, number: int) -> tuple[str, ...]:
     state = found.segments[number]
     return (
         str(state.base_offset),
-        str(state.upper_bound),
+        str(state.end_offset),
         size_text(state.size),
         iso_time(state.largest_timestamp),
         _SOURCE_WORDS[state.source],
@@ -151,7 +151,7 @@ def _goes(found: PartitionRetention, number: int) -> str:
         return f"now, by {_POLICY_WORDS[found.reasons[number]]}"
     if found.block and state in found.block.held:
         return "is held back"
-    if state.candidate.is_last and not state.size:
+    if state.is_last and not state.size:
         return "stays, empty"
     if not found.config.deletes or found.config.time_limit_ms < 0:
         return ""
@@ -213,7 +213,7 @@ def _waiting(what: str, waiting: Waiting, found: PartitionRetention) -> str:
 
 def _notes(found: PartitionRetention) -> Iterator[str]:
     by_file = [
-        state for state in found.segments if state.source == MTIME and (state.size or not state.candidate.is_last)
+        state for state in found.segments if state.source == MTIME and (state.size or not state.is_last)
     ]
     if by_file and found.config.deletes:
         yield (

@@ -19,7 +19,6 @@ from kdump.findings.kind import ERROR, INFO, SEVERITIES, WARNING
 from kdump.findings.limit import MOST_ALIKE
 from kdump.formats.printable import escape_json, safe, safe_path
 from kdump.formats.words import number_words
-from kdump.operations.copies import CopyCheck, findings_between
 from kdump.storage.live import broker_on, is_live, tally
 from kdump.verify.options import Options
 from kdump.verify.resume import Mark, PassTotals, Place, check_writable, read_place, remove_mark, write_place
@@ -328,8 +327,10 @@ def _between(
     verification: Verification | SparkVerification, chosen: Sequence[str], options: Options
 ) -> Iterator[Finding]:
     """What is wrong between the copies of several brokers; logs that were all read are read again for it."""
-    if verification.mark is not None or options.max_rate or options.since_checkpoint:
+    if len(chosen) < 2 or verification.mark is not None or options.max_rate or options.since_checkpoint:
         return
+    from kdump.operations.copies import CopyCheck, findings_between  # half of kdump, for several paths only
+
     check = CopyCheck(chosen, options.now or int(time.time() * 1000), options.deadline)
     yield from findings_between(check, options)
     if check.seen.left:

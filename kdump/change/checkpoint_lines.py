@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from kdump.change.plan import CHECKPOINT, Operation
 from kdump.disk import durable
-from kdump.disk.reading import read_small
-from kdump.errors import CheckpointError, KdumpError
-from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint, parse_offset_checkpoint
+from kdump.errors import CheckpointError
+from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
 from kdump.formats.names import (
     LIVE,
     OFFSET_CHECKPOINTS,
@@ -19,7 +18,7 @@ from kdump.formats.names import (
     REPLICATION_CHECKPOINT,
     parse_partition_dir,
 )
-from kdump.storage.checkpoints import MAX_BYTES, Offsets, read_offsets
+from kdump.storage.checkpoints import Offsets, read_entries, read_offsets
 
 _FILES = Lock()
 """Held while a checkpoint is read and written: several partitions, each in its thread, share it."""
@@ -52,15 +51,9 @@ def put_offset(partition_directory: str, name: str, offset: int) -> None:
 def _put(log_directory: str, name: str, new: OffsetCheckpointEntry, folder: os.stat_result) -> None:
     path = os.path.join(log_directory, name)
     like = durable.file_in(folder)
-    entries: list[OffsetCheckpointEntry] = []
-    try:
+    with suppress(FileNotFoundError):
         like = os.stat(path)
-        if like.st_size > MAX_BYTES:
-            raise KdumpError(f"{path}: {like.st_size} bytes are too many for a checkpoint")
-        entries = parse_offset_checkpoint(read_small(path, MAX_BYTES), path)
-    except FileNotFoundError:
-        if new.offset < 0:
-            return
+    entries = read_entries(path)
     changed = _with(entries, new)
     if changed == entries:
         return

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.clean.new_segment import NO_TIMESTAMP, Written
-from kdump.clean.reading import Batches
 from kdump.formats.batch import (
     CODEC_MASK,
     CONTROL,
@@ -20,13 +19,14 @@ from kdump.formats.batch import (
 from kdump.formats.codecs import compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_message, frame_batch
 from kdump.formats.message_set import MESSAGE_AT, MESSAGE_FRAME
+from kdump.storage.decoded import DecodedRows
 
 _CARRIED = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
 """The attributes that a batch written anew has from the old one."""
 
 
 def rebuilt(
-    batches: Batches,
+    batches: DecodedRows,
     row: int,
     start: int,
     stop: int,
@@ -101,7 +101,7 @@ def emptied(block: BatchBlock, row: int) -> tuple[bytearray, Written]:
     return data, Written(len(data), block.last_offset[row], block.max_timestamp[row], block.last_offset[row])
 
 
-def _rebuilt_legacy(batches: Batches, row: int, kept: list[int]) -> tuple[bytes, Written]:
+def _rebuilt_legacy(batches: DecodedRows, row: int, kept: list[int]) -> tuple[bytes, Written]:
     """A wrapper, or a single message, in its own format."""
     block = batches.block
     magic, attributes = block.magic[row], block.attributes[row]
@@ -122,9 +122,8 @@ def _rebuilt_legacy(batches: Batches, row: int, kept: list[int]) -> tuple[bytes,
     return data, Written(len(data), last, timestamp, last)
 
 
-def _new_record(batches: Batches, row: int, at: int) -> NewRecord:
-    records, payload = batches.records, batches.payload(row)
-    source = batches.block.data if payload is None else payload
+def _new_record(batches: DecodedRows, row: int, at: int) -> NewRecord:
+    records, source = batches.records, batches.source_of(row)
     key, value = (
         bytes(source[position : position + length]) if length >= 0 else None
         for position, length in (

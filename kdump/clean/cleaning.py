@@ -12,12 +12,12 @@ from kdump.clean.offset_map import Progress, build_map, new_keys
 from kdump.clean.read_buffer import ReadBuffer
 from kdump.clean.rewriting import Counts, Rewriting
 from kdump.clean.staging import NewFile, Staging
-from kdump.clean.state import PartitionState, SegmentFacts
+from kdump.clean.state import PartitionState
 from kdump.clean.transactions import aborted_in
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
 from kdump.settings.views import CleaningSettings
-from kdump.storage.facts import segment_end_offset
+from kdump.storage.facts import SegmentFacts, segment_end_offset
 
 
 @dataclass(frozen=True, slots=True)

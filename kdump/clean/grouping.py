@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from kdump.clean.state import SegmentFacts
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kdump.settings.views import CleaningSettings
+from kdump.storage.facts import SegmentFacts
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 
 

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.clean.read_buffer import ReadBuffer
-from kdump.clean.reading import Batches, read_batches
-from kdump.clean.state import PartitionState, SegmentFacts
+from kdump.clean.reading import read_batches
+from kdump.clean.state import PartitionState
 from kdump.clean.transactions import Transactions, aborted_in
 from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.control import KEY as CONTROL_KEY
 from kdump.settings.views import CleaningSettings
+from kdump.storage.decoded import DecodedRows
+from kdump.storage.facts import SegmentFacts
 
 if TYPE_CHECKING:
     from kdump.kernels.portable.compaction import KeyOffsets
@@ -94,8 +96,8 @@ class _Building:
                 if self.map.is_full:
                     return
 
-    def _take(self, batches: Batches) -> None:
-        block, first, stop, payloads, records = batches
+    def _take(self, batches: DecodedRows) -> None:
+        block, first, stop, records, payloads = batches
         wanted = self._wanted(batches)
         full_at = self.map.keys.take(block, records, first, payloads, wanted, self._start)
         last = stop if full_at == records.length else records.row[full_at]
@@ -113,7 +115,7 @@ class _Building:
                 self.map.latest_offset = records.offset[at]
                 return
 
-    def _wanted(self, batches: Batches) -> bytes | bytearray:
+    def _wanted(self, batches: DecodedRows) -> bytes | bytearray:
         """Of which rows the keys count: not of markers, nor of what was aborted."""
         block, first, stop = batches.block, batches.first, batches.stop
         wanted = bytearray(b"\1") * (stop - first)
@@ -132,7 +134,7 @@ class _Building:
         return wanted
 
 
-def control_type(batches: Batches, row: int, start: int, end: int) -> int | None:
+def control_type(batches: DecodedRows, row: int, start: int, end: int) -> int | None:
     """The type of the marker in a control batch, whose records are number `start` to `end` - 1; None without one.
 
     Raises CleaningError where it is none.
@@ -140,8 +142,7 @@ def control_type(batches: Batches, row: int, start: int, end: int) -> int | None
     if start == end:
         return None
     records = batches.records
-    payload = batches.payload(row)
-    source = batches.block.data if payload is None else payload
+    source = batches.source_of(row)
     position, length = records.key_position[start], records.key_length[start]
     if length < CONTROL_KEY.size:
         raise CleaningError(

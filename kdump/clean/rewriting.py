@@ -11,15 +11,17 @@ from kdump.clean.batches import emptied, mixes_formats, rebuilt, unchanged
 from kdump.clean.new_segment import NewSegment
 from kdump.clean.offset_map import OffsetMap, Progress, control_type
 from kdump.clean.read_buffer import ReadBuffer
-from kdump.clean.reading import Batches, read_batches
+from kdump.clean.reading import read_batches
 from kdump.clean.rewritten import Rewritten
-from kdump.clean.state import PartitionState, SegmentFacts
+from kdump.clean.state import PartitionState
 from kdump.clean.transactions import Transactions
 from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from kdump.kernels.batch_fates import GONE, OTHER
 from kdump.kernels.fates import DISCARDED, EXPIRED, KEPT, KEPT_TOMBSTONE, KEYLESS, SUPERSEDED
 from kdump.settings.views import CleaningSettings
+from kdump.storage.decoded import DecodedRows
+from kdump.storage.facts import SegmentFacts
 from kdump.storage.log_reader import LogFile
 
 _TRANSACTIONS = CONTROL | TRANSACTIONAL
@@ -86,7 +88,7 @@ class Rewriting:
         taken_from = found.read_from.get(facts.base_offset, facts.size)
         with facts.segment.open_log() as log:
             for batches in read_batches(log, facts.base_offset):
-                block, first, stop, payloads, records = batches
+                block, first, stop, records, payloads = batches
                 taken_row = bisect_left(block.position, taken_from, first, stop)
                 fates = found.keys.sift(
                     block, records, first, payloads, found.latest_offset, self._now, keeps_legacy_tombstones, taken_row
@@ -98,9 +100,9 @@ class Rewriting:
             target.end_chunk()
         self._buffer.restore()
 
-    def _copy(self, log: LogFile, batches: Batches, fates: bytearray) -> None:
+    def _copy(self, log: LogFile, batches: DecodedRows, fates: bytearray) -> None:
         """Write what stays of batches, now that it is known what becomes of each record as far as its key tells."""
-        block, first, stop, _, records = batches
+        block, first, stop, records, _ = batches
         markers = self._judge_transactions(batches, fates)
         rewritten = Rewritten(*kernels.rewrite(block, records, first, stop, fates, self._horizon), first)
         waiting = first  # rows from here on have not been written yet
@@ -111,7 +113,7 @@ class Rewriting:
         self._put(block, rewritten, waiting, stop)
         self._count(batches, fates, rewritten)
 
-    def _judge_transactions(self, batches: Batches, fates: bytearray) -> dict[int, bool]:
+    def _judge_transactions(self, batches: DecodedRows, fates: bytearray) -> dict[int, bool]:
         """Change `fates` where a transaction decides, not a key; of the control batches, whether they end nothing."""
         block, first, stop = batches.block, batches.first, batches.stop
         markers: dict[int, bool] = {}
@@ -128,7 +130,7 @@ class Rewriting:
                 self.counts.aborted += end - start
         return markers
 
-    def _judge_marker(self, batches: Batches, row: int, start: int, end: int, fates: bytearray) -> bool:
+    def _judge_marker(self, batches: DecodedRows, row: int, start: int, end: int, fates: bytearray) -> bool:
         """Decide on a control batch, whose key does not count; whether nothing is left of what it ends."""
         block, records = batches.block, batches.records
         type_ = control_type(batches, row, start, end)
@@ -170,7 +172,9 @@ class Rewriting:
             self._end_large_chunk(block, end - 1)
             row = end
 
-    def _put_apart(self, log: LogFile, batches: Batches, row: int, fates: bytearray, markers: dict[int, bool]) -> None:
+    def _put_apart(
+        self, log: LogFile, batches: DecodedRows, row: int, fates: bytearray, markers: dict[int, bool]
+    ) -> None:
         """Decide on a row that the kernel did not decide on, and write what is left of it. Raises CleaningError."""
         block, target = batches.block, self._target
         assert target is not None
@@ -226,7 +230,7 @@ class Rewriting:
         if counts.first_horizon is None or horizon < counts.first_horizon:
             counts.first_horizon = horizon
 
-    def _count(self, batches: Batches, fates: bytearray, rewritten: Rewritten) -> None:
+    def _count(self, batches: DecodedRows, fates: bytearray, rewritten: Rewritten) -> None:
         """Count what became of these batches' records."""
         counts, kinds = self.counts, rewritten.kinds
         counts.batches_before += batches.stop - batches.first
@@ -260,7 +264,7 @@ class Rewriting:
             return block.last_offset[row] == last.last_offset
         return bool(block.attributes[row] & CONTROL) and block.producer_epoch[row] == last.producer_epoch
 
-    def _is_mixed(self, batches: Batches, row: int) -> bool:
+    def _is_mixed(self, batches: DecodedRows, row: int) -> bool:
         payload = batches.payload(row)
         return batches.block.magic[row] < 2 and payload is not None and mixes_formats(batches.block.magic[row], payload)
 

@@ -51,17 +51,18 @@ class Staging:
         """
         contents = segment.finish()
         if self._place is not None:
-            self._settle(self.path(segment.base_offset, names.LOG), like)
+            modified_ns = modified * 1_000_000
+            self._settle(self.path(segment.base_offset, names.LOG), modified_ns, like)
             for kind, content in contents.items():
-                write_file(self.path(segment.base_offset, kind), (content,), like)
-            for kind in (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX):
-                os.utime(self.path(segment.base_offset, kind), ns=(modified * 1_000_000,) * 2)
+                timed = kind in (names.OFFSET_INDEX, names.TIME_INDEX)
+                write_file(self.path(segment.base_offset, kind), (content,), like, modified_ns if timed else None)
         return (NewFile(names.LOG, segment.size), *(NewFile(kind, len(data)) for kind, data in contents.items()))
 
-    def _settle(self, path: str, like: os.stat_result) -> None:
+    def _settle(self, path: str, modified_ns: int, like: os.stat_result) -> None:
         descriptor = os.open(path, os.O_RDWR)
         try:
             take_after(descriptor, like)
+            os.utime(descriptor, ns=(modified_ns, modified_ns))
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

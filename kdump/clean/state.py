@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kdump.clean.producers import LastRecord, Producers, producers_at
-from kdump.disk.reading import status_of
 from kdump.errors import CleaningError, LoadError
 from kdump.formats import names
 from kdump.formats.java_text import LONG_MAX
 from kdump.recovery.startup import Startup
 from kdump.settings.views import CleaningSettings
 from kdump.storage.checkpoints import PartitionCheckpoints
-from kdump.storage.facts import log_end_offset
+from kdump.storage.facts import SegmentFacts, TimestampRule, largest_timestamp, log_end_offset, segment_facts
 from kdump.storage.live import broker_on
 from kdump.storage.partition import PartitionLog
-from kdump.storage.segment import Segment
 
 ACTIVE, HIGH_WATERMARK, TRANSACTION, LAG = "active segment", "high watermark", "transaction", "min.compaction.lag.ms"
 
@@ -35,19 +33,6 @@ class Limit(NamedTuple):
     offset: int
     producer_id: int = -1
     until: int = -1
-
-
-class SegmentFacts(NamedTuple):
-    """A segment with the size of its .log in bytes and that file's time in ms."""
-
-    segment: Segment
-    size: int
-    modified: int
-
-    @property
-    def base_offset(self) -> int:
-        """The base offset in its name."""
-        return self.segment.base_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +101,11 @@ def look(log: PartitionLog, checkpoints: PartitionCheckpoints, config: CleaningS
     Without a high watermark in the checkpoints all of the log counts as replicated.
     """
     _check_leftovers(log)
-    segments = tuple(_facts(log))
-    if not segments:
+    if not log.segments:
         raise CleaningError(f"{log.path}: there is no segment in it")
-    start = max(checkpoints.log_start or 0, segments[0].base_offset)
+    start = max(checkpoints.log_start or 0, log.segments[0].base_offset)
     end = log_end_offset(log, start)
+    segments = tuple(segment_facts(log, end))
     known = checkpoints.high_watermark
     watermark = end if known is None else min(max(known, start), end)
     startup = Startup(now, log_start_offset=start, config=config.loading)
@@ -173,12 +158,6 @@ def _check_leftovers(log: PartitionLog) -> None:
             )
 
 
-def _facts(log: PartitionLog) -> Iterator[SegmentFacts]:
-    for segment in log.segments:
-        info = status_of(segment.log_path)
-        yield SegmentFacts(segment, info.size, info.modified_ns // 1_000_000)
-
-
 def _first_dirty(checkpoint: int | None, start: int, end: int) -> tuple[int, str]:
     """From where on the log is dirty, and why the checkpoint does not count, if it does not."""
     if checkpoint is None:
@@ -206,7 +185,7 @@ def _limits(
     yield Limit(ACTIVE, segments[-1].base_offset)
     if config.min_compaction_lag_ms > 0:
         for each in _dirty_inactive(segments, dirty):
-            largest = each.segment.largest_timestamp()
+            largest = largest_timestamp(each.segment, TimestampRule.TRIMMED)
             largest = each.modified if largest is None or largest < 0 else largest
             if largest > now - config.min_compaction_lag_ms:
                 yield Limit(LAG, each.base_offset, until=largest + config.min_compaction_lag_ms)

@@ -17,9 +17,10 @@ from kdump.errors import CheckpointError, CorruptSnapshotError, Problem, Report
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName, parse_partition_dir
 from kdump.formats.producer_snapshot import decode_producer_snapshot
+from kdump.storage.damage import Damage, is_zero_tail
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica
-from kdump.storage.scan import Damage, Run, is_zero_tail, scan
+from kdump.storage.scan import Run, scan
 from kdump.storage.segment import Segment
 from kdump.topics.transaction_ids import ENDING, ONGOING, transactional_ids
 

@@ -10,10 +10,10 @@ from kdump.cluster.disks import Disk
 from kdump.disk.reading import read_small
 from kdump.errors import CheckpointError, KdumpError, Problem
 from kdump.formats import names
-from kdump.formats.faults import END, PARTIAL
 from kdump.formats.metadata_files import QuorumState, parse_quorum_state
+from kdump.storage.damage import AT_THE_END, Damage
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import Damage, is_zero_tail, scan
+from kdump.storage.scan import scan
 from kdump.topics.metadata_log import MetadataState, state_of_directory
 
 
@@ -78,11 +78,8 @@ def _incomplete_tail(log: PartitionLog) -> tuple[str, int] | None:
     tail = None
     with last.open_log() as file:
         for part in scan(file, last.base_offset, whole=False):
-            tail = part if isinstance(part, Damage) and part.resumed >= file.size else None
-        if tail is None:
-            return None
-        is_cut = file.entry_at(tail.position, file.size).status in (PARTIAL, END) or is_zero_tail(tail, file)
-    return (last.log_path, tail.position) if is_cut else None
+            tail = part if isinstance(part, Damage) and part.kind in AT_THE_END else None
+    return (last.log_path, tail.position) if tail else None
 
 
 def newest(copies: Iterable[MetadataCopy]) -> MetadataCopy | None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from kdump.change.interrupted import unfinished_in
+from kdump.change.journal import Changes, ChangeState
 from kdump.cluster.choice import Chosen
 from kdump.cluster.disks import Disk
 from kdump.cluster.metadata_copies import MetadataCopy, newest
 from kdump.cluster.wanted import ALL_LOSSES, Refusal, Wanted
 from kdump.disk.locks import lock_holder
-from kdump.formats.java_text import parse_int
 from kdump.formats.uuids import format_uuid
 from kdump.releases import (
-    LARGE_SEGMENTS,
     METADATA_VERSION,
     NEWEST_METADATA_VERSION,
     KafkaRelease,
@@ -20,11 +20,8 @@ from kdump.releases import (
     metadata_version_name,
     newest_metadata_version,
 )
-from kdump.settings.table import SEGMENT_BYTES
+from kdump.settings.segment_bytes import with_too_small
 from kdump.topics.cluster_image import TOPIC_RESOURCE, ClusterImage
-
-MIN_SEGMENT_BYTES = 1 << 20
-"""The least segment.bytes of a topic from 4.1 on."""
 
 _SHOWN = 3
 
@@ -45,6 +42,19 @@ def check_directories(disks: Sequence[Disk]) -> Iterator[Refusal]:
             first, shown = seen[disk.directory_id].path, format_uuid(disk.directory_id)
             reason = f"has the directory.id of {first} ({shown}): one is a copy of the other"
             yield Refusal(disk.path, reason, "give one of the two")
+
+
+def check_interrupted(disk: Disk, partitions: Iterable[str]) -> Iterator[Refusal]:
+    """Refuse a log directory in which a change of itself, or of these partition directories, was interrupted.
+
+    Raises OSError.
+    """
+    for path, text in unfinished_in(disk.path, partitions):
+        yield Refusal(path, text, f"finish it, or take it back: kdump undo {path}")
+    for change in Changes(disk.path).of(disk.path):
+        if change.state == ChangeState.INTERRUPTED:
+            way_out = f"take it back: kdump undo {disk.path} --change {change.id} --apply"
+            yield Refusal(disk.path, f"change {change.id} ({change.command}) was interrupted", way_out)
 
 
 def check_metadata(copies: Sequence[MetadataCopy], taken: MetadataCopy | None, wanted: Wanted) -> Iterator[Refusal]:
@@ -118,19 +128,11 @@ def check_release(image: ClusterImage, release: KafkaRelease) -> Iterator[Refusa
 
 def check_segment_bytes(image: ClusterImage, release: KafkaRelease) -> Iterator[Refusal]:
     """Refuse settings with which brokers of a release end at their start."""
-    if not release.has(LARGE_SEGMENTS):
-        return
-    small = [topic.name for topic in image.topics.values() if _segment_bytes(image, topic.name) < MIN_SEGMENT_BYTES]
+    topics = ((topic.name, image.configs.get((TOPIC_RESOURCE, topic.name), {})) for topic in image.topics.values())
+    small = list(with_too_small(topics, release))
     if small:
         reason = f"{_listed(small)}: brokers of {release.value} end at their start where segment.bytes is below 1 MiB"
         yield Refusal(_count(small, "topic"), reason, "start the release that ran before (--kafka), and raise it there")
-
-
-def _segment_bytes(image: ClusterImage, topic: str) -> int:
-    """What is said of a topic's segment.bytes; enough where nothing is, or nothing that can be read."""
-    text = image.configs.get((TOPIC_RESOURCE, topic), {}).get(SEGMENT_BYTES.name, "")
-    found = parse_int(text)
-    return MIN_SEGMENT_BYTES if found is None else found
 
 
 def check_topics(image: ClusterImage, wanted: Wanted) -> Iterator[Refusal]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kdump.change.plan import Plan, make_plan
 from kdump.cluster.metadata_copies import MetadataCopy
 from kdump.cluster.quorum import Difference, Quorum, lost
+from kdump.cluster.refusals import check_interrupted
 from kdump.cluster.wanted import Refusal
 from kdump.disk.locks import lock_holder
 from kdump.formats import names
@@ -78,10 +79,14 @@ def plan_voters(quorum: Quorum, wanted: Sequence[VoterAt], *, others_are_gone: b
 
 
 def _check_copies(quorum: Quorum, wanted: Sequence[VoterAt]) -> Iterator[Refusal]:
-    """Refuse copies that are in use or damaged, and a static quorum, whose voters are in server.properties."""
+    """Refuse copies that are in use, half changed or damaged, and a static quorum.
+
+    The voters of that are in server.properties.
+    """
     for copy in quorum.copies:
         if lock_holder(copy.disk.path) is not None:
             yield Refusal(copy.disk.path, "a broker or controller is running on it", "stop all nodes of the quorum")
+        yield from check_interrupted(copy.disk, (copy.path,))
     for copy in quorum.copies:
         if not copy.is_sound:
             problem = copy.problems[0].text if copy.problems else "it cannot be read"
@@ -148,7 +153,10 @@ def change_plan(plan: NewVoters, copy: MetadataCopy, now: int) -> Plan:
     if log.segments:
         last = log.segments[-1]
         name = os.path.basename(last.log_path)
-        used = segment_info(last).used_size or 0
+        info = segment_info(last)
+        if info.error is not None:
+            raise info.error
+        used = info.used_size or 0
         wanted[name] = joined((SourceBytes(name, 0, used), new)) if used else new
     else:
         name = segment_file_name(plan.offset, f".{names.LOG}")

@@ -12,8 +12,9 @@ from kdump.blocks import BatchBlock
 from kdump.columns import arrays
 from kdump.columns.fields import LABELS, NO_LABELS, Field, Labels, Numbers, check_names, plain
 from kdump.query.selection import EVERYTHING, Selection
+from kdump.storage.damage import Damage
 from kdump.storage.log_reader import LogFile
-from kdump.storage.scan import Damage, scan
+from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
 
 MOST_ROWS = 1 << 16

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from kdump import kernels
-from kdump.blocks import BatchBlock, RecordBlock
+from kdump.blocks import RecordBlock
 from kdump.columns import arrays
 from kdump.columns.fields import (
     HEADERS,
@@ -24,18 +23,14 @@ from kdump.columns.fields import (
     check_names,
 )
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.formats.faults import fault_error
-from kdump.query.selection import EVERYTHING, Picks, Selection, Source
-from kdump.query.sweep import bad_messages, undecodable
+from kdump.query.selection import EVERYTHING, Picks, Selection
+from kdump.storage.damage import Damage, undecodable
+from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
-from kdump.storage.payloads import Stretch, inflate
-from kdump.storage.scan import Damage, scan
+from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
 from kdump.transactions.states import TransactionStates
-
-if TYPE_CHECKING:
-    from kdump.kernels.portable.records import Payloads
 
 MOST_ROWS = 1 << 17
 MOST_BYTES = 8 << 20
@@ -80,10 +75,9 @@ class RecordTables:
             most_bytes=most_bytes,
         )
 
-    def add(
-        self, block: BatchBlock, records: RecordBlock, first: int, payloads: Payloads, picks: Picks
-    ) -> Iterator[pa.RecordBatch]:
-        """Gather the records `picks` of `records`, decoded from row `first` of `block` on; the batches that fill up."""
+    def add(self, rows: DecodedRows, picks: Picks) -> Iterator[pa.RecordBatch]:
+        """Gather the records `picks` of those decoded; the batches that fill up."""
+        block, first, _, records, payloads = rows
         done = self._columns.add(block, records, first, payloads, picks)
         while done < len(picks):
             yield self.take()
@@ -146,35 +140,11 @@ def read_records(
             continue
         block, first, end = part
         for row, row_end in selection.runs(block, first, end):
-            while row < row_end:
-                stretch = inflate(block, row, row_end, limit)
-                yield from _stretch(block, stretch, records, tables, selection)
-                row = stretch.stop
+            for rows in decode_rows(block, row, row_end, limit=limit, records=records):
+                if isinstance(rows, BadBatch):
+                    yield undecodable(block, rows.row, rows.error, log.path)
+                    continue
+                yield from tables.add(rows, selection.pick(records, rows.source_of))
+                yield from rows.bad_messages(log.path)
         if selection.is_behind(block, end - 1):
             return
-
-
-def _stretch(
-    block: BatchBlock, stretch: Stretch, records: RecordBlock, tables: RecordTables, selection: Selection
-) -> Iterator[pa.RecordBatch | Damage]:
-    first, stop, payloads, error, fault = stretch
-    is_broken = error is not None or fault is not None
-    good = stop - is_broken
-    is_legacy = block.magic[first] < 2 or block.magic[stop - 1] < 2
-
-    def source_of(row: int) -> Source:
-        payload = payloads[row - first]
-        return block.data if payload is None else payload
-
-    records.seek(first)
-    while records.next_row < good:
-        kernels.decode(block, records, first, good, payloads)
-        yield from tables.add(block, records, first, payloads, selection.pick(records, source_of))
-        if is_legacy:
-            yield from bad_messages(block, records)
-        if records.fault:
-            row = records.next_row
-            yield undecodable(block, row, fault_error(records.fault))
-            records.seek(row + 1)
-    if is_broken:
-        yield undecodable(block, good, error or fault_error(fault or (0, 0, 0)))

@@ -22,13 +22,14 @@ from kdump.columns.records import RecordTables, read_records
 from kdump.errors import KdumpError, Problem
 from kdump.query.selection import EVERYTHING, Selection
 from kdump.query.split_points import parts
+from kdump.storage.damage import Damage, is_zero_tail
+from kdump.storage.decoded import DamagedError
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held
 from kdump.storage.open import open_directory
 from kdump.storage.parallel import ordered
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import replicas
-from kdump.storage.scan import Damage, is_zero_tail
 from kdump.storage.segment import Segment
 from kdump.transactions.isolation import Isolation, isolated
 from kdump.transactions.states import TransactionStates
@@ -36,10 +37,6 @@ from kdump.transactions.states import TransactionStates
 DEFAULT_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 PART_BYTES = 16 << 20
 """Bytes of a log that one thread reads at a time."""
-
-
-class DamagedError(KdumpError):
-    """Records that were asked for cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +119,7 @@ class Scan:
                 if not isinstance(rows, Damage):
                     found.append(rows)
                 elif not (self.skips_damage or (part.is_last and is_zero_tail(rows, file))):
-                    raise DamagedError(f"{segment.log_path}: byte {rows.position}: {rows.text}")
+                    raise DamagedError(rows)
         return [*found, *tables.rest()]
 
 

@@ -22,9 +22,8 @@ from kdump.export.journal import Journal, Lost, Result, Written
 from kdump.export.options import DATE, PARTITION, TOPIC, ExportOptions
 from kdump.export.plan import Unit
 from kdump.export.run import Outcome
-from kdump.storage.log_reader import LogFile
+from kdump.storage.damage import Damage, DamageKind
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import Damage, only_zeros
 from kdump.storage.segment import Segment
 from kdump.transactions.isolation import isolated
 from kdump.transactions.states import TransactionStates
@@ -96,12 +95,13 @@ def _make(unit: Unit, journal: Journal, options: ExportOptions, progress: Progre
     damage: list[Lost] = []
     rows = 0
     try:
-        for part in _parts(unit, options, output.names, progress):
-            if isinstance(part, Damage):
-                damage.append(Lost(part.position, part.resumed, part.text))
-                continue
-            rows += part.num_rows
-            output.add(part)
+        for piece in unit.all:
+            for part in _parts(piece, options, output.names, progress):
+                if isinstance(part, Damage):
+                    damage.append(Lost(part.position, part.resumed, part.text, os.path.abspath(piece.path)))
+                    continue
+                rows += part.num_rows
+                output.add(part)
         return _Made(unit, rows, output.close(), damage)
     except BaseException:
         output.abandon()
@@ -137,7 +137,7 @@ def _parts(
             return
         reported = 0
         for part in read_records(segment, log, tables, chosen, start, unit.stop, limit=options.limit):
-            if not (isinstance(part, Damage) and _is_preallocated(part, log, unit)):
+            if not (isinstance(part, Damage) and _is_preallocated(part, unit)):
                 yield part if isinstance(part, Damage) or decoding is None else decoding.decode(part, names)
             progress(unit.path, log.bytes_read - reported)
             reported = log.bytes_read
@@ -156,9 +156,9 @@ def transactions_in(folder: str) -> TransactionStates:
     return TransactionStates(PartitionLog(folder))
 
 
-def _is_preallocated(damage: Damage, log: LogFile, unit: Unit) -> bool:
+def _is_preallocated(damage: Damage, unit: Unit) -> bool:
     """Whether it is no loss but the zeros that a preallocated last segment ends with."""
-    return unit.is_last and damage.resumed >= unit.size and only_zeros(log, damage.position, unit.size)
+    return unit.is_last and damage.kind is DamageKind.ZEROS and damage.resumed >= unit.size
 
 
 class _Output:

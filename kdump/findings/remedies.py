@@ -63,13 +63,14 @@ HANGING = (
     Remedy("txns", (), "start the broker and look again: the coordinator may end it"),
     Remedy(None, (), "still open: kafka-transactions.sh abort", "its records for read_committed consumers"),
 )
-CHECKPOINT_FILE = (
-    RESTORE_LINE,
-    Remedy(None, (), "leave it: the broker treats all its offsets as 0 and writes it again"),
+LEAVE_CHECKPOINT = Remedy(None, (), "leave it: the broker treats all its offsets as 0 and writes it again")
+MOVE_CHECKPOINT = Remedy(
+    None, (), "move the file out of the log directory and keep it: the broker treats all its offsets as 0"
 )
+CHECKPOINT_FILE = (RESTORE_LINE, LEAVE_CHECKPOINT)
 LOG_START = (
     Remedy(
-        None, (), "delete the line of the partition before the broker starts: the log then starts at its first segment"
+        "repair", ("--only", "checkpoints"), "removes the partition's line: the log then starts at its first segment"
     ),
 )
 CLEANER = (Remedy("repair", ("--only", "checkpoints"), "the cleaner begins again"),)
@@ -77,7 +78,8 @@ CLEANER_TWICE = (
     Remedy(
         None,
         (),
-        "delete the line in the log directory that does not have the partition, while the broker is stopped",
+        "while the broker is stopped, delete the line in the log directory that does not have the partition, and lower"
+        " the count in the file's second line by 1",
     ),
 )
 DUPLICATE = (Remedy("ls", (), "shows what both hold: move the one with less out of the log directory and keep it"),)

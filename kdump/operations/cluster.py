@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from kdump.change.apply import apply_plan
 from kdump.change.copy_out import begin_copy, complete, copy_directories
-from kdump.change.interrupted import unfinished_in
-from kdump.change.journal import Change, Changes, ChangeState
+from kdump.change.journal import Change
 from kdump.change.place import new_change, new_id
 from kdump.change.plan import REMOVE, RENAME, REPLACE, Operation, Plan
 from kdump.cluster.choice import Chosen
@@ -20,8 +19,9 @@ from kdump.cluster.copies import Copy
 from kdump.cluster.disks import Disk
 from kdump.cluster.files import NewDirectory, checkpoint_files, copies_of, gets_metadata, meta_properties
 from kdump.cluster.nodes import Node
+from kdump.cluster.refusals import check_interrupted
 from kdump.cluster.resurrection import Resurrection, metadata_disk, plan_resurrection
-from kdump.cluster.wanted import Refusal, Wanted
+from kdump.cluster.wanted import Wanted
 from kdump.disk import durable
 from kdump.disk.locks import GrowthWatch, check_not_locked
 from kdump.errors import KdumpError, Problem, RefusedError
@@ -70,19 +70,10 @@ def plan(
         keeps_directory_ids=in_place,
         progress=progress,
     )
-    found.refusals += _unfinished(found.disks)
-    return found
-
-
-def _unfinished(disks: Sequence[Disk]) -> Iterator[Refusal]:
-    for disk in disks:
+    for disk in found.disks:
         partitions = [os.path.join(disk.path, name) for name in disk.directory.partition_names]
-        for each in unfinished_in(disk.path, partitions):
-            yield Refusal(each.path, each.text, f"finish it, or take it back: kdump undo {each.path}")
-        for change in Changes(disk.path).of(disk.path):
-            if change.state == ChangeState.INTERRUPTED:
-                way_out = f"take it back: kdump undo {disk.path} --change {change.id} --apply"
-                yield Refusal(disk.path, f"change {change.id} ({change.command}) was interrupted", way_out)
+        found.refusals += check_interrupted(disk, partitions)
+    return found
 
 
 def directories_of(found: Resurrection, into: str | None) -> tuple[NewDirectory, ...]:

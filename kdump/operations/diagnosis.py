@@ -21,7 +21,7 @@ from kdump.formats.names import is_partition_dir, parse_file_name, parse_partiti
 from kdump.formats.words import number_words, offset_range
 from kdump.operations.replicas import PartitionReplicas
 from kdump.operations.startup import Loaded
-from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, TRIM, TRUNCATE, WRITE, Failure
+from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, RENAME, TRIM, TRUNCATE, WRITE, Failure, Step
 from kdump.repair.decision import Decision, Way
 from kdump.repair.replicas import Replicas
 
@@ -117,7 +117,7 @@ _STAKES = {
     BrokerEffect.BLOCKS_RETENTION: Stake.CONSUMERS,
     BrokerEffect.BLOCKS_COMPACTION: Stake.CONSUMERS,
 }
-_MENDS = {WRITE, TRIM, CREATE, DELETE}
+_MENDS = {WRITE, TRIM, CREATE, DELETE, RENAME}
 
 
 def diagnoses_of(
@@ -125,7 +125,7 @@ def diagnoses_of(
 ) -> Iterator[Diagnosis]:
     """What needs somebody in a partition, or in a log directory as such (`loaded` is None then)."""
     mended = _mended_by_start(loaded)
-    weighty = [each for each in findings if each.severity != Severity.INFO and each.path not in mended]
+    weighty = [each for each in findings if _needs_somebody(each) and each.path not in mended]
     families: dict[str, list[Finding]] = {}
     for finding in weighty:
         families.setdefault(_family(finding.code), []).append(finding)
@@ -133,7 +133,8 @@ def diagnoses_of(
         if loaded.outcome.failure is not None:
             yield _of_failure(path, loaded.outcome.failure, weighty)
             return
-        if loaded.has_findings or loaded.committed_missing:
+        is_told = any(each.code == "KD-CKPT-LOG-START" for each in weighty)  # all that the start cuts follows from it
+        if not is_told and (loaded.has_findings or loaded.committed_missing):
             families.setdefault(_INDEX if loaded.expiring else _ASIDE if loaded.stray else _LOG, [])
     for family, found in families.items():
         found.sort(key=_weight)
@@ -185,26 +186,39 @@ def _stake(kind: FindingKind, effect: BrokerEffect | None = None) -> Stake:
     return _STAKES.get(effect or kind.effect, Stake.OTHER)
 
 
+def _needs_somebody(finding: Finding) -> bool:
+    """Whether there is something to do about a finding, at least to look at it."""
+    return finding.severity == Severity.ERROR or (finding.severity == Severity.WARNING and bool(finding.remedies))
+
+
 def _mended_by_start(loaded: Loaded | None) -> set[str]:
-    """Files beside the log that the broker writes again when it starts."""
+    """What the broker puts right by itself when it starts: files beside the logs, and logs that end in zeros only."""
     if loaded is None or not loaded.outcome.ok:
         return set()
-    steps = loaded.outcome.steps
-    return {
-        os.path.join(loaded.path, step.file)
-        for step in steps
-        if step.action in _MENDS and parse_file_name(step.file).kind != names.LOG
-    }
+    return {os.path.join(loaded.path, step.file) for step in loaded.outcome.steps if _puts_right(step)}
+
+
+def _puts_right(step: Step) -> bool:
+    says = parse_file_name(step.file)
+    if says.kind == names.LOG and says.state == names.LIVE:
+        return step.action == TRUNCATE and step.loss is not None and not step.loss.has_data
+    return step.action in _MENDS
+
+
+_WITHOUT_START = {ways.FETCH: ways.REPLICA, ways.LEAVE_CHECKPOINT: ways.MOVE_CHECKPOINT}
+"""What to do where a way out counts on a broker that starts."""
 
 
 def _of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diagnosis:
+    """A start that fails: no way out may wait for what the broker does once it has started."""
     stake = Stake.DISK if failure.offline else Stake.START
     title = "log directory goes offline" if failure.offline else "broker does not start"
     text = f"{failure.exception}: {failure.text}"
-    remedies = [_action(remedy, path) for remedy in (findings[0].remedies if findings else ())]
-    actions = tuple(remedies) or (Action("shows the file and the place", ("kdump", "startup", path)),)
-    sentences = [EXPLANATIONS[finding.code].broker for finding in findings[:1]]
-    broker = sentences[0] if sentences else ""
+    remedies = findings[0].remedies if findings else ()
+    actions = tuple(_action(_WITHOUT_START.get(each, each), path) for each in remedies)
+    if not actions:
+        actions = (Action("shows the file and the place", ("kdump", "startup", path)),)
+    broker = "takes the log directory offline. Its other disks work." if failure.offline else "does not start."
     found = (text, *(finding.message for finding in findings[:2] if finding.message not in text))
     return Diagnosis(stake, title, (path,), found, broker, actions=actions, findings=tuple(findings), failure=failure)
 
@@ -323,11 +337,14 @@ def _log_actions(
         yield _fetch_again(path, others, lost, is_cut=is_cut)
     condition = "no other copy" if replicas is None or others else ""
     if decision is None:
-        if stake == Stake.COMMITTED and code in ("KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-ZEROS", *_COMMITTED_CODES):
+        is_incomplete = CATALOGUE[code].remedies is ways.INCOMPLETE_BATCH
+        if stake == Stake.COMMITTED and (is_incomplete or code in _COMMITTED_CODES):
             yield Action(f"{lost} are lost, no tool can restore them.", (), lost, condition)
+        elif is_incomplete and not is_cut:  # after a clean shutdown the broker appends behind it
+            yield _action(ways.CUT, path)._replace(condition=condition)
         elif not others and replicas is not None and stake != Stake.COMMITTED:
             yield Action("Start the broker: it cuts what is not complete.")
-        elif code not in ("KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-ZEROS", *_COMMITTED_CODES):
+        elif not is_incomplete and code not in _COMMITTED_CODES:
             for remedy in CATALOGUE[code].remedies[1:]:
                 yield _action(remedy, path)._replace(condition=condition)
         return
@@ -338,7 +355,8 @@ def _log_actions(
             )
         elif offer.way == Way.SALVAGE:
             loses = _records(offer.loses)
-            but = " but those whose offsets fit nowhere" if decision.dropped.records else ""
+            dropped = decision.dropped.records
+            but = f" but those whose offsets fit nowhere: needs --accept-loss {dropped}" if dropped else ""
             command = ("kdump", "repair", path, "--strategy", "salvage")
             yield Action(f"Keeps every valid batch{but}.", command, loses, condition)
             return

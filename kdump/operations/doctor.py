@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import TypeVar
 
-from kdump.disk.reading import status_of
+from kdump.disk.reading import FileStatus, status_of
 from kdump.errors import KdumpError, Problem, Report
 from kdump.findings.finding import Finding
 from kdump.operations.copies import CopiesSeen, CopyCheck, copies_diagnosis, heal_action, heals_of
@@ -31,6 +33,7 @@ from kdump.topics.clusters import Clusters
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 
+_Result = TypeVar("_Result")
 UNREAD = "KD-READ"
 MAX_DECISIONS = 100
 """So many damaged partitions are examined for what repair offers; the others have the ways of the catalogue."""
@@ -210,10 +213,7 @@ class Doctor:
             yield from diagnoses_of(path, self._loaded.get(path), found, self._locate, self._decide)
 
     def _locate(self, path: str) -> Replicas | None:
-        try:
-            return replicas_of(PartitionLog(path), self._clusters)
-        except OSError:
-            return None
+        return self._tried(path, lambda: replicas_of(PartitionLog(path), self._clusters))
 
     def _decide(self, path: str) -> Decision | None:
         """What repair leaves to a person to decide; None where it has nothing to leave."""
@@ -221,11 +221,14 @@ class Doctor:
         if loaded is None or self._decisions >= MAX_DECISIONS:
             return None
         self._decisions += 1
-        try:
+
+        def decision() -> Decision | None:
             with held(path) as log:
                 return examine(log, loaded.startup, Request()).decision if log is not None else None
-        except (KdumpError, OSError):
-            return None
+
+        with suppress(KdumpError):
+            return self._tried(path, decision)
+        return None
 
     def _now(self) -> int | None:
         """The time at which ages are computed (ms); None: that of the clock."""
@@ -236,13 +239,22 @@ class Doctor:
 
     def _size_and_time(self, path: str) -> tuple[int, int]:
         """How large a partition's logs are together (bytes), and when the last one was written to (ms)."""
-        try:
+
+        def statuses() -> list[FileStatus]:
             with held(path) as log:
-                found = [status_of(segment.log_path) for segment in log.segments] if log is not None else []
-        except OSError:
-            return 0, 0
+                return [status_of(segment.log_path) for segment in log.segments] if log is not None else []
+
+        found = self._tried(path, statuses) or []
         latest = max((status.modified_ns for status in found), default=0)
         return sum(status.size for status in found), latest // 1_000_000
+
+    def _tried(self, path: str, do: Callable[[], _Result]) -> _Result | None:
+        """Go on without what the system does not give, and say so."""
+        try:
+            return do()
+        except OSError as error:
+            self._problem(Problem.unreadable(path, error))
+            return None
 
     def _problem(self, problem: Problem) -> None:
         self.health.unread += 1

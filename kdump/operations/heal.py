@@ -13,14 +13,13 @@ from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
 from kdump.formats.names import parse_file_name
 from kdump.formats.uuids import format_uuid
-from kdump.query.inventory import owner_of
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import Task
 from kdump.repair.replicas import replicas_of
 from kdump.replicas.heal import Healing, Peer, Taken, fitting_epochs, heal
-from kdump.storage.broker import BrokerIdentity
+from kdump.storage.broker import BrokerIdentity, identity_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on
 from kdump.storage.open import check_has_kafka_files, open_directory
@@ -162,9 +161,10 @@ def _check_not_cleaned(healing: Healing, cleaned: int) -> None:
 
 
 def _owner(log: PartitionLog) -> BrokerIdentity | None:
+    """The broker that has a copy; None where nothing readable says so. Raises OSError."""
     try:
-        return owner_of(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
-    except OSError:
+        return identity_of(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
+    except CheckpointError:
         return None
 
 
@@ -179,6 +179,9 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
         directory.put(segment.name, segment.recipe)
         for kind in (names.OFFSET_INDEX, names.TIME_INDEX, names.TXN_INDEX):
             directory.delete(names.segment_file_name(segment.base_offset, f".{kind}"), "")
+    for base in healing.gone:
+        for kind in (names.LOG, *names.INDEX_KINDS):
+            directory.delete(names.segment_file_name(base, f".{kind}"), "begins inside a batch that was restored")
     for name, says in log.files.items():
         if says.kind == names.PRODUCER_SNAPSHOT and says.offset is not None and says.offset > first:
             directory.delete(name, "made before records were restored")

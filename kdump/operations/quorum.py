@@ -43,8 +43,8 @@ def apply_voters(plan: NewVoters, now: int) -> list[Change]:
         for copy in plan.leaders:
             stack.enter_context(locked(copy.disk.path, [], rails))
         still.check()
-        id_ = new_id(*(place_of(copy.path) for copy in plan.leaders))
+        changes = [change_plan(plan, copy, now) for copy in plan.leaders]
+        id_ = new_id(*(place_of(change.path) for change in changes))
         return [
-            apply_plan(change_plan(plan, copy, now), new_change(copy.path, None, id_), command="quorum set-voters")
-            for copy in plan.leaders
+            apply_plan(change, new_change(change.path, None, id_), command="quorum set-voters") for change in changes
         ]

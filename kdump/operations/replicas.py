@@ -19,7 +19,6 @@ from typing import TypeVar
 from kdump.errors import CheckpointError, ConfigError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
-from kdump.query.inventory import owner_of
 from kdump.recovery.broker_start import DirectoryState, directory_state
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import Failure, LoadOutcome
@@ -33,7 +32,7 @@ from kdump.replicas.truncation import LoadedLog
 from kdump.settings.sources import Settings
 from kdump.settings.table import CLEANUP_POLICY, COMPACT
 from kdump.settings.views import LoadingSettings
-from kdump.storage.broker import BrokerIdentity, PartitionPlaces
+from kdump.storage.broker import BrokerIdentity, PartitionPlaces, identity_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened
 from kdump.storage.partition import PartitionLog
@@ -233,7 +232,7 @@ class Replicas:
             self._report(Problem(os.path.join(directory.path, failure.file), None, failure.text))
         for warning in state.warnings if is_whole else ():
             self._report(Problem(directory.path, None, warning))
-        self._owners[path] = owner = owner_of(directory)
+        self._owners[path] = owner = self._owner(directory)
         try:
             self._cleaned[path] = directory.checkpoint(names.CLEANER_CHECKPOINT)
         except (CheckpointError, OSError):
@@ -242,6 +241,15 @@ class Replicas:
         if is_whole and owner is not None and owner.node_id is not None:
             self._given.setdefault(cluster_id, set()).add(owner.node_id)
         self._metadata(directory, owner)
+
+    def _owner(self, directory: LogDirectory) -> BrokerIdentity | None:
+        try:
+            return identity_of(directory)
+        except CheckpointError:  # directory_state has said so
+            return None
+        except OSError as error:
+            self._report(Problem.unreadable(directory.path, error))
+            return None
 
     def _metadata(self, directory: LogDirectory, owner: BrokerIdentity | None) -> None:
         """Take the metadata beside the logs if it is newer than what is known of the cluster."""

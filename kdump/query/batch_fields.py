@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from struct import calcsize, unpack
 from typing import NamedTuple
 
-from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import KdumpError
 from kdump.formats.batch import (
@@ -26,8 +25,8 @@ from kdump.formats.batch import (
 )
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.codecs import NAMES
+from kdump.storage.decoded import BadBatch, decode_rows
 from kdump.storage.log_reader import LogFile
-from kdump.storage.payloads import inflate
 
 MAX_BATCH = 1 << 28
 """Bytes of a batch that is read whole."""
@@ -144,7 +143,7 @@ def _described(field: Field, size: int, computed: int, values: dict[str, int]) -
 _Describe = Callable[[int, int, int, dict[str, int]], str]
 
 
-def _attributes(value: int, size: int, computed: int, values: dict[str, int]) -> str:
+def _attributes(value: int, _size: int, _computed: int, _values: dict[str, int]) -> str:
     codec = value & CODEC_MASK
     said = ["no codec" if not codec else NAMES[codec] if codec < len(NAMES) else f"unknown codec {codec}"]
     said.append("LogAppendTime" if value & LOG_APPEND_TIME else "CreateTime")
@@ -172,15 +171,12 @@ def _records(
     block = log.batch_at(position, size)
     if block.length != 1:
         return (), "the header of the batch cannot be read"
-    try:
-        stretch = inflate(block, 0)
-        payload = stretch.payloads[0] if stretch.payloads else None
-        decoded = RecordBlock(max(1, min(values.get("recordsCount", 1), size)))
-        kernels.decode(block, decoded, 0, 1, [payload])
-    except KdumpError as error:
-        return (), str(error)
-    starts = _starts(block, size) if payload is None and block.magic[0] == 2 else []
-    source = block.data if payload is None else payload
+    decoded = RecordBlock(max(1, min(values.get("recordsCount", 1), size)))
+    rows = next(decode_rows(block, 0, 1, records=decoded))
+    if isinstance(rows, BadBatch):
+        return (), str(rows.error)
+    starts = _starts(block, size) if rows.payload(0) is None and block.magic[0] == 2 else []
+    source = rows.source_of(0)
     found = []
     for row in range(decoded.length):
         place = starts[row] if row < len(starts) else None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kdump import kernels
-from kdump.blocks import BatchBlock, RecordBlock
+from kdump.blocks import BatchBlock
 from kdump.errors import InvalidRecordError, Problem, Report
 from kdump.formats.faults import DamageError, fault_error
 from kdump.storage.control_batches import Marker, control_record, end_of_transaction
-from kdump.storage.payloads import inflate
-from kdump.storage.scan import Damage, Run, scan
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import BadBatch, decode_rows
+from kdump.storage.scan import Run, scan
 from kdump.storage.segment import Segment
 
 _CONTENT_COLUMNS = (
@@ -51,35 +51,15 @@ class Content(NamedTuple):
 
 def contents_in(segment: Segment, run: Run, report: Report) -> Iterator[Content]:
     """The records of a run's batches; where those of a batch break off the next one follows."""
-    block, row = run.block, run.first
-    data = bytes(block.data)
-    while row < run.stop:
-        stretch = inflate(block, row, run.stop)
-        failed = stretch.error or (fault_error(stretch.fault) if stretch.fault else None)
-        stop = stretch.stop - 1 if failed else stretch.stop
-        yield from _decoded(segment, block, data, row, stop, stretch.payloads, report)
-        if failed:
-            report(Problem(segment.log_path, block.position[stop], str(failed)))
-        row = stretch.stop
-
-
-def _decoded(
-    segment: Segment,
-    block: BatchBlock,
-    data: bytes,
-    first: int,
-    stop: int,
-    payloads: list[bytes | None],
-    report: Report,
-) -> Iterator[Content]:
-    records = RecordBlock()
-    records.seek(first)
-    while records.next_row < stop:
-        kernels.decode(block, records, first, stop, payloads)
+    data = bytes(run.block.data)
+    for rows in decode_rows(*run):
+        if isinstance(rows, BadBatch):
+            report(Problem(segment.log_path, rows.position, str(rows.error)))
+            continue
         for row, offset, timestamp, key, key_size, value, value_size in zip(
-            *(getattr(records, name)[: records.length] for name in _CONTENT_COLUMNS), strict=True
+            *(getattr(rows.records, name)[: rows.records.length] for name in _CONTENT_COLUMNS), strict=True
         ):
-            source = payloads[row - first] or data
+            source = rows.payloads[row - rows.first] or data
             yield Content(
                 row,
                 offset,
@@ -87,10 +67,6 @@ def _decoded(
                 source[key : key + key_size] if key_size >= 0 else None,
                 source[value : value + value_size] if value_size >= 0 else None,
             )
-        if records.fault:
-            row = records.next_row
-            report(Problem(segment.log_path, block.position[row], str(fault_error(records.fault))))
-            records.seek(row + 1)
 
 
 def marker_in(block: BatchBlock, row: int) -> Marker | None:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
+from kdump.storage.damage import Damage
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import Damage
 from kdump.storage.segment import Segment
 
 SETTLED_NS = 2_000_000_000

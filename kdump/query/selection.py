@@ -14,6 +14,7 @@ from typing import Protocol
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.batch import LOG_APPEND_TIME
+from kdump.storage.facts import TimestampRule, largest_timestamp
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import header_pairs
@@ -90,7 +91,7 @@ class Selection:
         largest = None
         if self.since is not None:
             with suppress(OSError):
-                largest = segment.largest_timestamp_before(next_base_offset)
+                largest = largest_timestamp(segment, TimestampRule.CHECKED, next_base_offset)
         return largest is not None and self.since is not None and largest < self.since
 
     def start(self, segment: Segment, log: LogFile) -> int:

@@ -6,15 +6,13 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
-from kdump.errors import KdumpError
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.formats.faults import fault_error
 from kdump.query.selection import Picks, Selection, Source
+from kdump.storage.damage import Damage, undecodable
+from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
 from kdump.storage.log_reader import LogFile
-from kdump.storage.payloads import Stretch, inflate
-from kdump.storage.scan import Damage, damaged_batches, scan
+from kdump.storage.scan import damaged_batches, scan
 from kdump.storage.segment import Segment
 
 _NO_PICKS = range(0)
@@ -126,50 +124,27 @@ class Sweep:
                 yield from self._contents(block, start, end) if self._decodes else _heads(block, start, end)
 
     def _contents(self, block: BatchBlock, first: int, stop: int) -> Iterator[Selected | Damage]:
-        row = first
-        while row < stop:
-            stretch = inflate(block, row, stop, self._limit)
-            yield from self._stretch(block, stretch)
-            row = stretch.stop
-
-    def _stretch(self, block: BatchBlock, stretch: Stretch) -> Iterator[Selected | Damage]:
-        """The batches of a stretch; the last one of it may be one whose payload could not be had."""
-        is_broken = stretch.error is not None or stretch.fault is not None
-        stop = stretch.stop - is_broken
-        shown = stretch.first
-        records = self._records
-        records.seek(stretch.first)
-        while records.next_row < stop:
-            kernels.decode(block, records, stretch.first, stop, stretch.payloads)
-            for row, picks, source in self._wanted(block, stretch):
+        records, shown = self._records, first
+        for part in decode_rows(block, first, stop, limit=self._limit, records=records):
+            if isinstance(part, BadBatch):
+                if self._shows_all:
+                    yield from _heads(block, shown, part.row + 1)
+                shown = part.row + 1
+                yield undecodable(block, part.row, part.error, self._log.path)
+                continue
+            for row, picks, source in self._wanted(part):
                 if self._shows_all and row > shown:
                     yield from _heads(block, shown, row)
                 yield Selected(block, row, row >= shown, records, picks, source)
                 shown = row + 1
-            if block.magic[stretch.first] < 2 or block.magic[stop - 1] < 2:
-                yield from map(self._placed, bad_messages(block, records))
-            if records.fault:
-                row = records.next_row
-                if self._shows_all:
-                    yield from _heads(block, shown, row + 1)
-                shown = row + 1
-                yield self._placed(undecodable(block, row, fault_error(records.fault)))
-                records.seek(row + 1)
+            yield from part.bad_messages(self._log.path)
         if self._shows_all:
-            yield from _heads(block, shown, stretch.stop)
-        if is_broken:
-            yield self._placed(undecodable(block, stop, stretch.error or fault_error(stretch.fault or (0, 0, 0))))
+            yield from _heads(block, shown, stop)
 
-    def _wanted(self, block: BatchBlock, stretch: Stretch) -> Iterator[tuple[int, Picks, Source]]:
-        """The wanted ones among the records decoded last, row by row, with the row's source."""
-        payloads, first = stretch.payloads, stretch.first
-
-        def source_of(row: int) -> Source:
-            payload = payloads[row - first]
-            return block.data if payload is None else payload
-
-        picks = self._selection.pick(self._records, source_of)
-        rows = self._records.row
+    def _wanted(self, decoded: DecodedRows) -> Iterator[tuple[int, Picks, Source]]:
+        """The wanted ones among decoded records, row by row, with the row's source."""
+        picks = self._selection.pick(decoded.records, decoded.source_of)
+        rows = decoded.records.row
         start, end = 0, len(picks)
         while start < end:
             row = rows[picks[start]]
@@ -180,36 +155,10 @@ class Sweep:
             else:
                 while stop < end and rows[picks[stop]] == row:
                     stop += 1
-            yield row, picks[start:stop], source_of(row)
+            yield row, picks[start:stop], decoded.source_of(row)
             start = stop
-
-    def _placed(self, damage: Damage) -> Damage:
-        return damage._replace(path=self._log.path)
 
 
 def _heads(block: BatchBlock, first: int, stop: int) -> Iterator[Selected]:
     for row in range(first, stop):
         yield Selected(block, row, True, _NO_RECORDS, _NO_PICKS, b"")
-
-
-def bad_messages(block: BatchBlock, records: RecordBlock) -> Iterator[Damage]:
-    """The v0/v1 messages in `records` whose own CRC does not hold, though that of the wrapper around them does."""
-    at = -1
-    while True:
-        try:
-            at = records.valid.index(0, at + 1, records.length)
-        except ValueError:
-            return
-        row = records.row[at]
-        end = block.position[row] + block.size[row]
-        text = f"the message at offset {records.offset[at]} inside a compressed batch fails its CRC"
-        yield Damage(block.position[row], end, text)
-
-
-def undecodable(block: BatchBlock, row: int, error: KdumpError) -> Damage:
-    """A batch whose frame and CRC hold but whose records cannot all be read, and why."""
-    position, base_offset, last_offset = block.position[row], block.base_offset[row], block.last_offset[row]
-    one = base_offset in (last_offset, -1)  # of a v0/v1 wrapper only the last one is known
-    offsets = f"at offset {last_offset}" if one else f"of offsets {base_offset} to {last_offset}"
-    text = f"the records of the batch {offsets} cannot all be read: {error}"
-    return Damage(position, position + block.size[row], text)

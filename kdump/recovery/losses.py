@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from kdump import kernels
-from kdump.blocks import BatchBlock, RecordBlock
-from kdump.errors import KdumpError
-from kdump.formats.faults import DamageError
-from kdump.recovery.outcome import Loss, total_loss
+from kdump.blocks import BatchBlock
+from kdump.recovery.outcome import Loss
+from kdump.storage.damage import Damage, only_zeros
+from kdump.storage.decoded import BadBatch, decode_rows
 from kdump.storage.log_reader import LogFile
-from kdump.storage.payloads import payload_of
-from kdump.storage.planned_log import LogView
-from kdump.storage.scan import Damage, only_zeros, scan
+from kdump.storage.scan import scan
 
 
-def count_loss(log: LogView, base_offset: int, position: int) -> tuple[Loss, str | None]:
+def count_loss(log: LogFile, base_offset: int, position: int) -> tuple[Loss, str | None]:
     """What the bytes from `position` to the end of `log` hold, and the damage right at `position` if there is some.
 
     `base_offset` is the segment's: it bounds what is believed behind damage. Raises OSError.
     """
-    losses, reason = [], None
-    for file, start, end, shift in log.stretches(position):
-        zeros = end - start if only_zeros(file, start, end) else 0
-        batches = records = 0
-        first_offset = last_offset = None
-        for part in scan(file, base_offset, start, end, whole=False):
-            if isinstance(part, Damage):
-                if part.position + shift == position:
-                    reason = part.text
-                continue
-            batches += part.stop - part.first
-            records += _records(file, part.block, part.first, part.stop)
-            if first_offset is None:
-                first_offset = _base_offset(part.block, part.first)
-            last_offset = part.block.last_offset[part.stop - 1]
-        losses.append(Loss(end - start, zeros, batches, records, first_offset, last_offset))
-    return total_loss(losses), reason
+    size, reason = max(0, log.size - position), None
+    batches = records = 0
+    first_offset = last_offset = None
+    for part in scan(log, base_offset, position, whole=False):
+        if isinstance(part, Damage):
+            if part.position == position:
+                reason = part.text
+            continue
+        batches += part.stop - part.first
+        records += _records(log, part.block, part.first, part.stop)
+        if first_offset is None:
+            first_offset = _base_offset(part.block, part.first)
+        last_offset = part.block.last_offset[part.stop - 1]
+    zeros = size if only_zeros(log, position, log.size) else 0
+    return Loss(size, zeros, batches, records, first_offset, last_offset), reason
 
 
 def _base_offset(block: BatchBlock, row: int) -> int:
@@ -51,17 +46,8 @@ def _records(log: LogFile, block: BatchBlock, first: int, stop: int) -> int:
 
 def _wrapped(log: LogFile, block: BatchBlock, row: int) -> int:
     """How many records a v0/v1 wrapper holds (or a v2 batch whose count is negative: none)."""
-    if not block.holds(row):
-        block, row = log.batch_at(block.position[row], block.size[row]), 0
+    block, row = log.held(block, row)
     if block.magic[row] >= 2:
         return 0
-    try:
-        payload = payload_of(block, row)
-    except (DamageError, KdumpError):
-        return 0
-    records = RecordBlock()
-    records.seek(row)
-    total = 0
-    while kernels.decode(block, records, row, row + 1, [payload]):
-        total += records.length
-    return total + records.length
+    parts = decode_rows(block, row, row + 1)
+    return sum(part.records.length for part in parts if not isinstance(part, BadBatch))

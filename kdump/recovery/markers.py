@@ -32,7 +32,7 @@ def read_marker(log: LogView, block: BatchBlock, row: int) -> Marker | None:
 
     Raises InvalidMarkerError for what Kafka calls an invalid record, else LoadError.
     """
-    held, at = log.batch_at(block, row)
+    held, at = log.held(block, row)
     try:
         record = control_record(held, at, to_the_end=True)
         if record is None:

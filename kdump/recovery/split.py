@@ -24,11 +24,11 @@ from kdump.formats.batch import wrap64
 from kdump.recovery.outcome import SPLIT, Step
 from kdump.recovery.segments import LoadedSegment, Segments, file_name, fits
 from kdump.settings.views import LoadingSettings
+from kdump.storage.decoded import first_offset
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import Recipe, piece_of
-from kdump.storage.records import Record, records_of
 
 CHUNK_BYTES = 1 << 20
 
@@ -159,15 +159,10 @@ def _base_offset(log: LogView, block: BatchBlock, row: int) -> int:
     """The base offset of a batch; that of a v0/v1 wrapper is its first message's."""
     if block.magic[row] >= 2 or block.count[row] >= 0:
         return block.base_offset[row]
-    held, at = log.batch_at(block, row)
     try:
-        first = next(records_of(held, at, at + 1), None)
+        return first_offset(*log.held(block, row))
     except KdumpError as error:
         raise LoadError(CORRUPT_RECORD, str(error), log.name) from None
-    if not isinstance(first, Record):
-        why = str(first.error) if first else "the wrapper is empty"
-        raise LoadError(CORRUPT_RECORD, why, log.name)
-    return first.offset
 
 
 def _put(directory: VirtualDirectory, part: Part, source: Recipe, config: LoadingSettings) -> LoadedSegment:

@@ -57,14 +57,14 @@ class Decision:
 
     `damaged` are the ranges in question, `after` counts the valid batches behind the first of them, which a broker's
     recovery drops (None where it would not get through). `dropped` are valid batches that salvage cannot place, and
-    `rewrites` says that it changes batches (their leader epochs, or their place) beside giving ranges up. `replicas`
+    `rewritten` says why it changes batches (their leader epochs, or their place) beside giving ranges up. `replicas`
     is None where no cluster metadata is at hand.
     """
 
     damaged: tuple[Damaged, ...]
     after: Loss | None
     dropped: Loss
-    rewrites: bool
+    rewritten: tuple[str, ...]
     replicas: Replicas | None = None
 
     def offers(self) -> Iterator[Offer]:
@@ -74,7 +74,7 @@ class Decision:
         if any(each.flipped for each in self.damaged):
             yield Offer(Way.FIX_BIT, 0)
         is_cut = self.after is not None and self.after.has_data
-        if not is_cut or self.rewrites or self.dropped.records or (self.after and self.after.records):
+        if not is_cut or self.rewritten or self.dropped.records or (self.after and self.after.records):
             yield Offer(Way.SALVAGE, self.salvage_loses)
         if is_cut:
             yield Offer(Way.TRUNCATE, self.truncate_loses)

@@ -19,8 +19,8 @@ from kdump.disk.reading import ReadOnlyFile
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.repair.survey import Survey
+from kdump.storage.damage import only_zeros
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import only_zeros
 
 _FOLLOWS_FROM_LOGS = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)
 
@@ -29,10 +29,10 @@ def needed(plan: Plan, log: PartitionLog, found: Survey, *, clean: bool) -> Plan
     """Return the operations of a plan that mend what verification has `found`; `clean` is how the broker stopped."""
     changed = {base for operation in plan.operations for base in _changed_segments(operation)}
     if not log.segments:
-        changed.clear()  # an empty log has nothing to mend; a broker gives it its first segment
+        changed.clear()  # nothing to mend, and no routine: a broker gives an empty log its first segment at every start
     wanted = []
     for operation in plan.operations:
-        if _mends(operation, found, changed) or (not clean and _is_routine(operation, log, found)):
+        if _mends(operation, found, changed) or (log.segments and not clean and _is_routine(operation, log, found)):
             wanted.append(operation)
     return plan._replace(operations=tuple(wanted))
 

@@ -111,6 +111,8 @@ def _narrowed(task: Task, log: PartitionLog, kinds: frozenset[str]) -> Task:
     """The part of a task that changes files of these kinds; none where the rest of it must not be left out."""
     if task.plan is None:
         return task
+    if not log.segments:  # a broker gives such a log its first segment
+        return task._replace(plan=task.plan._replace(operations=()))
     touched = "" if "log" in kinds else changed_log(task.plan)
     if touched:
         name, why = first_damage(task.outcome) or (touched, "")

@@ -22,16 +22,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kdump import kernels
-from kdump.blocks import BatchBlock, RecordBlock
+from kdump.blocks import BatchBlock
 from kdump.errors import CodecLimitError, CodecMissingError, KdumpError, LoadError
 from kdump.formats.batch import CONTROL
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.formats.faults import Fault
 from kdump.formats.java_text import LONG_MAX
 from kdump.recovery.markers import read_marker
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import first_offset
 from kdump.storage.payloads import inflate
 from kdump.storage.planned_log import LogView
-from kdump.storage.scan import MAX_RELATIVE_OFFSET, Damage, scan
+from kdump.storage.scan import MAX_RELATIVE_OFFSET, scan
 
 WINDOW = 4096
 """How many parts of a log are looked at together where offsets are in dispute."""
@@ -99,25 +100,23 @@ def _without(faults: Sequence[tuple[int, str]], parts: Iterator[Stretch | LeftOu
 
 def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[Stretch | LeftOut]:
     """Every good batch as a stretch of its own, and what is not good."""
-    for file, start, end, shift in log.stretches():
-        for part in scan(file, base_offset, start, end):
-            if isinstance(part, Damage):
-                yield LeftOut(part.position + shift, part.resumed + shift, part.text)
-                continue
-            row = part.first
-            while row < part.stop:
-                stretch = inflate(part.block, row, part.stop, limit)
-                if isinstance(stretch.error, CodecMissingError):
-                    raise stretch.error  # what cannot be judged must not be left out
-                for at, payload in enumerate(stretch.payloads, row):
-                    failure = (stretch.error or stretch.fault) if at == stretch.stop - 1 else None
-                    judged = _judged(log, part.block, at, payload, failure)
-                    yield judged._replace(start=judged.start + shift, stop=judged.stop + shift)
-                row = stretch.stop
+    for part in scan(log, base_offset):
+        if isinstance(part, Damage):
+            yield LeftOut(part.position, part.resumed, part.text)
+            continue
+        row = part.first
+        while row < part.stop:
+            stretch = inflate(part.block, row, part.stop, limit)
+            if isinstance(stretch.error, CodecMissingError):
+                raise stretch.error  # what cannot be judged must not be left out
+            for at, payload in enumerate(stretch.payloads, row):
+                failure = stretch.error if at == stretch.stop - 1 else None
+                yield _judged(log, part.block, at, payload, failure, limit)
+            row = stretch.stop
 
 
 def _judged(
-    log: LogView, block: BatchBlock, row: int, payload: bytes | None, failure: KdumpError | Fault | None
+    log: LogView, block: BatchBlock, row: int, payload: bytes | None, failure: KdumpError | None, limit: int
 ) -> Stretch | LeftOut:
     """A batch, of which `failure` says why its payload cannot be had, by itself."""
     start = block.position[row]
@@ -132,18 +131,8 @@ def _judged(
             read_marker(log, block, row)
         except LoadError as error:
             return LeftOut(start, stop, f"the transaction marker at offset {block.last_offset[row]}: {error}")
-    first, last = _base_offset(block, row, payload), block.last_offset[row]
+    first, last = first_offset(block, row, limit), block.last_offset[row]
     return Stretch(start, stop, first, last, 1, block.count[row] in (-1, last - first + 1))
-
-
-def _base_offset(block: BatchBlock, row: int, payload: bytes | None) -> int:
-    """The first offset of a readable batch; that of a v0/v1 wrapper is its first message's."""
-    if block.count[row] >= 0:
-        return block.base_offset[row]
-    records = RecordBlock(1)
-    records.seek(row)
-    kernels.decode(block, records, row, row + 1, [payload])
-    return records.offset[0] if records.length else block.last_offset[row]
 
 
 def _increasing(parts: Iterator[Stretch | LeftOut], lowest: int, highest: int) -> Iterator[Stretch | LeftOut]:

@@ -118,9 +118,10 @@ class Rescue(NamedTuple):
     kafka_drops: Loss | None = None
 
     @property
-    def rewrites_batches(self) -> bool:
-        """Whether the logs change in another way than that bytes are cut out of them."""
-        return bool(self.markers) or any(step.action in (CHANGE, MOVE, INSERT) for step in self.outcome.steps)
+    def rewritten(self) -> tuple[str, ...]:
+        """Where and why the logs change in another way than that bytes are cut out of them."""
+        steps = (step for step in self.outcome.steps if step.action in (CHANGE, MOVE, INSERT))
+        return tuple(f"{step.file}, byte {step.position}: {step.why}" for step in steps)
 
     @property
     def drops_only_tails(self) -> bool:
@@ -129,7 +130,7 @@ class Rescue(NamedTuple):
         ranges = {(each.file, each.start) for each in self.given_up}
         is_cut_elsewhere = any((cut.file, cut.start) not in ranges for cut in logs)
         drops_batches = any(step.loss and step.loss.batches for step in self.outcome.steps)
-        return not (is_cut_elsewhere or drops_batches or self.dropped.batches or self.rewrites_batches)
+        return not (is_cut_elsewhere or drops_batches or self.dropped.batches or self.rewritten)
 
 
 def rescue(
@@ -329,7 +330,8 @@ class _Attempt:
     def _leave_out(self, name: str, recipe: Recipe, part: LeftOut) -> None:
         for source in _sources(piece_of(recipe, part.start, part.stop - part.start)):
             self.cuts.append(Cut(source.name, source.start, source.start + source.size, part.why))
-        loss = Loss(part.stop - part.start)
+        size = part.stop - part.start
+        loss = Loss(size, size if self._found.is_zeros(name, part.start) else 0)
         self.steps.append(Step(LEAVE_OUT, name, part.why, position=part.start, loss=loss))
 
     def _put_indexes(self) -> None:

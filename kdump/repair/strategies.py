@@ -160,7 +160,7 @@ def _undecided(log: PartitionLog, saved: Rescue) -> Task:
         GivenUp(cut.file, cut.start, cut.stop, None, None, cut.why, is_valid=True) for cut in cuts
     )
     ranges = sorted(ranges, key=lambda each: (parse_file_name(each.file).offset or 0, each.start))
-    decision = Decision(tuple(_damaged(log, ranges)), saved.kafka_drops, saved.dropped, saved.rewrites_batches)
+    decision = Decision(tuple(_damaged(log, ranges)), saved.kafka_drops, saved.dropped, saved.rewritten)
     return Task(log.path, Plan(log.path, (), {}), decision=decision)
 
 

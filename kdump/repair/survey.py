@@ -19,7 +19,8 @@ from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from kdump.verify.tasks import Around
 
-TAIL = frozenset(("KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-SIZE", "KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"))
+_ZEROS = frozenset(("KD-LOG-ZEROS", "KD-LOG-PREALLOCATED"))
+TAIL = _ZEROS | {"KD-LOG-TORN", "KD-LOG-GARBAGE", "KD-LOG-SIZE"}
 """Bytes without a complete batch, at the end of a log: no record is in them that could be read again."""
 
 UNREADABLE = frozenset(
@@ -85,6 +86,13 @@ class Survey:
         """The names of the .log files with damage."""
         return frozenset(os.path.basename(finding.path) for finding in self.damage)
 
+    def is_zeros(self, name: str, position: int) -> bool:
+        """Whether the .log `name` holds nothing but zeros from byte `position` on."""
+        return any(
+            finding.code in _ZEROS and finding.position == position and os.path.basename(finding.path) == name
+            for finding in self.damage
+        )
+
     def faults(self, name: str) -> list[tuple[int, str]]:
         """Where batches of the .log `name` cannot be read although their CRC matches (bytes), and why, in order."""
         return sorted(
@@ -103,7 +111,7 @@ def survey(log: PartitionLog, startup: Startup, *, deep: bool, limit: int = DEFA
     damage, unsound, leftovers = [], set(), set()
     for finding in _findings(log, startup, deep=deep, limit=limit):
         name = os.path.basename(finding.path)
-        if finding.code == "KD-READ" and os.path.isfile(finding.path) and not os.path.islink(finding.path):
+        if finding.code == "KD-READ" and _should_be_readable(finding.path):
             raise OSError(EIO, finding.message, finding.path)
         if finding.code in DAMAGE:
             damage.append(finding)
@@ -114,6 +122,11 @@ def survey(log: PartitionLog, startup: Startup, *, deep: bool, limit: int = DEFA
         elif parse_file_name(name).kind in _BESIDE and finding.severity != INFO:
             unsound.add(name)
     return Survey(tuple(damage), frozenset(unsound), frozenset(leftovers))
+
+
+def _should_be_readable(path: str) -> bool:
+    """Whether a path is a file or directory, and not a link or anything else that no broker has made."""
+    return (os.path.isfile(path) or os.path.isdir(path)) and not os.path.islink(path)
 
 
 _LEFTOVERS = frozenset(("KD-FILE-SWAP", "KD-FILE-CLEANED"))

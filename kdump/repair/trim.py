@@ -25,9 +25,10 @@ from kdump.formats.index_entries import (
 )
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import FileName
+from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes
-from kdump.storage.scan import MAX_RELATIVE_OFFSET, Damage, scan
+from kdump.storage.scan import MAX_RELATIVE_OFFSET, scan
 from kdump.storage.segment import Segment
 
 MOST_INDEX_BYTES = 1 << 31

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.formats.faults import END
+from kdump.storage.damage import Damage
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import MAX_OFFSET, MAX_RELATIVE_OFFSET, Damage, scan
+from kdump.storage.scan import MAX_OFFSET, MAX_RELATIVE_OFFSET, scan
 from kdump.storage.segment import Segment
 
 COMPARED = ("base_offset", "last_offset", "leader_epoch", "crc", "valid", "size")

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from kdump.formats.batch import LOG_APPEND_TIME
 from kdump.formats.time_units import unit_of
 from kdump.retention.segments import SegmentState
+from kdump.storage.damage import Damage
 from kdump.storage.log_reader import LogFile
 from kdump.storage.records import Record, records_of
-from kdump.storage.scan import Damage, scan
+from kdump.storage.scan import scan
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,7 @@ def examine(
     """
     shutdown, checkpoints, now, wanted, watermark = circumstances
     states = segment_states(log, shutdown)
-    end = states[-1].upper_bound if states else 0
+    end = states[-1].end_offset if states else 0
     previous = max(checkpoints.log_start or 0, states[0].base_offset if states else 0)
     if states and previous > end:
         raise KdumpError(
@@ -213,9 +213,8 @@ def examine(
         )
     bounds = Bounds(now, start, high_watermark)
     config = settings
-    candidates = [state.candidate for state in states]
-    reasons = tuple(deletions(candidates, bounds, config))
-    alone = {policy: _share(states[: len(deletions(candidates, bounds, config, (policy,)))]) for policy in POLICIES}
+    reasons = tuple(deletions(states, bounds, config))
+    alone = {policy: _share(states[: len(deletions(states, bounds, config, (policy,)))]) for policy in POLICIES}
     left = states[len(reasons) :]
     latest = now + config.timestamp_after_max_ms
     return PartitionRetention(
@@ -232,11 +231,9 @@ def examine(
         segments=states,
         reasons=reasons,
         alone=alone,
-        next=next_to_go(candidates[len(reasons) :], config),
+        next=next_to_go(left, config),
         block=_block(left, bounds, config),
-        future=tuple(
-            state for state in left if state.largest_timestamp > latest and not is_empty_last(state.candidate)
-        ),
+        future=tuple(state for state in left if state.largest_timestamp > latest and not is_empty_last(state)),
         tombstones=tombstones_of(log, now) if tombstones and config.compacts else None,
         problems=tuple(_problems(log, states, load_log(log, _startup(circumstances)))),
     )
@@ -273,19 +270,19 @@ def _problems(log: PartitionLog, states: Sequence[SegmentState], start: LoadOutc
 
 def _block(left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings) -> Block | None:
     """What keeps old segments from going; None where none is kept, or the oldest that stays is where it should be."""
-    if not left or is_empty_last(left[0].candidate):
+    if not left or is_empty_last(left[0]):
         return None
     blocker = left[0]
-    if bounds.high_watermark < blocker.upper_bound:
-        unbounded = bounds._replace(high_watermark=left[-1].upper_bound)
-        held = left[: len(deletions([state.candidate for state in left], unbounded, config))]
+    if bounds.high_watermark < blocker.end_offset:
+        unbounded = bounds._replace(high_watermark=left[-1].end_offset)
+        held = left[: len(deletions(left, unbounded, config))]
         return Block(blocker, HIGH_WATERMARK, tuple(held), None, bounds.high_watermark) if held else None
     if not config.deletes or config.time_limit_ms < 0:
         return None
     old = tuple(
         state
         for state in left[1:]
-        if bounds.high_watermark >= state.upper_bound and is_old(state.candidate, bounds, config)
+        if bounds.high_watermark >= state.end_offset and is_old(state, bounds, config)
     )
     if not old and blocker.largest_timestamp <= bounds.now + config.timestamp_after_max_ms:
         return None
@@ -295,12 +292,12 @@ def _block(left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettin
 
 def _free_offset(left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings) -> int:
     """Behind the last old segment that only segments with timestamps of the future separate from the blocker."""
-    free = left[0].upper_bound
+    free = left[0].end_offset
     for state in left[1:]:
-        if bounds.high_watermark < state.upper_bound or is_empty_last(state.candidate):
+        if bounds.high_watermark < state.end_offset or is_empty_last(state):
             break
-        if is_old(state.candidate, bounds, config):
-            free = state.upper_bound
+        if is_old(state, bounds, config):
+            free = state.end_offset
         elif state.largest_timestamp <= bounds.now:
             break
     return free

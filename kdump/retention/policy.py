@@ -15,23 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from kdump.retention.segments import SegmentState
 from kdump.settings.views import RetentionSettings
 
 LOG_START, SIZE, TIME = "logStart", "size", "time"
 POLICIES = (LOG_START, SIZE, TIME)
-
-
-class Candidate(NamedTuple):
-    """A segment: its offsets from `base_offset` up to `upper_bound` (absolute), the next one's base or the log's end.
-
-    `size` is that of its .log in bytes, `largest_timestamp` (ms) what the broker takes for it.
-    """
-
-    base_offset: int
-    upper_bound: int
-    size: int
-    largest_timestamp: int
-    is_last: bool
 
 
 class Bounds(NamedTuple):
@@ -56,7 +44,7 @@ class Next(NamedTuple):
 
 
 def deletions(
-    segments: Sequence[Candidate], bounds: Bounds, config: RetentionSettings, policies: Sequence[str] = POLICIES
+    segments: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings, policies: Sequence[str] = POLICIES
 ) -> list[str]:
     """For each segment that goes, from the oldest on, the policy that deletes it. Of `policies` only."""
     gone: list[str] = []
@@ -67,7 +55,7 @@ def deletions(
     return gone
 
 
-def next_to_go(left: Sequence[Candidate], config: RetentionSettings) -> Next | None:
+def next_to_go(left: Sequence[SegmentState], config: RetentionSettings) -> Next | None:
     """When the oldest of the segments that stay will go; None where it is an empty last one."""
     if not left or is_empty_last(left[0]):
         return None
@@ -77,32 +65,32 @@ def next_to_go(left: Sequence[Candidate], config: RetentionSettings) -> Next | N
         due = oldest.largest_timestamp + config.time_limit_ms + 1
     if config.deletes and config.size_limit >= 0:
         more = max(0, config.size_limit + oldest.size - sum(segment.size for segment in left))
-    return Next(oldest.base_offset, due, more, None if oldest.is_last else oldest.upper_bound)
+    return Next(oldest.base_offset, due, more, None if oldest.is_last else oldest.end_offset)
 
 
-def is_old(segment: Candidate, bounds: Bounds, config: RetentionSettings) -> bool:
+def is_old(segment: SegmentState, bounds: Bounds, config: RetentionSettings) -> bool:
     """Whether a segment is old enough to go by time, whatever comes before it and wherever the high watermark is."""
     if not config.deletes or config.time_limit_ms < 0 or is_empty_last(segment):
         return False
     return bounds.now - segment.largest_timestamp > config.time_limit_ms
 
 
-def is_empty_last(segment: Candidate) -> bool:
+def is_empty_last(segment: SegmentState) -> bool:
     """Whether it is the segment that is written to and has nothing in it, which always stays."""
     return segment.is_last and segment.size == 0
 
 
 def _test(
-    policy: str, left: Sequence[Candidate], bounds: Bounds, config: RetentionSettings
-) -> Callable[[Candidate], bool]:
+    policy: str, left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings
+) -> Callable[[SegmentState], bool]:
     if policy == LOG_START:
-        return lambda segment: not segment.is_last and segment.upper_bound <= bounds.log_start_offset
+        return lambda segment: not segment.is_last and segment.end_offset <= bounds.log_start_offset
     if policy == TIME:
         return lambda segment: is_old(segment, bounds, config)
     limit = config.size_limit
     surplus = sum(segment.size for segment in left) - limit
 
-    def is_surplus(segment: Candidate) -> bool:
+    def is_surplus(segment: SegmentState) -> bool:
         nonlocal surplus
         surplus -= segment.size
         return limit >= 0 and surplus >= 0
@@ -111,11 +99,11 @@ def _test(
 
 
 def _count(
-    left: Sequence[Candidate], bounds: Bounds, config: RetentionSettings, goes: Callable[[Candidate], bool]
+    left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings, goes: Callable[[SegmentState], bool]
 ) -> int:
     """How many of the oldest go, one after the other."""
     for count, segment in enumerate(left):
         stays = is_empty_last(segment) or (config.remote_storage and segment.is_last)
-        if stays or bounds.high_watermark < segment.upper_bound or not goes(segment):
+        if stays or bounds.high_watermark < segment.end_offset or not goes(segment):
             return count
     return len(left)

@@ -15,10 +15,10 @@ from kdump.disk.reading import status_of
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
-from kdump.retention.policy import Candidate
-from kdump.storage.facts import segment_info, stored_timestamp
+from kdump.storage.damage import Damage, is_zero_tail
+from kdump.storage.facts import SegmentFacts, TimestampRule, largest_timestamp, segment_facts, segment_info
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import Damage, is_zero_tail, scan
+from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
 
 TIME_INDEX, BATCHES, MTIME = "timeindex", "batches", "mtime"
@@ -38,48 +38,26 @@ class Shutdown(NamedTuple):
     clean: bool
     recovery_point: int = 0
 
-    def recovers(self, segment: Segment, upper_bound: int) -> bool:
-        """Whether a broker that starts reads the whole segment, whose offsets end before `upper_bound`, anew."""
+    def recovers(self, segment: Segment, end_offset: int) -> bool:
+        """Whether a broker that starts reads the whole segment, whose offsets end before `end_offset`, anew."""
         if not segment.has(names.OFFSET_INDEX):
             return True
-        return not self.clean and upper_bound > self.recovery_point
+        return not self.clean and end_offset > self.recovery_point
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentState:
-    """One segment. Offsets are absolute, times in ms, sizes in bytes.
+class SegmentState(SegmentFacts):
+    """What retention knows of a segment besides.
 
-    `largest_timestamp` is the one that retention goes by; `source` says where it comes from. `modified` is the time of
-    the .log file. `files` are those that go with the segment. `damage` is the first place where a broker that starts
-    would cut the .log, None where it would not look or finds nothing.
+    `largest_timestamp` (ms) is the one that it goes by; `source` says where it comes from. `files` are those that go
+    with the segment. `damage` is the first place where a broker that starts would cut the .log, None where it would not
+    look or finds nothing.
     """
 
-    segment: Segment
-    candidate: Candidate
-    source: str
-    modified: int
-    files: tuple[FileSize, ...]
+    largest_timestamp: int = -1
+    source: str = MTIME
+    files: tuple[FileSize, ...] = ()
     damage: Damage | None = None
-
-    @property
-    def base_offset(self) -> int:
-        """The offset in its name."""
-        return self.candidate.base_offset
-
-    @property
-    def upper_bound(self) -> int:
-        """The first offset behind it: the next segment's base, or the log end offset."""
-        return self.candidate.upper_bound
-
-    @property
-    def size(self) -> int:
-        """The bytes of the .log that a broker counts."""
-        return self.candidate.size
-
-    @property
-    def largest_timestamp(self) -> int:
-        """What retention goes by."""
-        return self.candidate.largest_timestamp
 
     @property
     def space(self) -> int:
@@ -89,40 +67,31 @@ class SegmentState:
 
 def segment_states(log: PartitionLog, shutdown: Shutdown) -> tuple[SegmentState, ...]:
     """The segments of a log that a broker serves, by base offset. Raises OSError, KdumpError."""
-    segments = log.segments
-    if not segments:
+    if not log.segments:
         return ()
-    ends = [segment.base_offset for segment in segments[1:]]
-    info = segment_info(segments[-1])
+    info = segment_info(log.segments[-1])
     if info.error:
         raise info.error
     if info.end_offset is None:
-        raise KdumpError(f"{segments[-1].log_path}: the log end offset is not known: verify the log first")
-    ends.append(info.end_offset)
-    used = info.size if info.used_size is None else info.used_size
-    return tuple(
-        _state(log, segment, upper_bound, shutdown, used if segment is segments[-1] else None)
-        for segment, upper_bound in zip(segments, ends, strict=True)
-    )
+        raise KdumpError(f"{info.path}: the log end offset is not known: verify the log first")
+    return tuple(_state(log, each, shutdown) for each in segment_facts(log, info.end_offset, info.used_size))
 
 
-def _state(
-    log: PartitionLog, segment: Segment, upper_bound: int, shutdown: Shutdown, used_size: int | None
-) -> SegmentState:
-    status = status_of(segment.log_path)
-    modified = status.modified_ns // 1_000_000
-    damage = None
-    if shutdown.recovers(segment, upper_bound):
+def _state(log: PartitionLog, facts: SegmentFacts, shutdown: Shutdown) -> SegmentState:
+    segment, damage = facts.segment, None
+    largest: int | None
+    if shutdown.recovers(segment, facts.end_offset):
         source = BATCHES
         largest, damage = _of_batches(segment)
     else:
         source = TIME_INDEX
-        largest = stored_timestamp(segment)
-    if largest < 0:
-        source, largest = MTIME, modified
-    size = status.size if used_size is None else used_size
-    candidate = Candidate(segment.base_offset, upper_bound, size, largest, used_size is not None)
-    return SegmentState(segment, candidate, source, modified, _files(log, segment), damage)
+        largest = largest_timestamp(segment, TimestampRule.AS_STORED)
+    if largest is None or largest < 0:
+        source, largest = MTIME, facts.modified
+    files = _files(log, segment)
+    return SegmentState(
+        segment, facts.end_offset, facts.size, facts.modified, facts.is_last, largest, source, files, damage
+    )
 
 
 def _of_batches(segment: Segment) -> tuple[int, Damage | None]:

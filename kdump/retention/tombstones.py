@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
+from kdump.errors import OnError
 from kdump.formats.batch import DELETE_HORIZON
 from kdump.storage.control_batches import is_control
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import DecodedRows, decoded
 from kdump.storage.partition import PartitionLog
-from kdump.storage.payloads import inflate
-from kdump.storage.scan import Damage, Run, scan
 
 
 @dataclass(slots=True)
@@ -56,37 +56,25 @@ class Tombstones:
 def tombstones_of(log: PartitionLog, now: int) -> Tombstones:
     """Read a whole log and count; `now` is the clock (ms). Raises OSError."""
     found = Tombstones(Waiting(), Waiting())
-    records = RecordBlock()
     for segment in log.segments:
         with segment.open_log() as file:
-            for part in scan(file, segment.base_offset):
+            for part in decoded(file, segment.base_offset, on_damage=OnError.YIELD):
                 if isinstance(part, Damage):
                     found.unreadable += 1
                 else:
-                    _count(found, records, part, now)
+                    _count(found, part, now)
     return found
 
 
-def _count(found: Tombstones, records: RecordBlock, run: Run, now: int) -> None:
-    block, row, _ = run
-    while row < run.stop:
-        stretch = inflate(block, row, run.stop)
-        is_broken = stretch.error is not None or stretch.fault is not None
-        stop = stretch.stop - is_broken
-        found.unreadable += is_broken
-        records.seek(row)
-        while records.next_row < stop:
-            kernels.decode(block, records, row, stop, stretch.payloads)
-            for at in _nulls(records):
-                if not is_control(block, at):
-                    found.records.add(1, _horizon(block, at), now)
-            if records.fault:
-                found.unreadable += 1
-                records.seek(records.next_row + 1)
-        for at in range(row, stop):
-            if is_control(block, at) and block.count[at] > 0:
-                found.markers.add(block.count[at], _horizon(block, at), now)
-        row = stretch.stop
+def _count(found: Tombstones, rows: DecodedRows, now: int) -> None:
+    block = rows.block
+    for row in _nulls(rows.records):
+        if not is_control(block, row):
+            found.records.add(1, _horizon(block, row), now)
+    if block.controls:
+        for row, start, stop in rows.rows():
+            if is_control(block, row):
+                found.markers.add(stop - start, _horizon(block, row), now)
 
 
 def _nulls(records: RecordBlock) -> Iterator[int]:

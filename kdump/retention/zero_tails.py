@@ -26,7 +26,7 @@ def aged_by_zeros(log: PartitionLog, startup: Startup, log_end_offset: int, sett
     except (ConfigError, KdumpError):
         return ()
     bounds = Bounds(startup.now, startup.log_start_offset, log_end_offset)
-    reasons = deletions([state.candidate for state in states], bounds, config)
+    reasons = deletions(states, bounds, config)
     gone = zip(states, reasons, strict=False)
     return tuple(
         state.base_offset

@@ -16,9 +16,11 @@ from kdump.schemas.decoder import Codec, FieldDecoder, PayloadDecoder
 from kdump.schemas.errors import SchemaError
 from kdump.schemas.framing import Frame
 from kdump.storage.control_batches import is_control
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import BadBatch
 from kdump.storage.partition import PartitionLog
-from kdump.storage.records import BadBatch, Record, records_of
-from kdump.storage.scan import Damage, scan
+from kdump.storage.records import Record, records_of
+from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
 
 SMALL = 4 << 20

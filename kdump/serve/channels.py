@@ -6,8 +6,12 @@ import asyncio
 import os
 import socket
 import ssl
+import struct
 import sys
 from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from ipaddress import ip_address
 
 from kdump.serve.partition import FileRange
 
@@ -16,6 +20,14 @@ _READ_AT_ONCE = 64 << 10
 SMALL = 32 << 10
 """Bytes up to which a range is read and sent with what stands before it, which costs less than a call of its own."""
 _CAN_SEND_FILES = sys.platform == "linux"
+LARGE = 512 << 10
+"""Bytes from which on a range is sent by a thread that waits in the kernel, if one is free."""
+LOCAL_SEND_BUFFER = 256 << 10
+"""Within one machine a larger one only makes bytes leave the processor's cache before the consumer copies them."""
+PATIENCE_MS = 1000
+"""How long a sending thread waits for a consumer that takes nothing; the event loop waits for it then."""
+SENDERS = 8
+_TIMEVAL = struct.Struct("@ll")
 
 
 class FileShrunkError(ConnectionError):
@@ -68,13 +80,54 @@ def _read(part: FileRange, position: int, size: int) -> bytes:
     return data
 
 
+class Senders:
+    """A few threads for large ranges: one call of sendfile costs half of what many small ones cost.
+
+    `free` is how many of them have nothing to do.
+    """
+
+    def __init__(self, most: int = SENDERS) -> None:
+        self._threads = ThreadPoolExecutor(most, "kdump-send")
+        self.free = most
+
+    async def send(self, sock: socket.socket, sending: _Sending) -> bool:
+        """Send until all has gone or nobody takes it for a while; whether all has gone, False if no thread is free.
+
+        Raises OSError, FileShrunkError.
+        """
+        if self.free == 0:
+            return False
+        self.free -= 1
+        sock.setblocking(True)
+        work = asyncio.get_running_loop().run_in_executor(self._threads, sending.go_on)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)  # which ends the call
+            await asyncio.wait([work])
+            raise
+        finally:
+            self.free += 1
+            sock.setblocking(False)
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._threads.shutdown(wait=False)
+
+
 class PlainChannel(Channel):
     """A connection without encryption: the kernel sends files by itself."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, senders: Senders) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if _CAN_SEND_FILES:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(PATIENCE_MS))
+        if _is_local(sock):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LOCAL_SEND_BUFFER)
         self._socket = sock
+        self._senders = senders
         self._loop = asyncio.get_running_loop()
         self._buffer = bytearray()
 
@@ -100,6 +153,8 @@ class PlainChannel(Channel):
             await _send_by_chunks(self, part)
             return
         sending = _Sending(self._socket.fileno(), part)
+        if part.size >= LARGE and await self._senders.send(self._socket, sending):
+            return
         if sending.go_on():
             return
         done = self._loop.create_future()
@@ -112,6 +167,18 @@ class PlainChannel(Channel):
     def close(self) -> None:
         """See Channel."""
         self._socket.close()
+
+
+def _timeval(milliseconds: int) -> bytes:
+    seconds, rest = divmod(milliseconds, 1000)
+    return _TIMEVAL.pack(seconds, rest * 1000)
+
+
+def _is_local(sock: socket.socket) -> bool:
+    try:
+        return ip_address(sock.getpeername()[0].partition("%")[0]).is_loopback
+    except (OSError, ValueError):
+        return False
 
 
 class _Sending:

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import ge
 
-from kdump.errors import KdumpError
+from kdump.errors import InvalidRecordError, KdumpError
 from kdump.formats.faults import BLOCK_FULL
+from kdump.storage.damage import Damage, DamageKind
 from kdump.storage.log_reader import LogFile
-from kdump.storage.scan import MAX_OFFSET, MAX_RELATIVE_OFFSET, Damage, Run, is_zero_tail, scan
+from kdump.storage.scan import MAX_OFFSET, MAX_RELATIVE_OFFSET, Run, scan
 from kdump.storage.segment import Segment
 
 PIECE_BYTES = 4 << 20
@@ -102,7 +103,7 @@ class CheckedSegment:
             if piece.damage is not None:
                 return piece.start
             if piece.next_offset > offset:
-                return self._in_piece(log, piece, offset)
+                return self.position_in(log, piece, offset)
         return log.size
 
     def end_offset(self, log: LogFile) -> int:
@@ -132,7 +133,8 @@ class CheckedSegment:
             return self._pieces[at].start
         return self.segment.position_of(log, offset)
 
-    def _in_piece(self, log: LogFile, piece: Piece, offset: int) -> int:
+    def position_in(self, log: LogFile, piece: Piece, offset: int) -> int:
+        """The byte where the first batch of a good piece begins that reaches absolute `offset`, else its end."""
         at = max(0, bisect_right(piece.offsets, offset) - 1)
         position = piece.positions[at]
         while position < piece.end:
@@ -157,8 +159,6 @@ class CheckedSegment:
                 if lowest == _UNKNOWN:  # only what comes before the damage tells which offsets are lost in it
                     self.offset_before(log, position)
                     return
-                if part.resumed >= log.size and is_zero_tail(part, log):
-                    part = part._replace(text="")
                 found.append(Piece(part.position, part.resumed, lowest, lowest, part))
             else:
                 lowest = _add(found, part, lowest, self.stop_offset, log.path)
@@ -183,7 +183,8 @@ def _add(found: list[Piece], run: Run, lowest: int, stop_offset: int, path: str)
         return lowest
     piece = found[-1] if found else None
     if piece is None or piece.damage is not None or piece.end != block.position[first]:
-        piece = Piece(block.position[first], block.position[first], lowest, lowest)
+        start = block.position[first]
+        piece = Piece(start, start, max(lowest, block.base_offset[first]), lowest)
         found.append(piece)
     row = first
     while row < stop:
@@ -200,9 +201,11 @@ def _add_one(found: list[Piece], run: Run, row: int, lowest: int, stop_offset: i
     if lowest <= last_offset < stop_offset and magic <= _LAST_MAGIC:
         return _add(found, Run(run.block, row, row + 1), lowest, stop_offset, path)
     start = run.block.position[row]
+    kind = DamageKind.OFFSETS
     text = f"the batch's last offset {last_offset} is not from {lowest} to {stop_offset - 1}"
     if magic > _LAST_MAGIC:
-        text = f"no client knows the batch's magic {magic}"
+        kind, text = DamageKind.MAGIC, f"no client knows the batch's magic {magic}"
     end = start + run.block.size[row]
-    found.append(Piece(start, end, lowest, lowest, Damage(start, end, text, path)))
+    damage = Damage(kind, start, end, InvalidRecordError(text), path)
+    found.append(Piece(start, end, lowest, lowest, damage))
     return lowest

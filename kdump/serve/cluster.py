@@ -175,12 +175,21 @@ class ServedCluster:
         path = place.paths.get(node_id) if place else None
         if found is None or path is None:
             return None
-        log = PartitionLog(path)
-        start = self.nodes[node_id].starts[os.path.dirname(path)].of(topic, number)
-        start = max(start, log.segments[0].base_offset if log.segments else 0)
-        opened = ServedPartition(Replica(log, start, None), found.topic_id, self._files, self._on_damage, self._say)
+        replica = self._replica(node_id, path, topic, number)
+        others = {node: each for node, each in place.paths.items() if node != node_id} if place else {}
+
+        def copies() -> list[Replica]:
+            return [self._replica(node, each, topic, number) for node, each in others.items()]
+
+        opened = ServedPartition(replica, found.topic_id, self._files, self._on_damage, self._say, copies)
         self._open[node_id, topic, number] = opened
         return opened
+
+    def _replica(self, node_id: int, path: str, topic: str, number: int) -> Replica:
+        """Open the replica of a node. Raises OSError."""
+        log = PartitionLog(path)
+        start = self.nodes[node_id].starts[os.path.dirname(path)].of(topic, number)
+        return Replica(log, max(start, log.segments[0].base_offset if log.segments else 0), None)
 
     def opened(self, node_id: int, topic: str, number: int) -> ServedPartition | None:
         """The replica of a node, if it has been opened and nothing has changed since."""

@@ -139,6 +139,7 @@ class Connection:
             fetched = fetch_known(self._context, request)
             if fetched is None:
                 fetched = await self._server.in_thread(fetch, self._context, request)
+            self._server.check_ahead(fetched)
             seconds = min(request.body["maxWaitMs"] / 1000, MAX_WAIT_SECONDS) if fetched.is_empty else 0.0
             return _Answered(fetched.parts, fetched.size, fetched.errors, seconds)
         if key in answers.FROM_DISK:

@@ -16,7 +16,7 @@ import struct
 from dataclasses import dataclass
 
 from kdump.errors import KdumpError
-from kdump.formats.schemas.schema import write_unsigned_varint
+from kdump.formats.schemas.writer import write_unsigned_varint
 from kdump.serve.checked import NotCheckedError
 from kdump.serve.context import Context, Fields
 from kdump.serve.offsets import READ_COMMITTED
@@ -28,6 +28,8 @@ MAX_BYTES = 55 << 20
 """Of records in one answer, whatever a client asks for (Kafka's fetch.max.bytes)."""
 MAX_AT_ONCE = 16
 """Partitions that are answered without a thread."""
+MIN_AHEAD, MAX_AHEAD = 256 << 10, 8 << 20
+"""Bytes of a partition in an answer from which on, and up to which, as many are checked ahead while it is sent."""
 _FLEXIBLE, _BY_ID = 12, 13
 _PARTITION = struct.Struct(">ihqq")
 _INT64 = struct.Struct(">q")
@@ -42,12 +44,14 @@ class FetchAnswer:
     """A response: bytes and ranges of files, to be sent one after the other.
 
     `is_empty`: there is neither a record nor an error in it, so that it is held for as long as the client waits.
+    `ahead`: what the client will ask for next, as partition, offset and bytes.
     """
 
     parts: list[bytes | FileRange]
     size: int
     is_empty: bool
     errors: tuple[ErrorCode, ...]
+    ahead: tuple[tuple[ServedPartition, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class _Answer:
     start: int = -1
     aborted: tuple[tuple[int, int], ...] | None = None
     fetched: Fetched = _NOTHING
+    served: ServedPartition | None = None
 
 
 def fetch_known(ctx: Context, request: Request) -> FetchAnswer | None:
@@ -149,7 +154,7 @@ def _read(
     if is_committed:
         txns = served.aborted(offset, min(fetched.next_offset, stop)) if fetched.ranges else []
         aborted = tuple((txn.producer_id, txn.first_offset) for txn in txns)
-    return _Answer(served.number, ErrorCode.NONE, end, min(stable, end), start, aborted, fetched)
+    return _Answer(served.number, ErrorCode.NONE, end, min(stable, end), start, aborted, fetched, served)
 
 
 class _Parts:
@@ -207,7 +212,12 @@ def _response(request: Request, topics: list[tuple[Fields, list[_Answer]]]) -> F
     found = [answer for _, answers in topics for answer in answers]
     errors = tuple(answer.error for answer in found if answer.error)
     is_empty = not errors and not any(answer.fetched.ranges for answer in found)
-    return FetchAnswer([SIZE.pack(parts.size), *parts.done], parts.size + SIZE.size, is_empty, errors)
+    ahead = tuple(
+        (answer.served, answer.fetched.next_offset, min(answer.fetched.size, MAX_AHEAD))
+        for answer in found
+        if answer.served is not None and answer.fetched.size >= MIN_AHEAD
+    )
+    return FetchAnswer([SIZE.pack(parts.size), *parts.done], parts.size + SIZE.size, is_empty, errors, ahead)
 
 
 def _topic(parts: _Parts, topic: Fields) -> None:

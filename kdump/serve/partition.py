@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,10 +22,13 @@ from kdump.formats.index_entries import AbortedTxn
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.query.lookup import LogLookup, TimestampOffset
 from kdump.serve.checked import CheckedSegment, Gate, NotCheckedError, Piece
+from kdump.serve.copies import Good, Instead, first_that_has
 from kdump.serve.open_files import KeptFile, OpenFiles
+from kdump.storage.damage import Damage
 from kdump.storage.facts import log_end_offset
+from kdump.storage.log_reader import Entry
 from kdump.storage.replica import Replica
-from kdump.storage.scan import MAX_OFFSET, Damage
+from kdump.storage.scan import MAX_OFFSET
 from kdump.transactions.partition import PartitionTxns, transactions_since_snapshot
 
 CHECKED_AT_ONCE = 64 << 20
@@ -69,8 +72,19 @@ class Fetched:
 class ServedPartition:
     """One replica, read-only. Offsets are absolute. It may be asked by several threads."""
 
-    def __init__(self, replica: Replica, topic_id: bytes, files: OpenFiles, on_damage: OnDamage, say: Log) -> None:
-        """`say` is given a line for each damage, once."""
+    def __init__(
+        self,
+        replica: Replica,
+        topic_id: bytes,
+        files: OpenFiles,
+        on_damage: OnDamage,
+        say: Log,
+        copies: Callable[[], Iterable[Replica]] = tuple,
+        gate: Gate | None = None,
+    ) -> None:
+        """`say` is given a line for each damage, once. `copies` gives the replicas of other nodes, which have batches
+        in place of those that are damaged here.
+        """
         self.replica = replica
         self.log = replica.log
         self.topic = replica.topic
@@ -87,7 +101,9 @@ class ServedPartition:
         stops = [*bases[1:], MAX_OFFSET]
         self._is_stale = False
         self._state = self._state_now()
-        self._gate = Gate()
+        self._gate = gate or Gate()
+        self._copies = copies
+        self._copied: dict[tuple[str, int], Instead | None] = {}
         pairs = zip(self.log.segments, stops, strict=True)
         self._segments = [CheckedSegment(segment, stop, self._gate) for segment, stop in pairs]
 
@@ -141,7 +157,9 @@ class ServedPartition:
         for segment in self._segments:
             log = self._open(segment)
             for piece in segment.pieces(log):
-                if piece.damage is not None and self._stops_at(segment, piece, end):
+                if piece.damage is None or self._instead(segment, piece, end) is not None:
+                    continue
+                if self._stops_at(segment, piece, end):
                     return
 
     @property
@@ -213,56 +231,78 @@ class ServedPartition:
             self._gate.is_open = True
             self._lock.release()
 
+    def needs_check(self, offset: int, size: int) -> bool:
+        """Whether a fetch of `size` bytes at `offset` would have to check some of them first. Raises OSError."""
+        try:
+            self.fetch_known(offset, MAX_OFFSET, size, is_first=False)
+        except NotCheckedError:
+            return True
+        return False
+
+    def check_ahead(self, offset: int, size: int) -> None:
+        """Check what a consumer that has read up to `offset` asks for next. Raises OSError."""
+        self.fetch(offset, MAX_OFFSET, size, is_first=False)
+
     def _fetch(self, offset: int, stop_offset: int, limit: int, is_first: bool) -> Fetched:
         ranges: list[FileRange] = []
         room = limit
-        at = max(0, bisect_right(self._segments, offset, key=lambda each: each.base_offset) - 1)
         reached = offset
-        for segment in self._segments[at:]:
-            if segment.base_offset >= stop_offset or (ranges and room <= 0):
-                break
-            log = self._open(segment)
-            position = segment.position_of(log, reached)
-            for start, end, behind in self._good(segment, log, position, stop_offset):
-                size = min(end - start, room)
-                if size < end - start:
-                    size, behind = self._cut(segment, log, start, room, must=is_first and not ranges)
-                if size:
-                    ranges.append(FileRange(log, start, size))
-                    reached = max(reached, behind)
-                room -= size
-                if size < end - start:
-                    return Fetched(tuple(ranges), reached)
-            if self._stop is not None and reached >= self._stop:
+        for good in self._good(offset, stop_offset):
+            size, behind = good.end - good.start, good.next_offset
+            is_cut = size > room
+            if is_cut:
+                size, behind = self._cut(good, room, must=is_first and not ranges)
+            if size:
+                ranges.append(FileRange(good.log, good.start, size))
+                reached = max(reached, behind)
+            room -= size
+            if is_cut or room <= 0:
                 break
         return Fetched(tuple(ranges), reached)
 
-    def _good(
-        self, segment: CheckedSegment, log: KeptFile, position: int, stop_offset: int
-    ) -> Iterator[tuple[int, int, int]]:
-        """The ranges of bytes that may be sent, from a byte on, each with the offset behind it."""
+    def _good(self, offset: int, stop_offset: int) -> Iterator[Good]:
+        """What may be sent, from the batch that reaches `offset` on, before the batch that holds `stop_offset`."""
+        at = max(0, bisect_right(self._segments, offset, key=lambda each: each.base_offset) - 1)
+        for segment in self._segments[at:]:
+            if segment.base_offset >= stop_offset or (self._stop is not None and offset >= self._stop):
+                return
+            log = self._open(segment)
+            for good in self._good_of(segment, log, offset, stop_offset):
+                yield good
+                offset = max(offset, good.next_offset)
+
+    def _good_of(self, segment: CheckedSegment, log: KeptFile, offset: int, stop_offset: int) -> Iterator[Good]:
+        position = segment.position_of(log, offset)
+        is_behind_damage = False
         for piece in segment.pieces(log, position):
             start = max(piece.start, position)
             if piece.damage is not None:
+                is_behind_damage = self._on_damage is not OnDamage.SERVE
+                instead = self._instead(segment, piece, self._end_of_log)
+                if instead is not None:
+                    yield from instead.between(max(offset, piece.lowest), stop_offset)
+                    continue
                 if self._on_damage is OnDamage.STOP and self._stops_at(segment, piece, self._end_of_log):
                     return
                 self._tell(segment, piece, self._end_of_log)
                 if self._on_damage is not OnDamage.SERVE or piece.next_offset >= self._end_of_log:
                     continue
+            if is_behind_damage:
+                start = max(start, segment.position_in(log, piece, offset))
             if piece.next_offset > stop_offset:
                 end = max(start, segment.position_of(log, stop_offset))
                 if end > start:
-                    yield start, end, stop_offset
+                    yield Good(segment, log, start, end, stop_offset)
                 return
-            yield start, piece.end, piece.next_offset
+            if start < piece.end:
+                yield Good(segment, log, start, piece.end, piece.next_offset)
 
-    def _cut(
-        self, segment: CheckedSegment, log: KeptFile, start: int, room: int, *, must: bool
-    ) -> tuple[int, int]:
-        """How many of the bytes from `start` on to send where not all fit, and the offset behind them.
+    def _cut(self, good: Good, room: int, *, must: bool) -> tuple[int, int]:
+        """How many of the bytes to send where not all fit, and the offset behind them.
 
         They end with a batch where one ends not long before; else a batch is cut, but for the first one of all.
         """
+        segment, log, start, _, _ = good
         piece = segment.piece_at(log, start)
         if piece is None or piece.damage is not None:
             return (max(0, room), piece.next_offset if piece else 0)
@@ -277,6 +317,60 @@ class ServedPartition:
             return 0, 0
         return max(size, min(room, piece.end - start)), entry.last_offset + 1
 
+    def _instead(self, segment: CheckedSegment, piece: Piece, end: int) -> Instead | None:
+        """What another node's copy has in place of damage inside the log; None if there is nothing."""
+        if self._on_damage is OnDamage.SERVE or piece.next_offset >= end:
+            return None
+        key = (segment.segment.log_path, piece.start)
+        if key not in self._copied:
+            if not self._gate.is_open:
+                raise NotCheckedError("the other copies have not been looked at yet")
+            following = self._entry_after(segment, piece) if self._others else None
+            found = following and first_that_has(piece.lowest, following.last_offset, self.log, self._others)
+            self._copied[key] = found
+            if found is not None:
+                self._tell(segment, piece, end, f"sent from the copy {found.copy.log.path}")
+        return self._copied[key]
+
+    def _entry_after(self, segment: CheckedSegment, piece: Piece) -> Entry | None:
+        """The first good batch behind damage."""
+        position = piece.end
+        for following in self._segments[self._segments.index(segment) :]:
+            log = self._open(following)
+            for later in following.pieces(log, position):
+                if later.damage is None:
+                    return log.entry_at(later.start, log.size)
+            position = 0
+        return None
+
+    @cached_property
+    def _others(self) -> list[ServedPartition]:
+        """The copies of other nodes, of which only good bytes are taken."""
+        return [
+            ServedPartition(replica, self.topic_id, self._files, OnDamage.SKIP, lambda line: None, gate=self._gate)
+            for replica in self._copies()
+        ]
+
+    def between(self, start: int, stop: int) -> list[Good] | None:
+        """Its bytes from the batch that reaches offset `start` on, before the batch that holds `stop`.
+
+        None where it does not have all of them. Raises OSError.
+        """
+        is_inside = self.log_start_offset <= start and stop < self.end_offset
+        return list(self._good(start, stop)) if is_inside and not self._has_damage(start, stop) else None
+
+    def _has_damage(self, start: int, stop: int) -> bool:
+        """Whether some of the offsets from `start` to `stop` may have been in damage."""
+        at = max(0, bisect_right(self._segments, start, key=lambda each: each.base_offset) - 1)
+        is_behind_damage = False
+        for segment in self._segments[at:]:
+            log = self._open(segment)
+            for piece in segment.pieces(log, segment.position_of(log, start)):
+                if piece.lowest > stop or (is_behind_damage and piece.damage is None and piece.lowest > start):
+                    return is_behind_damage
+                is_behind_damage = piece.damage is not None
+        return is_behind_damage
+
     def _stops_at(self, segment: CheckedSegment, piece: Piece, end: int) -> bool:
         """Note damage inside the log, where serving ends; what follows the last batch is none."""
         if piece.next_offset >= end:
@@ -286,15 +380,17 @@ class ServedPartition:
             self._stop = piece.next_offset
         return True
 
-    def _tell(self, segment: CheckedSegment, piece: Piece, end: int) -> None:
+    def _tell(self, segment: CheckedSegment, piece: Piece, end: int, instead: str = "") -> None:
         damage = piece.damage
         if damage is None or piece.next_offset >= end:
             return
         key = (segment.segment.log_path, damage.position)
         if key not in self._told:
             self._told.add(key)
-            self._say(f"{damage_text(segment.segment.log_path, damage)}: {_CONSEQUENCE[self._on_damage]}"
-                      f" {piece.next_offset}")  # fmt: skip
+            consequence = instead or f"{_CONSEQUENCE[self._on_damage]} {piece.next_offset}"
+            if self._others and not instead and self._on_damage is not OnDamage.SERVE:
+                consequence += ", for no other copy has these batches whole"
+            self._say(f"{damage_text(segment.segment.log_path, damage)}: {consequence}")
 
     # --- aborted transactions ---
 

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kdump.disk.held import room_for_files
-from kdump.errors import Problem
-from kdump.serve.channels import Channel, PlainChannel, TlsChannel
+from kdump.errors import KdumpError, Problem
+from kdump.serve.channels import Channel, PlainChannel, Senders, TlsChannel
 from kdump.serve.cluster import Address, ServedCluster
 from kdump.serve.connection import Access, Connection
 from kdump.serve.context import Context
+from kdump.serve.fetch import FetchAnswer
 from kdump.serve.group_log import logged_groups
 from kdump.serve.groups import Commits, Coordinator, Group
-from kdump.serve.partition import Log
+from kdump.serve.partition import Log, ServedPartition
 from kdump.serve.protocol.frames import Request
 from kdump.serve.sasl import Users
 
@@ -68,6 +69,8 @@ class Server:
         self._coordinator = Coordinator(options.commits)
         self._groups: asyncio.Task[None] | None = None
         self._threads = ThreadPoolExecutor(THREADS, "kdump-serve")
+        self._senders = Senders()
+        self._ahead: set[ServedPartition] = set()
         self._ending = asyncio.Event()
         self._listeners: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -118,6 +121,7 @@ class Server:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._connections, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._senders.close()
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -158,7 +162,7 @@ class Server:
     async def _serve(self, connection: Connection, sock: socket.socket, client: str) -> None:
         channel: Channel
         if self.options.tls is None:
-            channel = PlainChannel(sock)
+            channel = PlainChannel(sock, self._senders)
         else:
             try:
                 channel = await TlsChannel.accept(sock, self.options.tls)
@@ -173,6 +177,18 @@ class Server:
     async def in_thread(self, work: Callable[[Context, Request], Result], ctx: Context, request: Request) -> Result:
         """Do what reads files, without keeping the others waiting."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, ctx, request)
+
+    def check_ahead(self, answer: FetchAnswer) -> None:
+        """While an answer is sent, check what its client asks for next, so that it need not wait for that."""
+        for served, offset, size in answer.ahead:
+            if served not in self._ahead and served.needs_check(offset, size):
+                self._ahead.add(served)
+                self._threads.submit(self._check, served, offset, size)
+
+    def _check(self, served: ServedPartition, offset: int, size: int) -> None:
+        with suppress(OSError, KdumpError):  # whoever asks for these bytes is told
+            served.check_ahead(offset, size)
+        self._ahead.discard(served)
 
     async def pause(self, seconds: float) -> None:
         """Wait, unless the server ends."""

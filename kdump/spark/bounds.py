@@ -8,8 +8,8 @@ from kdump.query.selection import Selection
 from kdump.query.sweep import Sweep
 from kdump.spark.options import EARLIEST_OFFSET, LATEST_OFFSET, Bound, OptionError, ReadOptions
 from kdump.spark.places import Partition, end_offset
+from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import Damage
 
 
 class Interval(NamedTuple):

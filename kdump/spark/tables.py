@@ -16,9 +16,9 @@ from kdump.spark.decoding import payload_decoder
 from kdump.spark.options import RECORDS, ReadOptions
 from kdump.spark.schema import COLUMNS, DAMAGE, DECODED, column_names
 from kdump.spark.splits import Range
+from kdump.storage.damage import Damage, is_zero_tail
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import Damage, is_zero_tail
 from kdump.storage.segment import Segment
 from kdump.transactions.isolation import Isolation, isolated
 
@@ -28,6 +28,8 @@ ENOUGH_ROWS = 1 << 16
 DAMAGE_TYPE = pa.struct(
     [pa.field("position", pa.int64()), pa.field("resumed", pa.int64()), pa.field("message", pa.string())]
 )
+Lost = dict[str, int | str]
+"""A value of DAMAGE_TYPE."""
 
 
 class DataLossError(KdumpError):
@@ -65,10 +67,12 @@ class _Tables:
                     if isinstance(part, pa.RecordBatch):
                         yield from self._add(self._ordered(part))
                     elif not (each.is_last and is_zero_tail(part, log)):
-                        yield from self._damage(part, labels)
+                        found = {"position": part.position, "resumed": part.resumed, "message": part.text}
+                        yield from self._damage(found, labels)
         except OSError as error:
-            damage = Damage(each.start, each.start if each.stop is None else each.stop, error.strerror or str(error))
-            yield from self._damage(damage, labels)
+            stop = each.start if each.stop is None else each.stop
+            text = error.strerror or str(error)
+            yield from self._damage({"position": each.start, "resumed": stop, "message": text}, labels)
 
     def _parts(
         self, segment: Segment, log: LogFile, each: Range, labels: Labels
@@ -116,10 +120,10 @@ class _Tables:
             columns.insert(self._names.index(DAMAGE), pa.nulls(part.num_rows, DAMAGE_TYPE))
         return pa.RecordBatch.from_arrays(columns, names=list(self._names))
 
-    def _damage(self, damage: Damage, labels: Labels) -> Iterator[pa.RecordBatch]:
+    def _damage(self, damage: Lost, labels: Labels) -> Iterator[pa.RecordBatch]:
         if self._options.fails:
             raise DataLossError(
-                f"{labels.path} at byte {damage.position}: {damage.text}"
+                f"{labels.path} at byte {damage['position']}: {damage['message']}"
                 " (failOnDataLoss=false continues after it; kdump verify shows more)"
             )
         if DAMAGE in self._names:
@@ -162,9 +166,9 @@ def schema_of(names: tuple[str, ...], options: ReadOptions) -> pa.Schema:
     return pa.schema([pa.field(name, kind(name)) for name in names])
 
 
-def _damage_row(damage: Damage, labels: Labels, names: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
+def _damage_row(damage: Lost, labels: Labels, names: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
     row: dict[str, object] = dict.fromkeys(names)
-    row[DAMAGE] = {"position": damage.position, "resumed": damage.resumed, "message": damage.text}
+    row[DAMAGE] = damage
     for name, value in zip(("topic", "partition", "path"), labels, strict=True):
         if name in row:
             row[name] = utf8(value) if isinstance(value, str) else value

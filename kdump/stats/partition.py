@@ -14,8 +14,9 @@ from kdump.query.selection import Selection
 from kdump.stats.batches import BatchStats
 from kdump.stats.records import KEY_MEMORY, KeyCensus, RecordStats, decoded_in
 from kdump.stats.samples import CodecSample
+from kdump.storage.damage import Damage, is_zero_tail
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import Damage, is_zero_tail, scan
+from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
 from kdump.transactions.isolation import Isolation, isolated
 
@@ -92,7 +93,7 @@ class Stats:
     def note(self, damage: Damage) -> None:
         """Count a place of damage."""
         self.damage_count += 1
-        self.damaged += damage.resumed - damage.position
+        self.damaged += damage.size
         if len(self.damage) < MOST_DAMAGE:
             self.damage.append(damage)
 
@@ -191,7 +192,7 @@ def _walk(
         for part in scan(log, segment.base_offset, whole=False):
             if isinstance(part, Damage):
                 if is_last and is_zero_tail(part, log):
-                    stats.preallocated += part.resumed - part.position
+                    stats.preallocated += part.size
                 else:
                     stats.note(part)
                 continue
@@ -224,7 +225,7 @@ def _read(
             if isinstance(part, int):
                 progress(segment.log_path, part)
             elif isinstance(part, Damage):
-                stats.note(part._replace(path=segment.log_path))
+                stats.note(part)
             else:
                 records.add(part)
                 census.add(part)

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kdump import kernels
-from kdump.blocks import BatchBlock, RecordBlock
+from kdump.blocks import RecordBlock
 from kdump.formats.batch import CONTROL
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.formats.faults import fault_error
-from kdump.kernels.portable.records import Payloads
 from kdump.query.selection import EVERYTHING, Selection
-from kdump.query.sweep import bad_messages, undecodable
 from kdump.stats.sizes import Sizes
-from kdump.storage.payloads import inflate
-from kdump.storage.scan import Damage, scan
+from kdump.storage.damage import Damage, undecodable
+from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
+from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
 
 KEY_MEMORY = 64 << 20
 _ENTRY_SIZE = 24
 _LOAD = 0.9
-
-
-class Decoded(NamedTuple):
-    """Records of some batches, `first` being the row of `block` that `payloads` begin with; no markers' rows count."""
-
-    block: BatchBlock
-    first: int
-    records: RecordBlock
-    payloads: Payloads
-    wanted: bytearray
 
 
 @dataclass(slots=True)
@@ -72,7 +59,7 @@ class RecordStats:
             return None
         return 1 - self.distinct_keys / self.keyed
 
-    def add(self, decoded: Decoded) -> None:
+    def add(self, decoded: DecodedRows) -> None:
         """Count decoded records."""
         records = decoded.records
         keep = _picked(decoded)
@@ -131,20 +118,20 @@ class KeyCensus:
         self._map = kernels.OffsetMap(memory, int(memory // _ENTRY_SIZE * _LOAD))
         self.is_full = False
 
-    def add(self, decoded: Decoded) -> None:
+    def add(self, decoded: DecodedRows) -> None:
         """Note keys, as long as there is room."""
         if not self.is_full:
-            block, first, records, payloads, wanted = decoded
-            self.is_full = self._map.take(block, records, first, payloads, wanted, 0) < records.length
+            block, first, _, records, payloads = decoded
+            self.is_full = self._map.take(block, records, first, payloads, _wanted(decoded), 0) < records.length
 
     @property
     def distinct(self) -> int | None:
         """The number of different keys; None where there was no room for all."""
         return None if self.is_full else self._map.size
 
-    def keep(self, decoded: Decoded, stats: RecordStats) -> None:
+    def keep(self, decoded: DecodedRows, stats: RecordStats) -> None:
         """In a second pass: count what compaction would keep."""
-        block, first, records, payloads, _ = decoded
+        block, first, _, records, payloads = decoded
         fates = self._map.sift(block, records, first, payloads, (1 << 63) - 1, 0, True, block.length)
         for at in _picked(decoded):
             if fates[at] & 1:
@@ -153,7 +140,7 @@ class KeyCensus:
 
 def decoded_in(
     segment: Segment, limit: int = DEFAULT_LIMIT, selection: Selection = EVERYTHING
-) -> Iterator[Decoded | Damage | int]:
+) -> Iterator[DecodedRows | Damage | int]:
     """The records of a segment's selected batches in blocks, batches that cannot be decoded, and bytes that were read.
 
     What headers and CRCs tell to be damage is passed over in silence: the pass over the batches tells of it.
@@ -167,49 +154,32 @@ def decoded_in(
                 continue
             block, first, stop = part
             for row, end in selection.runs(block, first, stop):
-                yield from _inflated(block, row, end, limit, records)
+                for rows in decode_rows(block, row, end, limit=limit, records=records):
+                    if isinstance(rows, BadBatch):
+                        yield undecodable(block, rows.row, rows.error, log.path)
+                        continue
+                    yield rows
+                    yield from rows.bad_messages(log.path)
             yield block.position[stop - 1] + block.size[stop - 1] - block.position[first]
 
 
-def _inflated(
-    block: BatchBlock, row: int, stop: int, limit: int, records: RecordBlock
-) -> Iterator[Decoded | Damage]:
-    while row < stop:
-        stretch = inflate(block, row, stop, limit)
-        is_broken = stretch.error is not None or stretch.fault is not None
-        whole = stretch.payloads[:-1] if is_broken else stretch.payloads
-        yield from _decoded(block, stretch.first, whole, records)
-        if is_broken:
-            error = stretch.error or fault_error(stretch.fault or (0, 0, 0))
-            yield undecodable(block, stretch.stop - 1, error)
-        row = stretch.stop
-
-
-def _decoded(block: BatchBlock, first: int, payloads: Payloads, records: RecordBlock) -> Iterator[Decoded | Damage]:
-    stop = first + len(payloads)
-    wanted = bytearray(
+def _wanted(rows: DecodedRows) -> bytes:
+    """Whether the records of a batch count, row by row: markers do not."""
+    block, first, stop = rows.block, rows.first, rows.stop
+    if not block.controls:
+        return b"\1" * (stop - first)
+    return bytes(
         magic < 2 or not attributes & CONTROL
         for magic, attributes in zip(block.magic[first:stop], block.attributes[first:stop], strict=True)
     )
-    records.seek(first)
-    while records.next_row < stop:
-        kernels.decode(block, records, first, stop, payloads)
-        if records.length:
-            yield Decoded(block, first, records, payloads, wanted)
-        if min(block.magic[first:stop]) < 2:
-            yield from bad_messages(block, records)
-        if records.fault:
-            row = records.next_row
-            yield undecodable(block, row, fault_error(records.fault))
-            records.seek(row + 1)
 
 
-def _picked(decoded: Decoded) -> Sequence[int]:
+def _picked(rows: DecodedRows) -> Sequence[int]:
     """The numbers of the records that count."""
-    records, wanted = decoded.records, decoded.wanted
+    wanted, records = _wanted(rows), rows.records
     if all(wanted):
         return range(records.length)
-    return [at for at in range(records.length) if wanted[records.row[at] - decoded.first]]
+    return [at for at in range(records.length) if wanted[records.row[at] - rows.first]]
 
 
 def _taken(column: Sequence[int], picks: Sequence[int]) -> Sequence[int]:

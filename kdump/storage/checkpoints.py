@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 from kdump.disk.reading import read_small
 from kdump.errors import CheckpointError, Problem
 from kdump.formats import names
-from kdump.formats.checkpoints import parse_offset_checkpoint
+from kdump.formats.checkpoints import OffsetCheckpointEntry, parse_offset_checkpoint
 from kdump.formats.names import PartitionDirName
 from kdump.storage.partition import PartitionLog
 
@@ -21,16 +21,23 @@ Offsets = Mapping[TopicPartition, int]
 MAX_BYTES = 1 << 26
 
 
+def read_entries(path: str) -> list[OffsetCheckpointEntry]:
+    """Read the lines of an offset checkpoint in order; none without the file. Raises OSError, CheckpointError."""
+    try:
+        data = read_small(path, MAX_BYTES + 1)
+    except (FileNotFoundError, IsADirectoryError):
+        return []
+    if len(data) > MAX_BYTES:
+        raise CheckpointError(f"{path}: more than {MAX_BYTES} bytes are too many for a checkpoint")
+    return parse_offset_checkpoint(data, path)
+
+
 def read_offsets(path: str) -> dict[TopicPartition, int]:
     """Read an offset checkpoint; of several lines for one partition the last counts. Empty without the file.
 
     Raises OSError, CheckpointError.
     """
-    try:
-        data = read_small(path, MAX_BYTES)
-    except (FileNotFoundError, IsADirectoryError):
-        return {}
-    return {(topic, partition): offset for topic, partition, offset in parse_offset_checkpoint(data, path)}
+    return {(topic, partition): offset for topic, partition, offset in read_entries(path)}
 
 
 class PartitionCheckpoints(NamedTuple):

@@ -7,22 +7,25 @@ asked for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
-from kdump.errors import CorruptIndexError
+from kdump.errors import CorruptIndexError, CorruptRecordError
 from kdump.formats import names
 from kdump.formats.batch import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME
 from kdump.formats.codecs import NAMES
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from kdump.storage.damage import Damage, DamageKind, bad_batch, only_zeros
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
-from kdump.storage.scan import MAX_OFFSET, Damage, Run, crc_text, only_zeros, scan
+from kdump.storage.scan import Run, scan
 from kdump.storage.segment import Segment
 
 SMALL = 1 << 20
@@ -75,26 +78,85 @@ class SegmentInfo:
     error: OSError | None = None
 
 
-def stored_timestamp(segment: Segment) -> int:
-    """The timestamp (ms) of the last time index entry as it stands there, zero tail counted; below 0 without one.
+class TimestampRule(StrEnum):
+    """What is taken for the largest timestamp of a segment."""
 
-    A broker that has just opened a segment takes it for the segment's largest (LogSegment.maxTimestampSoFar).
+    AS_STORED = "as-stored"
+    """The last entry of the time index, a zero tail counted: a broker that has just opened the segment
+    (LogSegment.maxTimestampSoFar)."""
+    TRIMMED = "trimmed"
+    """The last entry without a zero tail."""
+    CHECKED = "checked"
+    """The same of an index that is in order and names an offset of the segment, as a broker completes it at a roll."""
+
+
+def largest_timestamp(segment: Segment, rule: TimestampRule, end_offset: int | None = None) -> int | None:
+    """Return the largest timestamp (ms) of a segment by its time index; None where the index does not tell one.
+
+    `end_offset` is the offset (absolute) behind the segment's last one. Raises OSError, and CorruptIndexError where the
+    index is to be trimmed and cannot be.
     """
     if not segment.has(names.TIME_INDEX):
-        return -1
+        return None
     with segment.time_index() as index:
         try:
-            return index.entry(index.entries - 1).timestamp if index.entries else -1
+            return _largest_timestamp(index, rule, end_offset)
         except CorruptIndexError:
-            return -1
+            if rule is TimestampRule.TRIMMED:
+                raise
+            return None
+
+
+def _largest_timestamp(index: TimeIndex, rule: TimestampRule, end_offset: int | None) -> int | None:
+    if rule is not TimestampRule.AS_STORED:
+        index.drop_zero_tail()
+    if index.entries == 0:
+        return None
+    first, last = index.entry(0), index.entry(index.entries - 1)
+    is_inside = index.base_offset <= last.offset and (end_offset is None or last.offset < end_offset)
+    if rule is TimestampRule.CHECKED and not (is_inside and first.timestamp <= last.timestamp):
+        return None
+    return last.timestamp
 
 
 def has_zero_tail(segment: Segment) -> bool:
     """Whether zeros follow the entries of the time index, so that the segment seems to be of 1970. Raises OSError."""
-    if stored_timestamp(segment) != 0:
+    if largest_timestamp(segment, TimestampRule.AS_STORED) != 0:
         return False
     with segment.time_index() as index:
         return any(index.entry(number).timestamp > 0 for number in range(min(1, index.entries)))
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """A segment for the rules of cleaner and retention. Offsets are absolute, times in ms, sizes in bytes.
+
+    `end_offset` is the next segment's base offset or the log's end, `size` what a broker counts of the .log, `modified`
+    that file's time.
+    """
+
+    segment: Segment
+    end_offset: int
+    size: int
+    modified: int
+    is_last: bool = False
+
+    @property
+    def base_offset(self) -> int:
+        """The base offset in its name."""
+        return self.segment.base_offset
+
+
+def segment_facts(log: PartitionLog, end_offset: int, used_size: int | None = None) -> Iterator[SegmentFacts]:
+    """Yield the facts of each segment of a log that ends at `end_offset`. Raises OSError.
+
+    Of the last segment `used_size` bytes count, all where that is None.
+    """
+    ends = [segment.base_offset for segment in log.segments[1:]] + [end_offset]
+    for segment, end in zip(log.segments, ends, strict=True):
+        status, is_last = status_of(segment.log_path), segment is log.segments[-1]
+        size = used_size if is_last and used_size is not None else status.size
+        yield SegmentFacts(segment, end, size, status.modified_ns // 1_000_000, is_last)
 
 
 def segment_info(segment: Segment, *, count: bool = False, is_last: bool = True) -> SegmentInfo:
@@ -218,10 +280,11 @@ def _walked(log: LogFile, start: int) -> _Seen:
         for row in range(block.length):
             if not block.valid[row]:
                 end = block.position[row] + block.size[row]
-                seen.damage.append(Damage(block.position[row], end, crc_text(block, row)))
+                seen.damage.append(bad_batch(block, row, end, log.path))
     if seen.position < log.size:
-        left = log.size - seen.position
-        seen.damage.append(Damage(seen.position, log.size, f"no batch can be read from here on: {left} bytes are left"))
+        text = f"no batch can be read from here on: {log.size - seen.position} bytes are left"
+        cause = CorruptRecordError(text)
+        seen.damage.append(Damage(DamageKind.GARBAGE, seen.position, log.size, cause, log.path))
     return seen
 
 
@@ -252,11 +315,11 @@ def _counted(segment: Segment, log: LogFile, *, decode: bool) -> _Seen:
             continue
         seen.add(part.block, part.first, part.stop)
         if decode and seen.wrappers:
-            _open_wrappers(seen, part)
+            _open_wrappers(seen, part, log.path)
     return seen
 
 
-def _open_wrappers(seen: _Seen, run: Run) -> None:
+def _open_wrappers(seen: _Seen, run: Run, path: str) -> None:
     block = run.block
     for row in range(run.first, run.stop):
         if _is_wrapper(block, row):
@@ -265,7 +328,7 @@ def _open_wrappers(seen: _Seen, run: Run) -> None:
                     seen.records += 1
                 else:
                     end = block.position[row] + block.size[row]
-                    seen.damage.append(Damage(block.position[row], end, str(item.error)))
+                    seen.damage.append(Damage(DamageKind.RECORDS, item.position, end, item.error, path))
     seen.wrappers = 0
 
 
@@ -299,7 +362,7 @@ def _indexes(segment: Segment, last_offset: int | None) -> tuple[IndexInfo | Non
     if segment.has(names.TIME_INDEX):
         with segment.time_index() as times:
             time_index = _index_info(times, TIME_ENTRY_SIZE)
-            timed = _largest_timestamp(times, last_offset)
+            timed = _checked(times, last_offset)
     return offset_index, time_index, timed
 
 
@@ -311,15 +374,11 @@ def _index_info(index: OffsetIndex | TimeIndex, entry_size: int) -> IndexInfo:
     return IndexInfo(index.entries, index.size, index.entries * entry_size)
 
 
-def _largest_timestamp(index: TimeIndex, last_offset: int | None) -> int | None:
-    if index.entries == 0:
-        return None
+def _checked(index: TimeIndex, last_offset: int | None) -> int | None:
     try:
-        first, last = index.entry(0), index.entry(index.entries - 1)
+        return _largest_timestamp(index, TimestampRule.CHECKED, None if last_offset is None else last_offset + 1)
     except CorruptIndexError:
         return None
-    fits = index.base_offset <= last.offset and (last_offset is None or last.offset <= last_offset)
-    return last.timestamp if fits and first.timestamp <= last.timestamp else None
 
 
 def _txn_index(segment: Segment) -> IndexInfo | None:
@@ -328,13 +387,3 @@ def _txn_index(segment: Segment) -> IndexInfo | None:
     size = status_of(segment.path(names.TXN_INDEX)).size
     entries = size // ABORTED_TXN_SIZE
     return IndexInfo(entries, size, entries * ABORTED_TXN_SIZE)
-
-
-def next_offset(segment: Segment) -> int:
-    """The offset after the segment's last batch that can be trusted; its base offset without any. Raises OSError."""
-    end = segment.base_offset
-    with segment.open_log() as log:
-        for part in scan(log, segment.base_offset, segment.position_of(log, MAX_OFFSET), whole=False):
-            if not isinstance(part, Damage):
-                end = max(end, part.block.last_offset[part.stop - 1] + 1)
-    return end

@@ -20,12 +20,11 @@ from kdump.disk.locks import LockHolder, lock_holder
 from kdump.disk.reading import list_directory, open_for_reading, status_of
 from kdump.errors import CorruptIndexError
 from kdump.formats import names
-from kdump.formats.batch import HEADER_SIZE
-from kdump.formats.faults import END, PARTIAL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kdump.formats.names import parse_file_name
+from kdump.storage.damage import Damage, DamageKind
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import MAX_OFFSET, Damage, begins_batch, is_zero_tail, scan
+from kdump.storage.scan import MAX_OFFSET, scan
 from kdump.storage.segment import Segment
 
 ATTEMPTS = 4
@@ -254,21 +253,16 @@ def _used_size(segment: Segment, kind: str) -> int:
         return index.entries * (OFFSET_ENTRY_SIZE if kind == names.OFFSET_INDEX else TIME_ENTRY_SIZE)
 
 
+_GROWING = (DamageKind.TORN, DamageKind.ZEROS)
+
+
 def _end_of_data(segment: Segment) -> int:
     """The byte behind the last batch, a batch of which a part is still to be written left out."""
     with segment.open_log() as log:
         tail: Damage | None = None
-        expected = segment.base_offset
         for part in scan(log, segment.base_offset, segment.position_of(log, MAX_OFFSET), whole=False):
             tail = part if isinstance(part, Damage) else None
-            if not isinstance(part, Damage):
-                expected = part.block.last_offset[part.stop - 1] + 1
-        if tail is None or tail.resumed < log.size:
-            return log.size
-        entry = log.entry_at(tail.position, log.size)
-        is_begun = entry.status in (END, PARTIAL) and begins_batch(log.read(tail.position, HEADER_SIZE), expected)
-        is_growing = is_begun or is_zero_tail(tail, log)
-        return tail.position if is_growing else log.size
+        return tail.position if tail and tail.kind in _GROWING else log.size
 
 
 def _has_grown(hold: Hold, log: PartitionLog) -> bool:

@@ -117,6 +117,12 @@ class LogFile(ReadOnlyFile):
         kernels.walk(block, position, position + size, self.size)
         return block
 
+    def held(self, block: BatchBlock, row: int) -> tuple[BatchBlock, int]:
+        """The batch of row `row` in a block that holds its bytes, and its row there."""
+        if block.holds(row):
+            return block, row
+        return self.batch_at(block.position[row], block.size[row]), 0
+
     def _fill(self, block: BatchBlock, position: int, size: int) -> None:
         """Put the bytes from `position` on into the block's data."""
         size = min(size, self.size - position)

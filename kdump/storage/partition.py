@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from kdump.disk.reading import list_directory, read_small
-from kdump.errors import NameFormatError
+from kdump.errors import NameFormatError, OnError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
 from kdump.formats.metadata_files import PartitionMetadata, parse_partition_metadata
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
-from kdump.storage.records import BadBatch, Batch, Record
-from kdump.storage.scan import Damage
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import BadBatch, settled
+from kdump.storage.records import Batch, Record
 from kdump.storage.segment import Segment
 
 
@@ -86,21 +87,34 @@ class PartitionLog:
         """Whether the log directory around it says that all its logs were closed in order."""
         return os.path.exists(os.path.join(os.path.dirname(os.path.abspath(self.path)), names.CLEAN_SHUTDOWN))
 
-    def batches(self, start_offset: int | None = None, stop_offset: int | None = None) -> Iterator[Batch | Damage]:
-        """The batches that reach into [start_offset, stop_offset), and the damage between them. Raises OSError."""
-        for segment in self.segments if start_offset is None else self.segments_from(start_offset):
-            if stop_offset is not None and segment.base_offset >= stop_offset:
-                return
-            yield from segment.batches(start_offset, stop_offset)
+    def batches(
+        self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
+    ) -> Iterator[Batch | Damage]:
+        """The batches that reach into [start_offset, stop_offset), and the damage between them.
+
+        `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
+        the call.
+        """
+        segments = self._reaching(start_offset, stop_offset)
+        return settled((part for each in segments for part in each.batches(start_offset, stop_offset)), OnError(errors))
 
     def records(
-        self, start_offset: int | None = None, stop_offset: int | None = None
+        self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
     ) -> Iterator[Record | BadBatch | Damage]:
-        """The records with an offset in [start_offset, stop_offset), and the damage between them. Raises OSError."""
+        """The records with an offset in [start_offset, stop_offset), and the damage between them.
+
+        `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
+        the call.
+        """
+        segments = self._reaching(start_offset, stop_offset)
+        return settled((part for each in segments for part in each.records(start_offset, stop_offset)), OnError(errors))
+
+    def _reaching(self, start_offset: int | None, stop_offset: int | None) -> Iterator[Segment]:
+        """The segments with something in [start_offset, stop_offset)."""
         for segment in self.segments if start_offset is None else self.segments_from(start_offset):
             if stop_offset is not None and segment.base_offset >= stop_offset:
                 return
-            yield from segment.records(start_offset, stop_offset)
+            yield segment
 
 
 def base_offsets(path: str) -> list[int]:

@@ -9,7 +9,7 @@ from kdump.errors import CodecLimitError, KdumpError
 from kdump.formats import faults
 from kdump.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD
 from kdump.formats.codecs import DEFAULT_LIMIT, ZSTD, decompress
-from kdump.formats.faults import DamageError, Fault
+from kdump.formats.faults import DamageError, Fault, fault_error
 from kdump.formats.message_set import check_limit, key_size_at, length_at
 
 STRETCH_BYTES = 128 << 10
@@ -20,7 +20,8 @@ best), and memory stays flat however well a log compresses."""
 class Stretch(NamedTuple):
     """Payloads of the rows from `first` to `stop` - 1; None for an uncompressed batch.
 
-    Where a payload cannot be had its row is the stretch's last, its payload None, and `error` or `fault` says why.
+    Where a payload cannot be had its row is the stretch's last, its payload None, and `error` says why; `fault` says it
+    as Kafka's readers do, where they do not get as far as the codec.
     """
 
     first: int
@@ -47,9 +48,9 @@ def inflate(block: BatchBlock, first: int, stop: int | None = None, limit: int =
         try:
             payload = payload_of(block, row, limit)
         except DamageError as damage:
-            return Stretch(first, row + 1, [*payloads, None], fault=damage.fault)
+            return Stretch(first, row + 1, [*payloads, None], fault_error(damage.fault), damage.fault)
         except KdumpError as error:  # without its traceback, which holds on to what was decompressed
-            return Stretch(first, row + 1, [*payloads, None], error=error.with_traceback(None))
+            return Stretch(first, row + 1, [*payloads, None], error.with_traceback(None))
         payloads.append(payload)
         total += len(payload)
         if total >= STRETCH_BYTES:

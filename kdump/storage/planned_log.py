@@ -1,34 +1,26 @@
-"""A .log of a directory on paper: stretches of a real file, walked as the broker would walk the file they stand for.
+"""A .log of a directory on paper: walked as the broker would walk the file that it stands for.
 
-Between them there may be bytes that are not on disk yet.
+Its bytes are stretches of real files; between them there may be some that are not on disk yet.
 """
 
 from __future__ import annotations
 
-from array import array
+from bisect import bisect_right
 from collections.abc import Iterator
-from typing import NamedTuple, Self
+from itertools import accumulate
 
 from kdump.blocks import BatchBlock
+from kdump.disk.reading import ReadOnlyFile
 from kdump.errors import CORRUPT_RECORD, ILLEGAL_ARGUMENT, KAFKA, LoadError
 from kdump.formats.batch import wrap64
 from kdump.formats.faults import SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.storage.log_reader import LogFile
 from kdump.storage.planned import VirtualDirectory
-from kdump.storage.recipe import NewContent, Part, parts_of
+from kdump.storage.recipe import NewContent, parts_of
 
 
-class FileStretch(NamedTuple):
-    """Bytes `start` to `stop` - 1 of an open file; `shift` added to a position in it gives the one on paper."""
-
-    file: LogFile
-    start: int
-    stop: int
-    shift: int
-
-
-class LogView:
-    """An open .log. All positions are those of the file on paper; `size` is in bytes."""
+class LogView(LogFile):
+    """An open .log on paper. `name` is that of the file; a block need not hold all of its batches' bytes."""
 
     def __init__(self, directory: VirtualDirectory, name: str) -> None:
         """Open the .log of this name. Raises OSError."""
@@ -36,57 +28,61 @@ class LogView:
         self.name = name
         self.path = directory.full(name)
         self.size = recipe.size
-        self._files: dict[str, LogFile] = {}
-        self._stretches: list[FileStretch] = []
-        at = 0
-        for part in parts_of(recipe):
-            file, start = self._opened(directory, part)
-            self._stretches.append(FileStretch(file, start, start + part.size, at - start))
-            at += part.size
+        self.bytes_read = 0
+        self._parts = parts_of(recipe)
+        self._starts = list(accumulate((part.size for part in self._parts), initial=0))
+        self._files: dict[str, ReadOnlyFile] = {}
+        for part in self._parts:
+            if not isinstance(part, NewContent) and part.name not in self._files:
+                self._files[part.name] = ReadOnlyFile(directory.full(part.name))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
+    def close(self) -> None:
+        """Close the files that its bytes are in."""
         for file in self._files.values():
             file.close()
 
-    def _opened(self, directory: VirtualDirectory, part: Part) -> tuple[LogFile, int]:
-        """The open file that a part is in, and where it starts there."""
-        if isinstance(part, NewContent):
-            return _Unwritten(self.path, part.data), 0
-        if part.name not in self._files:
-            self._files[part.name] = LogFile(directory.full(part.name))
-        return self._files[part.name], part.start
+    def read(self, position: int, size: int) -> bytes:
+        """Return the bytes from `position` on; fewer at the end. Raises OSError."""
+        pieces = list(self._pieces(position, min(size, self.size - position)))
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def blocks(self, position: int = 0, stop: int | None = None, *, gathers: bool = False) -> Iterator[BatchBlock]:
-        """The entries from byte `position` up to byte `stop`; a block need not hold all of its batches' bytes.
+    def read_into(self, view: memoryview, position: int) -> int:
+        """Fill `view` with the bytes from `position` on; how many there were. Raises OSError."""
+        if len(self._parts) == 1 and not isinstance(part := self._parts[0], NewContent):
+            size = max(0, min(len(view), self.size - position))
+            return self._files[part.name].read_into(view[:size], part.start + position)
+        done = 0
+        for piece in self._pieces(position, min(len(view), self.size - position)):
+            view[done : done + len(piece)] = piece
+            done += len(piece)
+        return done
 
-        `gathers` as for LogFile.blocks.
-        """
-        for file, start, end, shift in self.stretches(position, stop):
-            for block in file.blocks(start, end, whole=False, gathers=gathers):
-                _move(block, shift)
-                yield block
-                _move(block, -shift)  # the walk goes on in the real file
+    def _pieces(self, position: int, size: int) -> Iterator[bytes]:
+        """The bytes from `position` on, part by part; fewer where a file has become shorter."""
+        number = bisect_right(self._starts, position) - 1
+        while size > 0:
+            part, start = self._parts[number], position - self._starts[number]
+            wanted = min(size, part.size - start)
+            if isinstance(part, NewContent):
+                piece = part.data[start : start + wanted].ljust(wanted, b"\0")
+            else:
+                piece = self._files[part.name].read(part.start + start, wanted)
+            yield piece
+            if len(piece) < wanted:
+                return
+            number, position, size = number + 1, position + wanted, size - wanted
 
-    def stretches(self, position: int = 0, stop: int | None = None) -> Iterator[FileStretch]:
-        """Where the bytes from `position` up to `stop` are."""
-        stop = self.size if stop is None else min(stop, self.size)
-        for each in self._stretches:
-            first, last = max(position - each.shift, each.start), min(stop - each.shift, each.stop)
-            if first < last:
-                yield each._replace(start=first, stop=last)
-
-    def batch_at(self, block: BatchBlock, row: int) -> tuple[BatchBlock, int]:
-        """The batch of row `row` in a block that holds its bytes, and its row there."""
-        if block.holds(row):
-            return block, row
-        position, size = block.position[row], block.size[row]
-        stretch = next(self.stretches(position, position + size))
-        batch = stretch.file.batch_at(stretch.start, size)
-        _move(batch, stretch.shift)
-        return batch, 0
+    def blocks(
+        self,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        whole: bool = False,
+        gathers: bool = False,
+        block: BatchBlock | None = None,
+    ) -> Iterator[BatchBlock]:
+        """As LogFile.blocks, but of batches that are only partly held."""
+        return super().blocks(start, stop, whole=whole, gathers=gathers, block=block)
 
     def find(self, offset: int, position: int) -> int | None:
         """Where, from byte `position` on, the first batch starts whose last offset is not below `offset`.
@@ -126,32 +122,3 @@ class LogView:
         if stop < position:
             text = f"Invalid size: {stop - position} in read from {self.path}"
             raise LoadError(ILLEGAL_ARGUMENT, text, self.name)
-
-
-class _Unwritten(LogFile):
-    """Bytes that stand in a .log on paper only, read as if they were a file."""
-
-    def __init__(self, path: str, data: bytes) -> None:
-        self.path = path
-        self.size = len(data)
-        self.bytes_read = 0
-        self._data = data
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-    def read(self, position: int, size: int) -> bytes:
-        return self._data[position : position + size]
-
-    def read_into(self, view: memoryview, position: int) -> int:
-        data = self._data[position : position + len(view)]
-        view[: len(data)] = data
-        return len(data)
-
-
-def _move(block: BatchBlock, distance: int) -> None:
-    """Let the positions in a block count from another byte."""
-    if distance:
-        block.position = array("q", [position + distance for position in block.position])
-        block.data_position += distance
-        block.next_position += distance

@@ -6,14 +6,11 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from kdump import kernels
-from kdump.blocks import BatchBlock, RecordBlock
-from kdump.errors import KdumpError
+from kdump.blocks import BatchBlock
 from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.codecs import DEFAULT_LIMIT, NAMES
-from kdump.formats.faults import fault_error
 from kdump.formats.sequences import last_sequence
-from kdump.storage.payloads import inflate
+from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
 
 NO_TIMESTAMP_TYPE = "NoTimestampType"
 CREATE_TIME = "CreateTime"
@@ -99,23 +96,6 @@ class Record(NamedTuple):
     row: int
 
 
-class BadBatch(NamedTuple):
-    """A batch whose records cannot be read, or not all of them: its row, why, and where it is.
-
-    `position` is the batch's byte in the file `path`, which is empty for a block that belongs to none. As text it is
-    a line that says all of this.
-    """
-
-    row: int
-    error: KdumpError
-    position: int
-    path: str = ""
-
-    def __str__(self) -> str:
-        where = f"{self.path}: byte" if self.path else "byte"
-        return f"{where} {self.position}: {self.error}"
-
-
 def batch_at(block: BatchBlock, row: int) -> Batch:
     """Row `row` of a block as a value of its own."""
     return Batch(
@@ -144,37 +124,18 @@ def records_of(
 
     The batches must be held by the block. `limit` bounds what one batch may decompress to, in bytes.
     """
-    stop = block.length if stop is None else stop
-    decoded = RecordBlock()
-    row = first
-    while row < stop:
-        stretch = inflate(block, row, stop, limit)
-        good = stretch.stop - 1 if stretch.error or stretch.fault else stretch.stop
-        yield from _decoded(block, decoded, row, good, stretch.payloads)
-        if good < stretch.stop:
-            error = stretch.error or fault_error(stretch.fault or (0, 0, 0))
-            yield BadBatch(good, error, block.position[good])
-        row = stretch.stop
+    for rows in decode_rows(block, first, block.length if stop is None else stop, limit=limit):
+        if isinstance(rows, BadBatch):
+            yield rows
+        else:
+            yield from _values(rows)
 
 
-def _decoded(
-    block: BatchBlock, decoded: RecordBlock, first: int, stop: int, payloads: list[bytes | None]
-) -> Iterator[Record | BadBatch]:
-    decoded.seek(first)
-    while decoded.next_row < stop:
-        kernels.decode(block, decoded, first, stop, payloads)
-        yield from _values(block, decoded, first, payloads)
-        if decoded.fault:
-            row = decoded.next_row
-            yield BadBatch(row, fault_error(decoded.fault), block.position[row])
-            decoded.seek(row + 1)
-
-
-def _values(block: BatchBlock, decoded: RecordBlock, first: int, payloads: list[bytes | None]) -> Iterator[Record]:
+def _values(rows: DecodedRows) -> Iterator[Record]:
+    decoded = rows.records
     for at in range(decoded.length):
         row = decoded.row[at]
-        payload = payloads[row - first]
-        source = block.data if payload is None else payload
+        source = rows.source_of(row)
         count = decoded.headers_count[at]
         yield Record(
             decoded.offset[at],

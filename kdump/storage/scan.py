@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
-from kdump.disk.reading import ReadOnlyFile
-from kdump.formats.batch import CRC_START, FRAME_SIZE, HEADER_SIZE, LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, MAGIC_AT
-from kdump.formats.checksums import crc32, crc32c
+from kdump.errors import CorruptRecordError
+from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER
 from kdump.formats.words import counted, offset_range
+from kdump.storage.damage import Damage, DamageKind, bad_batch, only_zeros
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
@@ -27,23 +27,6 @@ class Run(NamedTuple):
     block: BatchBlock
     first: int
     stop: int
-
-
-class Damage(NamedTuple):
-    """Bytes of a log that cannot be trusted: from `position` up to `resumed`, where the next good batch starts.
-
-    `resumed` is the log's end where there is none. `text` says what is wrong at `position`, `path` in which file.
-    As text it is a line that says all of this.
-    """
-
-    position: int
-    resumed: int
-    text: str
-    path: str = ""
-
-    def __str__(self) -> str:
-        where = f"{self.path}: byte" if self.path else "byte"
-        return f"{where} {self.position}: {self.text}"
 
 
 def scan(
@@ -64,7 +47,7 @@ def scan(
     """
     end = log.size if stop is None else min(stop, log.size)
     lowest, highest = base_offset, min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET)
-    position = start
+    position, expected = start, base_offset
     while True:
         resumed = None
         for block in log.blocks(position, end, whole=whole, gathers=gathers, block=spare):
@@ -73,15 +56,16 @@ def scan(
                 bad = _first_bad(block, row)
                 if bad > row:
                     yield Run(block, row, bad)
-                    if lowest <= block.last_offset[bad - 1] < highest:
-                        lowest = block.last_offset[bad - 1] + 1
+                    expected = block.last_offset[bad - 1] + 1
+                    if lowest < expected <= highest:
+                        lowest = expected
                 if bad == block.length:
                     break
                 at = block.position[bad]
                 resumed = at + block.size[bad]
                 if not _leads_on(log, block, bad, end, lowest):
                     resumed = _resync(log, at + 1, end, lowest, highest)
-                yield Damage(at, resumed, crc_text(block, bad), log.path)
+                yield bad_batch(block, bad, resumed, log.path)
                 row = bad + 1
                 if row < block.length and block.position[row] == resumed:
                     resumed = None
@@ -90,7 +74,7 @@ def scan(
             if resumed is not None:
                 break
         if resumed is None:
-            damage = _tail(log, block, end, lowest, highest)
+            damage = _tail(log, block, end, lowest, highest, expected)
             if damage is None:
                 return
             yield damage
@@ -120,28 +104,6 @@ def _leads_on(log: LogFile, block: BatchBlock, row: int, end: int, lowest: int) 
     return following is not None and following.base_offset[0] == last_offset + 1
 
 
-def crc_text(block: BatchBlock, row: int) -> str:
-    """What is wrong with a batch of a complete frame that fails its CRC."""
-    size = block.size[row]
-    if block.magic[row] >= 2 and size < HEADER_SIZE:
-        return f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead {HEADER_SIZE})"
-    first, last, count = block.base_offset[row], block.last_offset[row], block.count[row]
-    records = f"{counted(count, 'record')}, " if count >= 0 else ""
-    which = f"batch {offset_range(first, last)}" if 0 <= first <= last else f"the batch with last offset {last}"
-    return f"{which} ({records}{size} bytes) fails its CRC: stored {block.crc[row]:#010x}{_computed_crc(block, row)}"
-
-
-def _computed_crc(block: BatchBlock, row: int) -> str:
-    """The CRC that the bytes of a batch have, in words; nothing where they are not at hand."""
-    if not block.holds(row):
-        return ""
-    start = block.position[row] - block.data_position
-    data = memoryview(block.data)[start : start + block.size[row]]
-    is_v2 = block.magic[row] >= 2
-    computed = crc32c(data[CRC_START:]) if is_v2 else crc32(data[MAGIC_AT:])
-    return f", computed {computed:#010x}"
-
-
 def _torn_text(log: LogFile, at: int, end: int) -> str:
     """What is there of a batch that the log ends in."""
     data = log.read(at, min(HEADER_SIZE, end - at))
@@ -157,31 +119,29 @@ def _torn_text(log: LogFile, at: int, end: int) -> str:
     return f"the log ends inside {which}: {end - at} of {size} bytes are there"
 
 
-def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int) -> Damage | None:
-    """What a walk that ended before the log's end met there."""
+def _tail(log: LogFile, block: BatchBlock, end: int, lowest: int, highest: int, expected: int) -> Damage | None:
+    """What a walk that ended before the log's end met there; `expected` is the offset (absolute) that comes next."""
     at = block.next_position
     if at >= end or block.status in (BLOCK_FULL, NEED_BYTES):
         return None
     resumed = _resync(log, at + 1, end, lowest, highest)
+    is_last, is_torn = resumed >= end, block.status in (PARTIAL, END)
     if not log.read(end - 1, 1):
-        text = "the file became shorter while it was read"
-    elif block.status in (PARTIAL, END):
-        text = _torn_text(log, at, end)
-        if resumed < end:
-            text = "the size field of a batch points past the end of the log"
+        kind, text = DamageKind.TORN, "the file became shorter while it was read"
+    elif is_last and (is_torn or block.bad_size == 0) and only_zeros(log, at, end):
+        kind = DamageKind.ZEROS
+        text = f"{counted(end - at, 'byte')} of zeros up to the end (preallocated, or never written)"
+    elif is_torn and is_last:
+        is_begun = begins_batch(log.read(at, HEADER_SIZE), expected)
+        kind, text = DamageKind.TORN if is_begun else DamageKind.GARBAGE, _torn_text(log, at, end)
+    elif is_torn:
+        kind, text = DamageKind.SIZE, "the size field of a batch points past the end of the log"
     elif block.status == SHORT_HEADER:
+        kind = DamageKind.SIZE
         text = "the size field is too small for a batch, and its header runs over the end of the file"
-    elif block.bad_size == 0 and resumed >= end and only_zeros(log, at, end):
-        text = f"{end - at} bytes of zeros up to the end (preallocated, or never written)"
     else:
-        text = f"Found record size {block.bad_size} smaller than minimum record overhead (14)"
-    return Damage(at, resumed, text, log.path)
-
-
-def only_zeros(file: ReadOnlyFile, position: int, end: int) -> bool:
-    """Whether all bytes from `position` up to `end` are zero."""
-    pieces = (file.read(at, min(BUFFER_SIZE, end - at)) for at in range(position, end, BUFFER_SIZE))
-    return all(piece.count(0) == len(piece) for piece in pieces)
+        kind, text = DamageKind.SIZE, f"Found record size {block.bad_size} smaller than minimum record overhead (14)"
+    return Damage(kind, at, resumed, CorruptRecordError(text), log.path)
 
 
 def begins_batch(data: bytes, expected: int) -> bool:
@@ -238,11 +198,6 @@ def _damaged_batch(log: LogFile, position: int, end: int, base_offset: int, limi
         return None
     block.valid[0] = 0
     return block
-
-
-def is_zero_tail(damage: Damage, log: LogFile) -> bool:
-    """Whether it is no loss but the zeros up to the end that a preallocated log has."""
-    return damage.resumed >= log.size and only_zeros(log, damage.position, log.size)
 
 
 def _resync(log: LogFile, position: int, end: int, lowest: int, highest: int) -> int:

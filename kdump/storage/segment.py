@@ -6,15 +6,17 @@ import os
 from collections.abc import Iterator
 
 from kdump.disk.reading import is_file
-from kdump.errors import CorruptIndexError, CorruptRecordError, NameFormatError
+from kdump.errors import CorruptIndexError, CorruptRecordError, KdumpError, NameFormatError, OnError
 from kdump.formats import names
 from kdump.formats.batch import CODEC_MASK, FRAME, FRAME_SIZE, HEADER_SIZE
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import TimeIndexEntry
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import BadBatch, first_offset, settled
 from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 from kdump.storage.log_reader import Entry, LogFile
-from kdump.storage.records import BadBatch, Batch, Record, batch_at, records_of
-from kdump.storage.scan import Damage, Run, scan
+from kdump.storage.records import Batch, Record, batch_at, records_of
+from kdump.storage.scan import Run, scan
 
 NEAR = 1 << 20
 """Bytes of the log within which what an index entry tells of is looked for."""
@@ -113,35 +115,27 @@ class Segment:
         position = self.position_of(log, entry.offset)
         return position if position and _has_timestamp(log, position, entry) else 0
 
-    def largest_timestamp(self) -> int | None:
-        """The largest timestamp (ms) of the segment as its time index has it; None where that is absent or empty."""
-        if not self.has(names.TIME_INDEX):
-            return None
-        with self.time_index() as index:
-            index.drop_zero_tail()
-            return index.entry(index.entries - 1).timestamp if index.entries else None
+    def batches(
+        self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
+    ) -> Iterator[Batch | Damage]:
+        """The batches that reach into [start_offset, stop_offset), and the damage between them.
 
-    def largest_timestamp_before(self, next_base_offset: int) -> int | None:
-        """The largest timestamp (ms) of a segment that was rolled, the next one having this base offset.
-
-        A broker completes the time index when it rolls the segment. None where the index cannot be one of those:
-        absent, empty, not in order, or naming an offset of another segment.
+        `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
+        the call.
         """
-        if not self.has(names.TIME_INDEX):
-            return None
-        try:
-            with self.time_index() as index:
-                index.drop_zero_tail()
-                if index.entries == 0:
-                    return None
-                first, last = index.entry(0), index.entry(index.entries - 1)
-        except CorruptIndexError:
-            return None
-        in_order = first.timestamp <= last.timestamp and self.base_offset <= last.offset < next_base_offset
-        return last.timestamp if in_order else None
+        return settled(self._batches(start_offset, stop_offset), OnError(errors))
 
-    def batches(self, start_offset: int | None = None, stop_offset: int | None = None) -> Iterator[Batch | Damage]:
-        """The batches that reach into [start_offset, stop_offset), and the damage between them. Raises OSError."""
+    def records(
+        self, start_offset: int | None = None, stop_offset: int | None = None, *, errors: str = OnError.YIELD
+    ) -> Iterator[Record | BadBatch | Damage]:
+        """The records with an offset in [start_offset, stop_offset), and the damage between them.
+
+        `errors` decides what becomes of the damage. Raises OSError, DamagedError where it is raised, and ValueError at
+        the call.
+        """
+        return settled(self._records(start_offset, stop_offset), OnError(errors))
+
+    def _batches(self, start_offset: int | None, stop_offset: int | None) -> Iterator[Batch | Damage]:
         with self.open_log() as log:
             for part in self._reaching(log, start_offset, stop_offset, whole=False):
                 if isinstance(part, Damage):
@@ -150,10 +144,7 @@ class Segment:
                     for row in range(part.first, part.stop):
                         yield batch_at(part.block, row)
 
-    def records(
-        self, start_offset: int | None = None, stop_offset: int | None = None
-    ) -> Iterator[Record | BadBatch | Damage]:
-        """The records with an offset in [start_offset, stop_offset), and the damage between them. Raises OSError."""
+    def _records(self, start_offset: int | None, stop_offset: int | None) -> Iterator[Record | BadBatch | Damage]:
         with self.open_log() as log:
             for part in self._reaching(log, start_offset, stop_offset, whole=True):
                 if isinstance(part, Damage):
@@ -206,8 +197,11 @@ def first_offset_at(log: LogFile, position: int, entry: Entry) -> int:
     offset, _, _, magic = FRAME.unpack_from(header)
     if magic >= 2 or not header[FRAME_SIZE] & CODEC_MASK:
         return int(offset)
-    first = next(records_of(log.batch_at(position, entry.size)), None)
-    return first.offset if isinstance(first, Record) else -1
+    block = log.batch_at(position, entry.size)
+    try:
+        return first_offset(block, 0) if block.length else -1
+    except KdumpError:
+        return -1
 
 
 def _has_timestamp(log: LogFile, position: int, entry: TimeIndexEntry) -> bool:

@@ -15,10 +15,12 @@ from kdump.blocks import BatchBlock
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.query.selection import Selection
 from kdump.storage.control_batches import is_control
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import BadBatch
 from kdump.storage.partition import PartitionLog
-from kdump.storage.records import BadBatch, Record, TxnState, records_of
+from kdump.storage.records import Record, TxnState, records_of
 from kdump.storage.replica import replicas
-from kdump.storage.scan import MAX_OFFSET, Damage, scan
+from kdump.storage.scan import MAX_OFFSET, scan
 from kdump.transactions.states import TransactionStates
 
 
@@ -65,7 +67,7 @@ def consumed(
         with segment.open_log() as file:
             for part in scan(file, segment.base_offset, selection.start(segment, file)):
                 if isinstance(part, Damage):
-                    yield part._replace(path=segment.log_path)
+                    yield part
                     continue
                 for row, end in selection.runs(*part):
                     for record in records_of(part.block, row, end):

@@ -15,8 +15,9 @@ from kdump.formats import names
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from kdump.query.contents import marker_in, runs
+from kdump.storage.damage import Damage
 from kdump.storage.replica import Replica
-from kdump.storage.scan import Damage, Run, scan
+from kdump.storage.scan import Run, scan
 from kdump.storage.segment import Segment
 from kdump.transactions.producers import CompletedTxn, ProducerTable, TransactionOpened
 from kdump.transactions.txn_index import EndedTxn, IndexMismatch, index_mismatches

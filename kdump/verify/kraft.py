@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from kdump.findings.finding import Finding, found
 from kdump.formats.batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from kdump.storage.damage import Damage
 from kdump.storage.segment import Segment
 from kdump.verify.log import LogCheck
 from kdump.verify.markers import Marker
-from kdump.verify.sheets import BadBytes, Piece, Reading, walk
+from kdump.verify.sheets import Piece, Reading, walk
 
 
 def check_kraft_snapshot(path: str, reading: Reading) -> Iterator[Finding]:
@@ -22,7 +23,7 @@ def check_kraft_snapshot(path: str, reading: Reading) -> Iterator[Finding]:
     try:
         check.open_segment(path, 0, None, was_closed=True)
         for part in walk(Piece(segment, 0, None, reading)):
-            if isinstance(part, BadBytes):
+            if isinstance(part, Damage):
                 yield from check.bad_bytes(part)
                 continue
             yield from check.sheet(part)

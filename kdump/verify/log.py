@@ -24,22 +24,24 @@ from kdump.formats.codecs import NAMES, ZSTD
 from kdump.formats.faults import BLOCK_FULL, UNDERSIZED
 from kdump.formats.producer_fields import NO_PRODUCER, producer_fault
 from kdump.formats.words import counted
+from kdump.storage.damage import Damage, DamageKind
 from kdump.storage.scan import MAX_OFFSET
 from kdump.storage.segment import Segment
 from kdump.verify.column import is_uniform
 from kdump.verify.order import OrderCheck
-from kdump.verify.sheets import CRC, GARBAGE, SIZE, TORN, ZEROS, BadBytes, Sheet
+from kdump.verify.sheets import Sheet
 
 MAX_SEGMENT_BYTES = (1 << 31) - 1
 KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
 
 _CODES = {
-    CRC: "KD-LOG-CRC",
-    SIZE: "KD-LOG-SIZE",
-    TORN: "KD-LOG-TORN",
-    GARBAGE: "KD-LOG-GARBAGE",
-    ZEROS: "KD-LOG-ZEROS",
+    DamageKind.CRC: "KD-LOG-CRC",
+    DamageKind.SIZE: "KD-LOG-SIZE",
+    DamageKind.TORN: "KD-LOG-TORN",
+    DamageKind.GARBAGE: "KD-LOG-GARBAGE",
+    DamageKind.ZEROS: "KD-LOG-ZEROS",
 }
+_INSIDE = (DamageKind.CRC, DamageKind.SIZE)
 _BY_POSITION = attrgetter("position")
 
 
@@ -57,7 +59,7 @@ class LogCheck:
         self._base = 0
         self._is_active = False
         self._was_closed = True
-        self._damage: BadBytes | None = None
+        self._damage: Damage | None = None
         self._beyond = [0, 0, 0]  # batches, records, bytes behind the first damage
         self.is_empty = True
         self.is_damaged = False
@@ -107,18 +109,20 @@ class LogCheck:
             text = f"{' and '.join(kept)} {verb} the damage at byte {self._damage.position}"
             yield found("KD-LOG-BEYOND", self._path, text, self._damage.position)
 
-    def bad_bytes(self, bad: BadBytes) -> Iterator[Finding]:
+    def bad_bytes(self, bad: Damage) -> Iterator[Finding]:
         """Bytes that are no batches."""
-        position, resumed, kind, text = bad
-        if kind == ZEROS and self._is_active and not self._was_closed:
+        position, kind, text = bad.position, bad.kind, bad.text
+        if kind is DamageKind.ZEROS and self._is_active and not self._was_closed:
             yield found("KD-LOG-PREALLOCATED", self._path, text, position, self.end_offset)
             return
         self.is_damaged = True
         if self._damage is None:
             self._damage = bad
-        length = counted(resumed - position, "byte")
-        where = f"; {length} are damaged" if kind in (CRC, SIZE) and length not in text else ""
-        effect = REFUSES if self._is_opened_as_it_is and self._stops_a_broker(position, resumed) else None
+        if kind is DamageKind.GARBAGE:
+            text = "bytes up to the end that are not the beginning of a batch"
+        length = counted(bad.size, "byte")
+        where = f"; {length} are damaged" if kind in _INSIDE and length not in text else ""
+        effect = REFUSES if self._is_opened_as_it_is and self._stops_a_broker(position, bad.resumed) else None
         yield found(_CODES[kind], self._path, text + where, position, self.end_offset, effect=effect)
 
     def _stops_a_broker(self, position: int, resumed: int) -> bool:

@@ -53,8 +53,7 @@ def markers_of(log: LogFile, block: BatchBlock, first: int, stop: int) -> dict[i
 
 
 def _marker(log: LogFile, block: BatchBlock, row: int) -> Marker:
-    if not block.holds(row):
-        block, row = log.batch_at(block.position[row], block.size[row]), 0
+    block, row = log.held(block, row)
     at = block.position[row] - block.data_position
     data = block.data
     record = at + HEADER_SIZE

@@ -18,10 +18,11 @@ from kdump.findings.finding import Finding, found
 from kdump.findings.kind import INFO
 from kdump.formats import names
 from kdump.formats.index_entries import OFFSET_ENTRY_SIZE
+from kdump.storage.damage import Damage
 from kdump.storage.indexes import OffsetIndex
 from kdump.storage.segment import Segment
 from kdump.verify.entries import CHUNK_ENTRIES, Entries, Leftovers, absolute, columns_of, used_entries, widened
-from kdump.verify.sheets import BadBytes, Sheet
+from kdump.verify.sheets import Sheet
 
 SPARSE_BYTES = (1 << 20) + (1 << 16)
 """Bytes of a log without an index entry from which on it is worth a word: more than a follower fetches at once."""
@@ -146,7 +147,7 @@ class OffsetIndexCheck:
         """Rows of the sheet up to the batch that the last entry leads to: the time index has been told of them."""
         return bisect_left(sheet.position, self._last_position + 1)
 
-    def bad_bytes(self, bad: BadBytes) -> Iterator[Finding]:
+    def bad_bytes(self, bad: Damage) -> Iterator[Finding]:
         """Bytes that are no batches: entries that lead there cannot be judged, and are not the index's fault."""
         self._waiting = None
         while self._index is not None:

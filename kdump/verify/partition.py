@@ -13,6 +13,7 @@ from kdump.findings.finding import Finding, found
 from kdump.findings.kind import ERROR
 from kdump.formats import names
 from kdump.storage.checkpoints import Checkpoints
+from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 from kdump.verify.checkpoints import check_partition
@@ -24,7 +25,7 @@ from kdump.verify.log import LogCheck
 from kdump.verify.offset_index import OffsetIndexCheck
 from kdump.verify.options import Options
 from kdump.verify.producers import Coordinator, ProducerCheck
-from kdump.verify.sheets import BadBytes, Part
+from kdump.verify.sheets import Part
 from kdump.verify.snapshots import check_snapshot, stray_offsets
 from kdump.verify.time_index import TimeIndexCheck
 from kdump.verify.timestamps import TIME_CODES, TimestampCheck
@@ -191,7 +192,7 @@ class PartitionCheck:
         """The next part of the segment's log."""
         assert self._offset_index is not None
         assert self._time_index is not None
-        if isinstance(part, BadBytes):
+        if isinstance(part, Damage):
             self.position = part.resumed
             yield from self._logs.bad_bytes(part)
             self._has_lost = self._has_lost or self._logs.is_damaged

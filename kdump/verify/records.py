@@ -6,15 +6,13 @@ from array import array
 from bisect import bisect_right
 from itertools import accumulate
 
-from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import CodecError, KdumpError
 from kdump.findings.finding import Finding, found
 from kdump.formats.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, LOG_OVERHEAD
 from kdump.formats.codecs import LZ4, ZSTD
-from kdump.formats.faults import fault_error
 from kdump.formats.message_set import LENGTH, key_size_at
-from kdump.storage.payloads import Stretch, inflate
+from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
 from kdump.verify.column import increases, is_sorted
 from kdump.verify.values import ValueCheck, value_check
 
@@ -44,32 +42,18 @@ class DeepCheck:
         """
         self._found = []
         self.base_offsets = {}
-        row = first
-        while row < stop:
-            stretch = inflate(block, row, stop, self._limit)
-            self._stretch(block, stretch)
-            row = stretch.stop
+        self._open = -1
+        for rows in decode_rows(block, first, stop, limit=self._limit, records=self._records):
+            if isinstance(rows, BadBatch):
+                self._broken(block, rows.row, rows.error)
+                self._open = -1
+            else:
+                self._flagged(block)
+                self._decoded(rows)
         return self._found
 
     def _report(self, code: str, block: BatchBlock, row: int, message: str) -> None:
         self._found.append(found(code, self._path, message, block.position[row], block.last_offset[row]))
-
-    def _stretch(self, block: BatchBlock, stretch: Stretch) -> None:
-        is_broken = stretch.error is not None or stretch.fault is not None
-        stop = stretch.stop - is_broken
-        records = self._records
-        records.seek(stretch.first)
-        self._open = -1
-        while records.next_row < stop:
-            unfinished = kernels.decode(block, records, stretch.first, stop, stretch.payloads)
-            self._flagged(block)
-            self._decoded(block, stretch, unfinished)
-            if records.fault:
-                self._broken(block, records.next_row, fault_error(records.fault))
-                records.seek(records.next_row + 1)
-                self._open = -1
-        if is_broken:
-            self._broken(block, stop, stretch.error or fault_error(stretch.fault or (0, 0, 0)))
 
     def _flagged(self, block: BatchBlock) -> None:
         """Report attributes of a record: DefaultRecord reads the byte, and nothing asks for it."""
@@ -90,8 +74,8 @@ class DeepCheck:
         code = "KD-BATCH-CODEC" if isinstance(error, CodecError) else "KD-BATCH-RECORDS"
         self._report(code, block, row, f"the records of the batch cannot all be read: {error}")
 
-    def _decoded(self, block: BatchBlock, stretch: Stretch, unfinished: bool) -> None:
-        records = self._records
+    def _decoded(self, decoded: DecodedRows) -> None:
+        block, records = decoded.block, decoded.records
         if not records.length or (self._values is None and self._fit(block)):
             return
         start, length = 0, records.length
@@ -102,14 +86,12 @@ class DeepCheck:
             stop = start + 1
             if stop < length and rows[stop] == row:
                 stop = bisect_right(rows, row, stop, length)
-            is_last = stop < length or not (unfinished or records.fault) or self._is_complete(block, row)
+            is_last = stop < length or records.next_row == decoded.stop or self._is_complete(block, row)
             self._batch(block, row, start, stop, is_last)
             if legacy and block.magic[row] < 2:
-                self._messages(block, stretch, row, start, stop)
+                self._messages(block, row, start, stop)
             if self._values and not block.attributes[row] & CONTROL:
-                payload = stretch.payloads[row - stretch.first]
-                source = block.data if payload is None else payload
-                for at, text in self._values.faults(records, source, start, stop):
+                for at, text in self._values.faults(records, decoded.source_of(row), start, stop):
                     message = f"the record at offset {records.offset[at]}: {text}"
                     self._found.append(
                         found("KD-VALUE-UNDECODABLE", self._path, message, block.position[row], records.offset[at])
@@ -207,7 +189,7 @@ class DeepCheck:
                 "KD-BATCH-MAX-TIMESTAMP-HIGH", block, row, f"its max timestamp is {says}, that of its records {largest}"
             )
 
-    def _messages(self, block: BatchBlock, stretch: Stretch, row: int, start: int, stop: int) -> None:
+    def _messages(self, block: BatchBlock, row: int, start: int, stop: int) -> None:
         """What only v0 and v1 messages can have wrong: their own CRC inside a wrapper, lengths that do not add up."""
         records = self._records
         for at in range(start, stop):

@@ -16,6 +16,7 @@ from itertools import chain
 from kdump.findings.finding import Finding
 from kdump.findings.limit import MOST_ALIKE, FindingLimit
 from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.storage.damage import Damage
 from kdump.storage.parallel import ordered
 from kdump.verify.directory import Place
 from kdump.verify.effects import Effects
@@ -24,7 +25,7 @@ from kdump.verify.notes import Notes
 from kdump.verify.options import Options
 from kdump.verify.partition import PartitionCheck
 from kdump.verify.resume import Mark
-from kdump.verify.sheets import BadBytes, Part, Piece, Sheet, walk
+from kdump.verify.sheets import Part, Piece, Sheet, walk
 from kdump.verify.state import State
 from kdump.verify.tasks import EVERYTHING, Around, Opening, PartitionTask, Said, Share, Task, Tasks, look
 from kdump.verify.timestamps import RETENTION_MS
@@ -297,6 +298,6 @@ def _walked(task: Task) -> list[Part] | None:
 
 def _is_sound(parts: list[Part], stop: int | None) -> bool:
     """Whether the parts of a piece are good batches that end where it does."""
-    if any(isinstance(part, BadBytes) for part in parts):
+    if any(isinstance(part, Damage) for part in parts):
         return False
     return stop is None or (bool(parts) and isinstance(parts[-1], Sheet) and parts[-1].end == stop)

@@ -11,23 +11,19 @@ import threading
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from kdump.blocks import BatchBlock
 from kdump.disk.pace import Pace
 from kdump.disk.page_cache import PageDropper
 from kdump.errors import CorruptIndexError
 from kdump.findings.finding import Finding
-from kdump.formats.batch import HEADER_SIZE
-from kdump.formats.faults import BLOCK_FULL, END, PARTIAL, UNDERSIZED
+from kdump.storage.damage import Damage
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
-from kdump.storage.scan import Damage, Run, begins_batch, only_zeros, scan
+from kdump.storage.scan import Run, scan
 from kdump.storage.segment import Segment
 from kdump.verify.markers import Marker, markers_of
 from kdump.verify.records import DeepCheck
-
-if TYPE_CHECKING:
-    pass
 
 PIECE_BYTES = 16 << 20
 SMALLER = 4
@@ -36,8 +32,6 @@ SHEET_ROWS = 1024
 SHEET_BYTES = 16 << 20
 """A sheet ends with the run of batches that reaches one of the two: the checks of a sheet cost more than its rows."""
 AHEAD = 2
-
-CRC, SIZE, TORN, GARBAGE, ZEROS = "crc", "size", "torn", "garbage", "zeros"
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -87,16 +81,7 @@ class Sheet(NamedTuple):
         self.crc.extend(other.crc)
 
 
-class BadBytes(NamedTuple):
-    """Bytes that cannot be trusted, from `position` up to `resumed`; `kind` is CRC, SIZE, TORN, GARBAGE or ZEROS."""
-
-    position: int
-    resumed: int
-    kind: str
-    text: str
-
-
-Part = Sheet | BadBytes
+Part = Sheet | Damage
 
 
 class Reading(NamedTuple):
@@ -158,7 +143,6 @@ def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
         spare_block() as spare,
     ):
         deep = DeepCheck(segment.log_path, reading.topic, reading.limit) if reading.deep else None
-        expected = segment.base_offset
         held: Sheet | None = None
         for part in scan(
             log, segment.base_offset, start, stop, whole=reading.deep, gathers=not reading.deep, spare=spare
@@ -167,13 +151,12 @@ def walk(piece: Piece, resume_after: int = -1) -> Iterator[Part]:
                 if held:
                     yield held
                     held = None
-                yield classified(log, part, expected, stop)
+                yield part
                 continue
             first = part.first
             if reading.pace is not None:
                 rows, last = part.block, part.stop - 1
                 reading.pace.take(rows.position[last] + rows.size[last] - rows.position[first])
-            expected = part.block.last_offset[part.stop - 1] + 1
             while first < part.stop and part.block.position[first] < resume_after:
                 first += 1
             if first < part.stop:
@@ -217,24 +200,6 @@ def sheet_of(log: LogFile, run: Run, deep: DeepCheck | None) -> Sheet:
         for row, base in deep.base_offsets.items():
             sheet.base_offset[row - first] = base
     return sheet
-
-
-def classified(log: LogFile, damage: Damage, expected: int, stop: int | None = None) -> BadBytes:
-    """Which kind of damage it is, by the frame that stands where it begins; `expected` is the next absolute offset."""
-    position, resumed, text = damage.position, damage.resumed, damage.text
-    end = log.size if stop is None else min(stop, log.size)
-    entry = log.entry_at(position, end)
-    if entry.status == BLOCK_FULL:
-        return BadBytes(position, resumed, SIZE if "minimum allowed overhead" in text else CRC, text)
-    if entry.status in (END, PARTIAL) and resumed >= end:
-        if only_zeros(log, position, end):
-            return BadBytes(position, resumed, ZEROS, f"{end - position} bytes of zeros up to the end")
-        if begins_batch(log.read(position, HEADER_SIZE), expected):
-            return BadBytes(position, resumed, TORN, text)
-        return BadBytes(position, resumed, GARBAGE, "bytes up to the end that are not the beginning of a batch")
-    if entry.status == UNDERSIZED and entry.size == 0 and resumed >= end and only_zeros(log, position, end):
-        return BadBytes(position, resumed, ZEROS, text)
-    return BadBytes(position, resumed, SIZE, text)
 
 
 def pieces_of(segment: Segment, reading: Reading, size: int) -> list[Piece]:

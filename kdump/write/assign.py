@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 
-from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import InvalidRecordError
 from kdump.formats.batch import CODEC_MASK, CONTROL, CRC_START, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
@@ -17,11 +16,10 @@ from kdump.formats.batch import MAGIC_AT as MAGIC_BYTE
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.codecs import ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
-from kdump.formats.faults import fault_error
 from kdump.formats.message_set import CRC
 from kdump.settings.views import WritingSettings
-from kdump.storage.payloads import inflate
-from kdump.storage.records import BadBatch, records_of
+from kdump.storage.decoded import BadBatch, decode_rows
+from kdump.storage.records import records_of
 from kdump.write.errors import InvalidTimestampError, MissingKeyError, UnsupportedForMessageFormatError
 from kdump.write.incoming import CLIENT, source_codec
 from kdump.write.packing import check_headers
@@ -120,18 +118,15 @@ class OffsetAssigner:
 
     def _check_records(self, block: BatchBlock, row: int, now: int) -> tuple[int, bool]:
         """Check each record; their largest timestamp, and whether their relative offsets are 0, 1, 2 and so on."""
-        stretch = inflate(block, row, row + 1)
-        if stretch.error or stretch.fault:
-            raise stretch.error or fault_error(stretch.fault or (0, 0, 0))
         records = self._records
-        records.seek(row)
         first = expected = None
         max_timestamp, in_order = -1, True
         packed_legacy = block.magic[row] < 2 and block.attributes[row] & CODEC_MASK
-        while records.next_row <= row:
-            kernels.decode(block, records, row, row + 1, stretch.payloads)
+        for rows in decode_rows(block, row, row + 1, records=records):
+            if isinstance(rows, BadBatch):
+                raise rows.error
             if records.fault:
-                raise fault_error(records.fault)
+                continue
             count = records.length
             if not count:
                 continue

@@ -56,7 +56,7 @@ class Answers:
 
     @cached_property
     def verify(self) -> Said:
-        return self.ask("verify", "--deep", *ONE_JOB, *CLOCK)
+        return self.ask("verify", "--deep", "--min-severity", "note", *ONE_JOB, *CLOCK)
 
     @cached_property
     def startup(self) -> Said:

@@ -2,76 +2,52 @@
 
 For each scenario the command runs once while its file system calls are recorded (`recording`). `disk_model` lists the
 states that a power cut may leave. In each of them that was not met before the same command runs again: it must end as
-well as the undisturbed one did, with the same files, and `kdump undo` must bring back what was there in the beginning.
+well as the undisturbed one did, with the same files, and `kdump undo` must bring back what was there in the beginning
+(`scenarios.End` has what is asked of commands that add, or copy). From some of the states, drawn, the second run is
+recorded as well, and a second power cut is tried.
 
-`./dev campaign crash-states [--seed N] [--most N] [--seconds N] [--resume FILE] [NAME...]`
+`./dev campaign crash-states [--seed N] [--most N] [--twice N] [--seconds N] [--resume FILE] [NAME...]`
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from unittest import mock
 
-from click.testing import CliRunner
-
-from kdump.commands.cli import cli
+from kdump.commands.shell import exit_codes
 from kdump.formats import names
-from tests.campaigns.disk_model import Disk, State, crash_states, put
+from tests.campaigns.disk_model import Disk, File, State, crash_states, put
 from tests.campaigns.recording import recording
-from tests.change.kept import is_kept
-from tests.repair.damaged import DAMAGES, build
+from tests.campaigns.scenarios import (
+    APPENDED,
+    MEMORY,
+    PARTITION,
+    SCENARIOS,
+    End,
+    Scenario,
+    files,
+    kdump,
+    records_of,
+    run,
+    start,
+    undo_all,
+)
 
-PARTITION = "orders-0"
-SALVAGE = ("repair", "--strategy", "salvage", "--only-copy", "--apply")
-SAFE = ("repair", "--apply")
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "salvage": SALVAGE,
-    "repair": SAFE,
-    "trim": ("trim", "--apply"),
-    "rebuild-index": ("rebuild-index", "--apply"),
-    "retain": ("retain", "--apply", "--retention-bytes", "0", "--cleanup-policy", "delete"),
-    "compact": ("compact", "--apply", "--min-cleanable-ratio", "0"),
-    "undo": ("undo", "--apply"),
-}
-MEMORY = "/dev/shm"
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    command: str
-    damage: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.command}: {self.damage}"
-
-
-SCENARIOS = [
-    *(Scenario("salvage", damage) for damage in DAMAGES),
-    *(Scenario("repair", damage) for damage in DAMAGES),
-    Scenario("trim", "last segment, zero tail"),
-    Scenario("trim", "index with a zero tail"),
-    Scenario("trim", "time index with a zero tail"),
-    Scenario("rebuild-index", "index missing"),
-    Scenario("rebuild-index", "all indexes missing"),
-    Scenario("rebuild-index", "time index damaged"),
-    Scenario("retain", "none"),
-    Scenario("compact", "none"),
-    Scenario("undo", "damage in all segments"),
-    Scenario("undo", "middle segment, payload"),
-    Scenario("undo", "damage and leftovers"),
-]
+_INODE = re.compile(rb'(?<="inode": )\d+')
+States = Iterator[tuple[int, State | None]]
+"""States with the number of events before the power cut; None for one that came already."""
+_TIME = re.compile(rb"\b\d{19}\b")
 
 
 @dataclass
@@ -84,39 +60,33 @@ class Tally:
     wrong: list[str] = field(default_factory=list)
 
 
-def run(command: str, log_dir: Path, change: str = "") -> tuple[int, str]:
-    """A command on the partition: exit code and output."""
-    first, *rest = COMMANDS[command]
-    chosen = ["--change", change] if change else []
-    with mock.patch("kdump.disk.locks.GROWTH_WATCH_SECONDS", 0):  # nobody else writes
-        result = CliRunner().invoke(cli, [first, str(log_dir / PARTITION), *rest, *chosen], standalone_mode=False)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        return 3, f"{result.output}{result.exception!r}"
-    return (result.return_value or 0) if result.exception is None else result.exit_code, result.output
+class Seen:
+    """The states that were met. Numbers of inodes, and the time of what was written just now, make no other state."""
 
+    def __init__(self) -> None:
+        self._keys: set[int] = set()
+        self._files: dict[File, int] = {}
+        self._began = time.clock_gettime_ns(time.CLOCK_REALTIME)
 
-def change_ids(log_dir: Path) -> list[str]:
-    """The ids of the changes that are kept and can be undone, the newest first."""
-    result = CliRunner().invoke(cli, ["undo", str(log_dir / PARTITION), "--format", "jsonl"], standalone_mode=False)
-    rows = [json.loads(line) for line in result.output.splitlines()]
-    return [row["id"] for row in reversed(rows) if row.get("type") == "change" and row["state"] == "can be undone"]
+    def is_new(self, state: State) -> bool:
+        """Whether a state was not met before."""
+        key = hash(frozenset((path, self._file(file)) for path, file in state))
+        count = len(self._keys)
+        self._keys.add(key)
+        return len(self._keys) > count
 
+    def _file(self, file: File | None) -> int:
+        if file is None:
+            return 0
+        if file.modified > self._began:
+            return hash((_TIME.sub(self._time, _INODE.sub(b"", file.content)), 0))
+        known = self._files.get(file)
+        if known is None:
+            known = self._files[file] = hash((_INODE.sub(b"", file.content), file.modified))
+        return known
 
-def files(log_dir: Path) -> dict[str, bytes]:
-    """The files of the log directory and of its partition, but for those of changes."""
-    found = [path for path in log_dir.rglob("*") if path.is_file() and not is_kept(path)]
-    return {str(path.relative_to(log_dir)): path.read_bytes() for path in found if path.name != names.LOCK}
-
-
-def prepare(scenario: Scenario, log_dir: Path) -> None:
-    """The log directory before the command runs."""
-    build(log_dir)
-    if scenario.damage != "none":
-        DAMAGES[scenario.damage](log_dir / PARTITION)
-    for checkpoint in (names.RECOVERY_POINT_CHECKPOINT, names.REPLICATION_CHECKPOINT):
-        (log_dir / checkpoint).write_text("0\n1\norders 0 59\n")
-    (log_dir / names.CLEANER_CHECKPOINT).write_text("0\n0\n")
-    (log_dir / names.LOCK).touch()
+    def _time(self, found: re.Match[bytes]) -> bytes:
+        return b"now" if int(found[0]) > self._began else found[0]
 
 
 class Campaign:
@@ -124,54 +94,139 @@ class Campaign:
 
     def __init__(self, scenario: Scenario, scratch: Path) -> None:
         self.scenario = scenario
-        self.scratch = scratch
-        log_dir = scratch / "logs"
-        prepare(scenario, log_dir)
-        self.original = files(log_dir)
-        self.change = ""
-        if scenario.command == "undo":
-            run("salvage", log_dir)
-            (self.change,) = change_ids(log_dir)
-        self.root = os.stat(log_dir).st_ino
-        self.before = Disk.of(log_dir)
-        with recording(log_dir) as events:
-            self.code, self.output = run(scenario.command, log_dir, self.change)
-        self.events = list(events)
-        if not self.events:
-            raise AssertionError(f"{scenario.name}: nothing was changed: {self.output}")
-        self.expected = files(log_dir)
-        recorded = self.before.after(self.events).state(self.root)
-        if recorded != Disk.of(log_dir).state(self.root):
+        self.root = scratch / "logs"
+        self.change = start(scenario, self.root)
+        if self.change:
+            self.original = self._before_the_change(scratch / "before")
+        else:
+            self.original = files(self.root)
+        self.is_clean = self._is_clean()
+        inode = os.stat(self.root).st_ino
+        self.before = Disk.of(self.root)
+        if scenario.end == End.APPENDED:
+            self.records = records_of(self.root / PARTITION)
+        with recording(self.root) as events:
+            self.code, self.output = run(scenario, self.root, self.change)
+        self.inode, self.events = inode, list(events)
+        self.expected = files(self.root)
+        if self.before.after(self.events).state(inode) != Disk.of(self.root).state(inode):
             raise AssertionError(f"{scenario.name}: the recorded events do not lead to what is there")
+        self._taken_back_before = Seen()
 
-    def states(self, most: int, numbers: random.Random) -> Iterator[tuple[int, State]]:
-        """The states, with the number of events before the power cut."""
-        return crash_states(self.before, self.events, self.root, most, numbers)
+    def _before_the_change(self, root: Path) -> dict[str, bytes]:
+        shutil.copytree(self.root, root)
+        if said := undo_all(root):
+            raise AssertionError(said)
+        return files(root)
+
+    def _is_clean(self) -> bool:
+        return (self.root / names.CLEAN_SHUTDOWN).exists()
+
+    def cut(self, most: int, numbers: random.Random) -> States:
+        """The states that a power cut may leave, with the number of events before it."""
+        return crash_states(self.before, self.events, self.inode, most, numbers)
+
+    def cut_again(self, state: State, most: int, numbers: random.Random) -> States:
+        """Those that a second power cut may leave, while the command runs in a state that the first one left."""
+        self.make(state)
+        inode, before = os.stat(self.root).st_ino, Disk.of(self.root)
+        with recording(self.root) as events:
+            run(self.scenario, self.root, self.change)
+        return crash_states(before, events, inode, most, numbers)
+
+    def make(self, state: State) -> None:
+        """Make the directory what the state says."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        self.root.mkdir()
+        put(state, self.root)
 
     def check(self, state: State) -> str:
         """What is wrong once the command has run again in this state; "" if nothing is."""
-        log_dir = self.scratch / "crashed"
-        shutil.rmtree(log_dir, ignore_errors=True)
-        log_dir.mkdir()
-        put(state, log_dir)
-        code, output = run(self.scenario.command, log_dir, self.change)
-        if self.change:
-            return self._check_undone(log_dir, code, output)
+        self.make(state)
+        return self.again()
+
+    def again(self) -> str:
+        """The same of a directory that is as it is now."""
+        return _CHECKS[self.scenario.end](self)
+
+    def done(self) -> str:
+        """The second run ends as the first, and undo brings back what was there."""
+        code, output = run(self.scenario, self.root)
         if code != self.code:
             return f"exit code {code} instead of {self.code}: {output.strip()[-300:]}"
-        if files(log_dir) != self.expected:
-            return f"other files than an undisturbed run leaves: {_differences(self.expected, files(log_dir))}"
-        for change in change_ids(log_dir):
-            run("undo", log_dir, change)
-        if files(log_dir) != self.original:
-            return f"undo does not bring back what was there: {_differences(self.original, files(log_dir))}"
+        return self.ended()
+
+    def ended(self) -> str:
+        """What is wrong after a run that ended as the undisturbed one did."""
+        if self.scenario.end == End.APPENDED:
+            return self._lacking(records_of(self.root / PARTITION))
+        if files(self.root) != self.expected:
+            return f"other files than an undisturbed run leaves: {_differences(self.expected, files(self.root))}"
+        return self._taken_back() if self.scenario.end in (End.DONE, End.DONE_OR_UNDONE) else ""
+
+    def done_or_undone(self) -> str:
+        """The second run does the same, perhaps on top of what is done, or refuses; undo brings back what was there."""
+        code, output = run(self.scenario, self.root)
+        if code not in (self.code, exit_codes.REFUSED):
+            return f"exit code {code}: {output.strip()[-300:]}"
+        return self._taken_back()
+
+    def _taken_back(self) -> str:
+        if not self._taken_back_before.is_new(Disk.of(self.root).state(os.stat(self.root).st_ino)):
+            return ""
+        said = undo_all(self.root)
+        if said or files(self.root) != self.original:
+            return f"undo does not bring back what was there: {said} {_differences(self.original, files(self.root))}"
         return ""
 
-    def _check_undone(self, log_dir: Path, code: int, output: str) -> str:
+    def undone(self) -> str:
         """A change that was undone before the power cut cannot be undone again: that is no error here."""
-        if files(log_dir) == self.original:
+        code, output = run(self.scenario, self.root, self.change)
+        if files(self.root) == self.original:
             return ""
-        return f"exit code {code}, not undone: {output.strip()[-300:]} {_differences(self.original, files(log_dir))}"
+        return f"exit code {code}, not undone: {output.strip()[-300:]} {_differences(self.original, files(self.root))}"
+
+    def copied(self) -> str:
+        """The sources are as they were; the copy is made, or was complete before the power cut."""
+        code, output = run(self.scenario, self.root)
+        if code not in (self.code, exit_codes.INCOMPLETE, exit_codes.REFUSED):
+            return f"exit code {code}: {output.strip()[-300:]}"
+        return self.ended()
+
+    def appended(self) -> str:
+        """No old record is lost; with a mark of a clean shutdown there is nothing that a broker would have to check."""
+        if self._is_clean() and (found := files(self.root)) not in (self.original, self.expected):
+            return f"marked as cleanly shut down, but not complete: {_differences(self.expected, found)}"
+        code, output = run(self.scenario, self.root)
+        if code == exit_codes.REFUSED:
+            kdump(["repair", str(self.root / PARTITION), "--strategy", "truncate", "--accept-loss", "all", "--apply"])
+            code, output = run(self.scenario, self.root)
+        if code != self.code:
+            return f"exit code {code} instead of {self.code}: {output.strip()[-300:]}"
+        return self.ended()
+
+    def _lacking(self, found: list[bytes]) -> str:
+        old, new = self.records, [f"new {n}".encode() for n in range(APPENDED)]
+        if self.scenario.command == "roll":
+            return "" if found == old else f"{len(found)} records instead of {len(old)}"
+        more = found[len(old) : len(found) - len(new)]
+        before_the_cut = [number for number, value in enumerate(more) if value == new[0]]
+        starts = [more[start:stop] for start, stop in pairwise([*before_the_cut, len(more)])]
+        is_whole = [value for part in starts for value in part] == more and all(
+            new[: len(part)] == part for part in starts
+        )
+        if found[: len(old)] != old or found[len(found) - len(new) :] != new or not is_whole:
+            return f"{len(found)} records: not {len(old)} old ones, some of the {len(new)} new ones, and all of these"
+        return ""
+
+
+_CHECKS: dict[End, Callable[[Campaign], str]] = {
+    End.DONE: Campaign.done,
+    End.DONE_OR_UNDONE: Campaign.done_or_undone,
+    End.UNDONE: Campaign.undone,
+    End.APPENDED: Campaign.appended,
+    End.COPIED: Campaign.copied,
+}
 
 
 def _differences(expected: dict[str, bytes], found: dict[str, bytes]) -> str:
@@ -179,42 +234,70 @@ def _differences(expected: dict[str, bytes], found: dict[str, bytes]) -> str:
     return ", ".join(names_of[:5])
 
 
-def campaign(scenario: Scenario, scratch: Path, most: int, seed: int, stop: Callable[[], bool]) -> Tally:
-    """All states of one scenario, each different one once."""
+def campaign(
+    scenario: Scenario, scratch: Path, most: int, seed: int, stop: Callable[[], bool], twice: int = 0
+) -> Tally:
+    """All states of one scenario, each different one once.
+
+    From `twice` of these, drawn, the command runs again, and all states are tried that another power cut may leave.
+    """
     subject = Campaign(scenario, scratch)
     tally = Tally(len(subject.events))
-    seen: set[bytes] = set()
-    for at, state in subject.states(most, random.Random(seed)):
-        tally.states += 1
-        key = hashlib.blake2b(repr(sorted(state, key=lambda each: each[0])).encode(), digest_size=16).digest()
-        if key in seen:
-            continue
-        seen.add(key)
-        tally.different += 1
-        if wrong := subject.check(state):
-            tally.wrong.append(f"{scenario.name}, power cut after event {at} of {tally.events}: {wrong}")
+    numbers, seen = random.Random(seed), Seen()
+    reached = list(_tried(subject, subject.cut(most, numbers), seen, tally, stop, ""))
+    for state in numbers.sample(reached, min(twice, len(reached))):
         if stop():
             break
+        for _ in _tried(subject, subject.cut_again(state, most, numbers), seen, tally, stop, "second "):
+            pass
     return tally
+
+
+def _tried(
+    subject: Campaign,
+    states: States,
+    seen: Seen,
+    tally: Tally,
+    stop: Callable[[], bool],
+    run: str,
+) -> Iterator[State]:
+    """Try the states that were not met before; these."""
+    for at, state in states:
+        if stop():
+            return
+        tally.states += 1
+        if state is None or not seen.is_new(state):
+            continue
+        tally.different += 1
+        if wrong := subject.check(state):
+            tally.wrong.append(f"{subject.scenario.name}, power cut after event {at} of the {run}run: {wrong}")
+        yield state
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--most", type=int, default=2000, help="combinations at one point; more are drawn from")
+    parser.add_argument("--twice", type=int, default=20, help="states from which a second power cut is tried")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument("--resume", type=Path, help="keep the figures of finished scenarios here, and go on from them")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only scenarios whose names begin so")
     asked = parser.parse_args(arguments)
     end = time.monotonic() + asked.seconds
+
+    def stop() -> bool:
+        return time.monotonic() > end
+
     done = json.loads(asked.resume.read_text()) if asked.resume and asked.resume.exists() else {}
-    for scenario in SCENARIOS:
+    for scenario in random.Random(asked.seed).sample(SCENARIOS, len(SCENARIOS)):
         if scenario.name in done or (asked.names and not scenario.name.startswith(tuple(asked.names))):
             continue
-        if time.monotonic() > end:
+        if stop():
             break
         with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as scratch:
-            tally = campaign(scenario, Path(scratch), asked.most, asked.seed, lambda: time.monotonic() > end)
+            tally = campaign(
+                scenario, Path(scratch), asked.most, asked.seed, lambda: time.monotonic() > end, asked.twice
+            )
         done[scenario.name] = {"states": tally.states, "different": tally.different, "wrong": tally.wrong}
         print(f"{scenario.name}: {tally.events} events, {tally.states} states, {tally.different} different,"
               f" {len(tally.wrong)} wrong", flush=True)  # fmt: skip

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 from math import prod
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.campaigns.recording import Event, Names, Resize, Sync, Touch, Write
 
@@ -111,34 +112,50 @@ def is_sure(events: Sequence[Event], number: int) -> bool:
     return event.inode in later
 
 
-def parts_of(event: Event) -> list[Event | None]:
+NOTHING, ALL = 0, 1
+
+
+class Part(NamedTuple):
+    """What is there of an event: NOTHING, ALL, or of a write the part with some other number."""
+
+    number: int
+    event: Event | None
+
+
+def parts_of(event: Event) -> list[Part]:
     """What may be there of an event that is not sure: nothing, all, or of a write what lies before some sector."""
-    found: list[Event | None] = [None, event]
+    found = [Part(NOTHING, None), Part(ALL, event)]
     if isinstance(event, Write):
         sectors = range(SECTOR - event.position % SECTOR, len(event.data), SECTOR)
         step = max(1, len(sectors) // MOST_CUTS)
-        found += [replace(event, data=event.data[:at]) for at in sectors[::step]]
+        found += [Part(n, replace(event, data=event.data[:at])) for n, at in enumerate(sectors[::step], ALL + 1)]
     return found
 
 
 def crash_states(
     before: Disk, events: Sequence[Event], root: int, most: int, numbers: random.Random
-) -> Iterator[tuple[int, State]]:
+) -> Iterator[tuple[int, State | None]]:
     """Every state that a power cut after any number of the events may leave, with that number.
 
     Where more than `most` combinations are possible at one point, that many of them are drawn, besides those in which
-    one event alone is missing, or there.
+    one event alone is missing, or there. None stands for a state that an earlier power cut left as well.
     """
+    met: set[bytes] = set()
     for count in range(len(events) + 1):
         asked = events[:count]
-        choices = [[each] if is_sure(asked, at) else parts_of(each) for at, each in enumerate(asked)]
-        for chosen in _combinations(choices, most, numbers):
-            yield count, before.after([event for event in chosen if event is not None]).state(root)
+        sure = next((at for at in range(count) if not is_sure(asked, at)), count)
+        disk = before.after(asked[:sure])  # what all of them have
+        choices = [[Part(ALL, each)] if is_sure(asked, at) else parts_of(each) for at, each in enumerate(asked)]
+        for chosen in _combinations(choices[sure:], most, numbers):
+            key = (bytes((ALL,)) * sure + bytes(part.number for part in chosen)).rstrip(bytes((NOTHING,)))
+            if key in met:
+                yield count, None
+                continue
+            met.add(key)
+            yield count, disk.after([part.event for part in chosen if part.event is not None]).state(root)
 
 
-def _combinations(
-    choices: Sequence[Sequence[Event | None]], most: int, numbers: random.Random
-) -> Iterator[Sequence[Event | None]]:
+def _combinations(choices: Sequence[Sequence[Part]], most: int, numbers: random.Random) -> Iterator[Sequence[Part]]:
     if prod(map(len, choices)) <= most:
         yield from product(*choices)
         return

@@ -15,7 +15,6 @@ import errno
 import mmap
 import os
 import re
-import shutil
 import sys
 import tempfile
 import time
@@ -28,8 +27,8 @@ from typing import Any
 from click.testing import CliRunner
 
 from kdump.commands.cli import cli
-from kdump.commands.shell import exit_codes
-from tests.campaigns.crash_states import COMMANDS, MEMORY, PARTITION, Scenario, change_ids, files, prepare, run
+from tests.campaigns.crash_states import Campaign
+from tests.campaigns.scenarios import MEMORY, PARTITION, Scenario, prepare, same_every_time
 
 CALLS = (
     *("open", "read", "pread", "preadv", "write", "pwrite", "fsync", "ftruncate", "truncate", "fstat"),
@@ -55,14 +54,32 @@ READING: dict[str, tuple[str, ...]] = {
     "undo": ("undo", "{dir}"),
     "metadata": ("metadata", "{dir}"),
     "groups": ("groups", "{dir}"),
+    "replicas": ("replicas", "{dir}/b1", "{dir}/b2"),
+    "quorum": ("quorum", "{dir}/b1", "{dir}/b2"),
+    "resurrect": ("resurrect", "{dir}/b1", "{dir}/b2", "{dir}/b3", "--into", "{dir}/new"),
 }
+READ_ON = {
+    "replicas": Scenario("heal", "one bit"),
+    "quorum": Scenario("set-voters", "none"),
+    "resurrect": Scenario("resurrect", "none"),
+}
+"""What reading commands are run on, if not a log directory with damage in every segment."""
 CHANGING = (
     Scenario("salvage", "damage and leftovers"),
+    Scenario("repair", "time index missing"),
+    Scenario("heal", "segment missing"),
     Scenario("trim", "index with a zero tail"),
     Scenario("rebuild-index", "all indexes missing"),
     Scenario("retain", "none"),
     Scenario("compact", "none"),
     Scenario("undo", "middle segment, payload"),
+    Scenario("append", "none"),
+    Scenario("append", "index missing"),
+    Scenario("append and roll", "none"),
+    Scenario("roll", "none"),
+    Scenario("resurrect", "none"),
+    Scenario("resurrect in place", "none"),
+    Scenario("set-voters", "none"),
 )
 UNKNOWN = 70
 _LASTED = re.compile(r" in [\d.]+ s\b|\"(startedAt|endedAt|seconds)\": ?[^,}]+")
@@ -129,15 +146,14 @@ def disturbed(arguments: Sequence[str], root: Path, at: int, error: int, out: Pa
             os.dup2(target, 1)
             os.dup2(target, 2)
             sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
-            import kdump.disk.locks
             from kdump.commands.cli import main
 
-            kdump.disk.locks.GROWTH_WATCH_SECONDS = 0
             fault = Fault(root, at, error)
             sys.argv = ["kdump", *arguments]
             fault.install()
             try:
-                main()
+                with same_every_time():
+                    main()
             except SystemExit as end:
                 code = end.code if isinstance(end.code, int) else int(end.code is not None)
             sys.stdout.flush()
@@ -159,7 +175,7 @@ def disturbed(arguments: Sequence[str], root: Path, at: int, error: int, out: Pa
 def read_with_faults(name: str, scratch: Path, error: int, stop: Callable[[], bool]) -> Tally:
     """A reading command on a damaged directory, with each of its calls failing in turn."""
     log_dir, out = scratch / "logs", scratch / "out"
-    prepare(Scenario("verify", "damage in all segments"), log_dir)
+    prepare(READ_ON.get(name, Scenario("repair", "damage in all segments")), log_dir)
     arguments = [each.format(dir=log_dir, partition=log_dir / PARTITION) for each in READING[name]]
     CliRunner().invoke(cli, arguments, standalone_mode=False)  # what is imported here, no child has to import
     code, output, _ = disturbed(arguments, log_dir, 0, error, out)
@@ -187,47 +203,22 @@ def _difference(expected: str, found: str) -> str:
 
 def change_with_faults(scenario: Scenario, scratch: Path, error: int, stop: Callable[[], bool]) -> Tally:
     """A changing command, with each of its calls failing in turn; another run must then end as well as ever."""
-    before, out = scratch / "before", scratch / "out"
-    prepare(scenario, before)
-    change = ""
-    if scenario.command == "undo":
-        run("salvage", before)
-        (change,) = change_ids(before)
-    work = scratch / "logs"
-
-    def copy() -> None:
-        shutil.rmtree(work, ignore_errors=True)
-        shutil.copytree(before, work)
-
-    copy()
-    original = files(work)
-    run(scenario.command, work, change)
-    expected = files(work)
-    first, *rest = COMMANDS[scenario.command]
-    arguments = [first, str(work / PARTITION), *rest, *(["--change", change] if change else [])]
+    subject = Campaign(scenario, scratch)
+    before, arguments = subject.before.state(subject.inode), scenario.arguments(subject.root, subject.change)
     tally = Tally()
     for at in range(1, 100_000):
         if stop():
             break
-        copy()
-        code, said, where = disturbed(arguments, work, at, error, out)
+        subject.make(before)
+        code, said, where = disturbed(arguments, subject.root, at, error, scratch / "out")
         if not where and code != UNKNOWN:
             break
         tally.runs += 1
         label = f"{scenario.name}, call {at} ({where})"
         if "Traceback" in said or code == UNKNOWN:
             tally.wrong.append(f"{label}: {said[-600:]}")
-        if code == exit_codes.OK and files(work) != expected:
-            tally.wrong.append(f"{label}: exit code 0, and not done: {said[-300:]}")
-        if code != exit_codes.OK:
-            run(scenario.command, work, change)
-        if files(work) != expected:
-            tally.wrong.append(f"{label}: another run does not finish")
-        if not change:
-            for each in change_ids(work):
-                run("undo", work, each)
-            if files(work) != original:
-                tally.wrong.append(f"{label}: undo does not bring back what was there")
+        elif wrong := subject.ended() if code == subject.code else subject.again():
+            tally.wrong.append(f"{label}: exit code {code}: {wrong}\n{said[-300:]}")
     return tally
 
 

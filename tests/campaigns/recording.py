@@ -56,7 +56,14 @@ class Sync:
     inode: int
 
 
+UNNAMING = ("replace", "rename", "remove", "unlink")
+"""Calls after which the file that their last argument named may have no name."""
+
 Event = Write | Resize | Touch | Names | Sync
+
+
+WRITTEN = 1_795_000_000_000_000_000
+"""The modification time (ns) of every file that is written while it is recorded: runs that do the same are the same."""
 
 
 class _Written(io.FileIO):
@@ -82,6 +89,19 @@ class Recorder:
     def __init__(self, root: Path) -> None:
         self.root = os.path.realpath(root)
         self.events: list[Event] = []
+        self._utime = os.utime
+        self._open = os.open
+        self._held: list[int] = []
+
+    def hold(self, path: Any) -> None:
+        """Keep a file that loses its name, so that no new one gets its inode."""
+        if os.path.lexists(path):
+            self._held.append(self._open(path, os.O_PATH | os.O_NOFOLLOW))
+
+    def close(self) -> None:
+        """Let go of files that have no name any more."""
+        for descriptor in self._held:
+            os.close(descriptor)
 
     def is_below(self, path: object) -> bool:
         """Whether a path is one that is recorded."""
@@ -95,17 +115,19 @@ class Recorder:
 
     def wrote(self, descriptor: int, position: int, data: bytes) -> None:
         """Some bytes were written."""
-        if not self.has(descriptor):
-            return
-        info = os.fstat(descriptor)
-        self.events.append(Write(info.st_ino, position, data, info.st_mtime_ns))
+        if self.has(descriptor):
+            self.events.append(Write(self._at_the_time(descriptor).st_ino, position, data, WRITTEN))
 
     def resized(self, descriptor: int) -> None:
         """A file has another size now."""
-        if not self.has(descriptor):
-            return
-        info = os.fstat(descriptor)
-        self.events.append(Resize(info.st_ino, info.st_size, info.st_mtime_ns))
+        if self.has(descriptor):
+            info = self._at_the_time(descriptor)
+            self.events.append(Resize(info.st_ino, info.st_size, WRITTEN))
+
+    def _at_the_time(self, descriptor: int) -> os.stat_result:
+        """Give a file that was written the time at which all are; its status."""
+        self._utime(descriptor, ns=(WRITTEN, WRITTEN))
+        return os.fstat(descriptor)
 
     def synced(self, descriptor: int) -> None:
         """A file or directory was put on the disk."""
@@ -118,8 +140,9 @@ class Recorder:
         found = os.stat(path, follow_symlinks=False).st_ino if os.path.lexists(path) else None  # type: ignore[arg-type]
         return os.stat(folder).st_ino, name, found
 
-    def named(self, *paths: object, is_directory: bool = False) -> None:
+    def named(self, *paths: Any) -> None:
         """These names lead elsewhere now."""
+        is_directory = any(map(os.path.isdir, paths))
         self.events.append(Names(tuple(self.entry(path) for path in paths), is_directory))
 
 
@@ -163,6 +186,8 @@ def recording(root: Path) -> Iterator[list[Event]]:
 
     def after(name: str, tell: Callable[..., None]) -> Callable[..., Any]:
         def called(*arguments: Any, **named: Any) -> Any:
+            if name in UNNAMING and recorder.is_below(arguments[-1]):
+                recorder.hold(arguments[-1])
             result = real[name](*arguments, **named)
             tell(*arguments, **named)
             return result
@@ -187,7 +212,7 @@ def recording(root: Path) -> Iterator[list[Event]]:
         return after(name, lambda path, **_: recorder.is_below(path) and recorder.named(path))
 
     def touched(path: Any, *_: Any, **__: Any) -> None:
-        if isinstance(path, int) or recorder.is_below(path):
+        if isinstance(path, int) or (recorder.is_below(path) and not os.path.isdir(path)):
             info = os.stat(path)
             recorder.events.append(Touch(info.st_ino, info.st_mtime_ns))
 
@@ -210,7 +235,7 @@ def recording(root: Path) -> Iterator[list[Event]]:
         "unlink": gone("unlink"),
         "rmdir": gone("rmdir"),
         "link": after("link", lambda source, target, **_: recorder.named(target)),
-        "mkdir": after("mkdir", lambda path, *_, **__: recorder.named(path, is_directory=True)),
+        "mkdir": after("mkdir", lambda path, *_, **__: recorder.named(path)),
         "utime": after("utime", touched),
     }
     with (
@@ -218,4 +243,7 @@ def recording(root: Path) -> Iterator[list[Event]]:
         mock.patch.object(builtins, "open", _opened(recorder, builtins.open)),
         mock.patch.object(shutil, "_USE_CP_SENDFILE", False),
     ):
-        yield recorder.events
+        try:
+            yield recorder.events
+        finally:
+            recorder.close()

@@ -11,7 +11,6 @@ import pytest
 from kdump.clean.grouping import group_segments
 from kdump.clean.new_segment import NewSegment, Written
 from kdump.clean.read_buffer import ReadBuffer
-from kdump.clean.state import SegmentFacts
 from kdump.clean.transactions import Transactions
 from kdump.errors import CleaningError
 from kdump.formats import names
@@ -25,6 +24,7 @@ from kdump.formats.index_entries import (
     decode_time_entries,
 )
 from kdump.settings.views import CleaningSettings, LoadingSettings
+from kdump.storage.facts import SegmentFacts
 from kdump.storage.segment import Segment
 
 
@@ -34,7 +34,7 @@ def facts(folder: Path, base: int, size: int, index: int = 0, times: int = 0) ->
     path.write_bytes(bytes(size))
     path.with_suffix(".index").write_bytes(bytes(index))
     path.with_suffix(".timeindex").write_bytes(bytes(times))
-    return SegmentFacts(Segment(str(path)), size, 0)
+    return SegmentFacts(Segment(str(path)), base, size, 0)
 
 
 def groups(segments: list[SegmentFacts], end: int, **settings: Any) -> list[list[int]]:

@@ -23,9 +23,10 @@ from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.codecs import LZ4, ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
 from kdump.query.selection import Selection
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import BadBatch
 from kdump.storage.partition import PartitionLog
-from kdump.storage.records import BadBatch, Batch, Record
-from kdump.storage.scan import Damage
+from kdump.storage.records import Batch, Record
 from kdump.storage.segment import Segment
 from tests.columns.reading import Case, cases, row_of
 from tests.storage.building import KERNELS, batch, flipped, segment_file, use_kernels, with_valid_crc

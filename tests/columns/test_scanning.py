@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 
 import kdump.polars
-from kdump.columns.scanning import DamagedError, Scan, scan
+from kdump.columns.scanning import Scan, scan
 from kdump.errors import KdumpError
 from kdump.query.selection import Selection
+from kdump.storage.decoded import DamagedError
 from tests.topics.building import NOW, Log
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key")

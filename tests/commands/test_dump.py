@@ -30,9 +30,9 @@ from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_messa
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
 from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS
+from kdump.storage.damage import Damage
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.records import Record
-from kdump.storage.scan import Damage
 from tests.commands.logs import EPOCH, STEP, batch, write_partition, write_segment
 from tests.commands.terminal import on_terminal
 from tests.kernels.seeds import mended

@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import inspect
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -35,6 +36,10 @@ LOAD_SECONDS = 5
 
 _FOR_SINGLE_TESTS = frozenset({"Steps.java", "Search.java"})
 """Java sources that have no part in what is made."""
+
+
+_BY_CHANCE = "Wild.java"
+"""Has a part in what is made only with a seed."""
 
 
 class State(StrEnum):
@@ -110,9 +115,17 @@ def copy_tree(source: Path, target: Path) -> None:
     subprocess.run(["cp", "-a", "--sparse=always", str(source), str(target)], check=True)
 
 
+SEED = "KDUMP_KAFKA_DATA_SEED"
+"""The environment variable with a number that adds data by chance (Wild.java); 0 or nothing adds none."""
+
+
+def _seed() -> int:
+    return int(os.environ.get(SEED) or 0)
+
+
 def rich(release: str, state: State) -> Rich:
     """The directories, made if they are not there."""
-    folder = MADE / f"{release}-{_made_by(release)}"
+    folder = MADE / f"{release}-{_made_by(release)}{f'-{_seed()}' if _seed() else ''}"
     if not folder.exists():
         MADE.mkdir(parents=True, exist_ok=True)
         with (MADE / f"{folder.name}.lock").open("w") as lock:
@@ -129,7 +142,7 @@ def _made_by(release: str) -> str:
     """A digest of all that decides what is in the directories."""
     digest = hashlib.sha256((LOCKS / f"{release}.sha256").read_bytes())
     for path in sources(release):
-        if path.name not in _FOR_SINGLE_TESTS:
+        if path.name not in _FOR_SINGLE_TESTS and (_seed() or path.name != _BY_CHANCE):
             digest.update(path.read_bytes())
     settings = [settings_of(release), DISKS, FEATURES.get(minor(release)), LOAD_SECONDS]
     functions = [inspect.getsource(function) for function in (_make, _say, _keep, _restart)]
@@ -143,7 +156,7 @@ def _make(release: str, folder: Path) -> None:
     try:
         with Kit(release, MADE, folder / "kit.log") as kit:
             broker.start()
-            kit.ask("make", servers=broker.servers)
+            kit.ask("make", servers=broker.servers, seed=_seed())
             _say(folder, State.STOPPED, kit.ask("truth", servers=broker.servers))
             broker.stop()
             _keep(broker, folder / State.STOPPED)

@@ -31,9 +31,11 @@ _FOOT = """
 * **forecast**: `startup` tells what the broker then does: where logs begin and end, which files are left and how large,
   what fails; of sound directories and of randomly damaged ones; and whether the brokers of the other releases start.
 * **dump**: `dump-log` prints what that release's own kafka-dump-log prints, byte for byte, with the same exit code,
-  for every file in every mode; of an exception on stderr all but the stack frames.
-* **write**: `repair` leaves alone what is sound; what `repair`, `append` and `compact` change is read by that release's
-  broker and clients as was said; `compact` leaves the bytes of logs and indexes that the release's own cleaner leaves.
+  for every file in every mode, right and wrong options, and randomly damaged files; of an exception on stderr all but
+  its stack trace.
+* **write**: `repair` leaves alone what is sound; what `repair`, `append`, `roll` and `compact` change is read by that
+  release's broker and clients as was said; `compact` leaves the bytes of logs and indexes that the release's cleaner
+  leaves, and `append` and `rebuild-index` those of indexes that its broker builds.
 
 Java's clients, confluent-kafka (librdkafka), kafka-python and aiokafka write and read, with every codec that they have.
 
@@ -45,6 +47,8 @@ and ends with exit code 3. Jars, which are checked against locked SHA-256 sums, 
     ./dev kafka tests/kafka/test_reading.py        # one file; CI leaves out soaks, damages, changes and clients
     ./dev kafka --release 4.3.1 --rounds 260       # a campaign of random damages
     ./dev kafka --release 4.3.1 --seconds 600 tests/kafka/test_soak.py
+    ./dev kafka --release 4.3.1 tests/kafka/test_disks.py  # six brokers' disks, any of them; only by name
+    KDUMP_KAFKA_DATA_SEED=7 ./dev kafka            # the same with more data, made by chance
     ./dev kafka --write-docs
 """
 

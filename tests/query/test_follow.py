@@ -11,8 +11,8 @@ import pytest
 from kdump.query.follow import Follower, Truncated
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected
+from kdump.storage.damage import Damage
 from kdump.storage.log_reader import LogFile
-from kdump.storage.scan import Damage
 from tests.commands.logs import EPOCH, STEP, batch, write_segment
 
 

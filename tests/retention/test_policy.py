@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.retention.policy import LOG_START, SIZE, TIME, Bounds, Candidate, deletions, is_old, next_to_go
+from kdump.retention.policy import LOG_START, SIZE, TIME, Bounds, deletions, is_old, next_to_go
+from kdump.retention.segments import SegmentState
 from kdump.settings.views import RetentionSettings
+from kdump.storage.segment import Segment
 
 NOW = 1_000_000
 
 
-def segments(*rows: tuple[int, int], end: int | None = None) -> list[Candidate]:
+def candidate(base_offset: int, end_offset: int, size: int, largest_timestamp: int, is_last: bool) -> SegmentState:
+    segment = Segment(f"{base_offset:020}.log")
+    return SegmentState(segment, end_offset, size, largest_timestamp, is_last, largest_timestamp)
+
+
+def segments(*rows: tuple[int, int], end: int | None = None) -> list[SegmentState]:
     """Segments of ten offsets each, given by size and age."""
     last = len(rows) - 1
     return [
-        Candidate(10 * n, end if end is not None and n == last else 10 * n + 10, size, NOW - age, n == last)
+        candidate(10 * n, end if end is not None and n == last else 10 * n + 10, size, NOW - age, n == last)
         for n, (size, age) in enumerate(rows)
     ]
 
@@ -114,9 +123,9 @@ def test_when_the_next_goes() -> None:
     assert following.due is not None
     assert not is_old(rows[0], Bounds(following.due - 1, 0, 100), config)
     assert is_old(rows[0], Bounds(following.due, 0, 100), config)
-    grown = [*rows[:2], rows[2]._replace(size=60)]
+    grown = [*rows[:2], replace(rows[2], size=60)]
     assert deletions(grown, bounds(), config) == [SIZE]
-    assert deletions([*rows[:2], rows[2]._replace(size=59)], bounds(), config) == []
+    assert deletions([*rows[:2], replace(rows[2], size=59)], bounds(), config) == []
 
 
 def test_nothing_comes_next_of_an_empty_log() -> None:
@@ -130,7 +139,7 @@ def test_nothing_comes_next_of_an_empty_log() -> None:
 class Broker:
     """The three looks, played on a list of segments from which they are really removed."""
 
-    def __init__(self, rows: list[Candidate], at: Bounds, config: RetentionSettings) -> None:
+    def __init__(self, rows: list[SegmentState], at: Bounds, config: RetentionSettings) -> None:
         self.rows, self.at, self.config = list(rows), at, config
         self.rolled = False
 
@@ -149,7 +158,7 @@ class Broker:
             return
         left = [total - self.config.retention_bytes]
 
-        def goes(row: Candidate, _: Candidate | None) -> bool:
+        def goes(row: SegmentState, _: SegmentState | None) -> bool:
             if left[0] - row.size < 0:
                 return False
             left[0] -= row.size
@@ -160,14 +169,14 @@ class Broker:
     def _look(self, goes) -> None:  # type: ignore[no-untyped-def]
         gone = 0
         for row, following in zip(self.rows, [*self.rows[1:], None], strict=True):
-            if self.at.high_watermark < row.upper_bound or not goes(row, following):
+            if self.at.high_watermark < row.end_offset or not goes(row, following):
                 break
             if following is None and row.size == 0:
                 break
             gone += 1
         if gone and gone == len(self.rows):
-            end = self.rows[-1].upper_bound
-            self.rows.append(Candidate(end, end, 0, self.at.now, True))
+            end = self.rows[-1].end_offset
+            self.rows.append(candidate(end, end, 0, self.at.now, True))
             self.rolled = True
         del self.rows[:gone]
 

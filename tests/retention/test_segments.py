@@ -31,8 +31,8 @@ def test_offsets_sizes_and_files(tmp_path: Path) -> None:
     folder = write_log(tmp_path / "t-0", [[[NOW - DAY, NOW - DAY]], [[NOW], [NOW - 5]]])
     (folder / "00000000000000000002.snapshot").write_bytes(b"12345")
     first, last = states(folder)
-    assert (first.base_offset, first.upper_bound, last.base_offset, last.upper_bound) == (0, 2, 2, 4)
-    assert (first.candidate.is_last, last.candidate.is_last) == (False, True)
+    assert (first.base_offset, first.end_offset, last.base_offset, last.end_offset) == (0, 2, 2, 4)
+    assert (first.is_last, last.is_last) == (False, True)
     assert (first.largest_timestamp, last.largest_timestamp) == (NOW - DAY, NOW)
     assert first.source == last.source == TIME_INDEX
     assert last.size == (folder / "00000000000000000002.log").stat().st_size
@@ -91,7 +91,7 @@ def test_unused_space_of_the_last_segment_does_not_count(tmp_path: Path) -> None
     with log.open("ab") as out:
         out.truncate(1 << 16)
     last = states(folder, UNCLEAN)[1]
-    assert (last.size, last.upper_bound, last.damage) == (used, 3, None)
+    assert (last.size, last.end_offset, last.damage) == (used, 3, None)
 
 
 def test_damage_that_a_start_would_cut_at_is_told(tmp_path: Path) -> None:

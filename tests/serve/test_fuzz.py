@@ -1,4 +1,4 @@
-"""A server survives made-up and broken requests; `python -m tests.serve.fuzzing` sends more of them."""
+"""A server survives made-up and broken requests; `./dev campaign serve-requests` sends more of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kdump.serve.protocol.apis import APIS
+from tests.campaigns.serve_requests import survive
 from tests.serve.data import build
-from tests.serve.fuzzing import survive
 
 
 @pytest.fixture(scope="module")

@@ -83,6 +83,18 @@ def test_whoever_reads_on_gets_everything_once(sound: Path) -> None:
         assert [base for base, _, _ in seen] == [0, *(last + 1 for _, last, _ in seen[:-1])]
 
 
+def test_what_was_checked_ahead_needs_no_thread(sound: Path) -> None:
+    served = opened(sound)
+    end = served.end_offset
+    unchecked = opened(sound)
+    unchecked.__dict__["_end_of_log"] = end
+    assert unchecked.needs_check(0, 1 << 20)
+    unchecked.check_ahead(0, 1 << 20)
+    assert not unchecked.needs_check(0, 1 << 20)
+    expected = content(served.fetch(0, end, 1 << 20, is_first=True))
+    assert content(unchecked.fetch_known(0, end, 1 << 20, is_first=True)) == expected
+
+
 @pytest.mark.parametrize("segment", [0, 1])
 @pytest.mark.parametrize("batch", [0, 1, 2])
 def test_no_damaged_byte_is_in_any_answer(segment: int, batch: int, tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from kdump.formats.codecs import GZIP, NONE, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.stats.batches import BatchStats
 from kdump.stats.partition import SegmentTimes, Stats, StatsOptions, dirtiness, partition_stats, total
+from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch, Record
-from kdump.storage.scan import Damage
 from tests.storage.building import KERNELS, batch, flipped, segment_file, use_kernels, with_valid_crc
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

@@ -12,8 +12,9 @@ from kdump import kernels
 from kdump.formats.batch import LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.checksums import crc32c
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+from kdump.storage.damage import Damage
 from kdump.storage.log_reader import LogFile
-from kdump.storage.scan import Damage, scan
+from kdump.storage.scan import scan
 
 KERNELS = ("native", "portable")
 FUNCTIONS = ("RecordColumns", "check", "crc32", "crc32c", "decode", "find_batch", "walk")
@@ -73,3 +74,9 @@ def scanned(path: str, base_offset: int = 0, *, start: int = 0, stop: int | None
             else:
                 found.extend(part.block.last_offset[part.first : part.stop])
     return found
+
+
+def place(damage: int | Damage) -> tuple[int, int]:
+    """Where damage begins, and where it ends."""
+    assert isinstance(damage, Damage)
+    return damage.position, damage.resumed

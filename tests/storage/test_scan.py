@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,15 @@ from kdump.formats.codecs import GZIP, LZ4
 from kdump.formats.encode import NewRecord, encode_message, encode_wrapper
 from kdump.storage import log_reader
 from kdump.storage import scan as scan_module
+from kdump.storage.damage import Damage, DamageKind
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
-from kdump.storage.scan import MAX_RELATIVE_OFFSET, Damage, scan
+from kdump.storage.scan import MAX_RELATIVE_OFFSET, scan
 from tests.storage.building import (
     KERNELS,
     batch,
     batches,
     flipped,
+    place,
     scanned,
     segment_file,
     use_kernels,
@@ -88,9 +91,9 @@ def test_zeros_up_to_the_end(tmp_path: Path, zeros: int) -> None:
     data = batch(0)
     good, damage = scanned(segment_file(tmp_path, data + bytes(zeros)))
     assert good == 1
-    assert damage[:3] == (
-        len(data), len(data) + zeros, f"{zeros} bytes of zeros up to the end (preallocated, or never written)"
-    )
+    assert isinstance(damage, Damage)
+    assert (place(damage), damage.kind) == ((len(data), len(data) + zeros), DamageKind.ZEROS)
+    assert damage.text == f"{zeros} bytes of zeros up to the end (preallocated, or never written)"
 
 
 def test_damage_says_where_it_is(tmp_path: Path) -> None:
@@ -99,13 +102,13 @@ def test_damage_says_where_it_is(tmp_path: Path) -> None:
     assert isinstance(damage, Damage)
     assert damage.path == path
     assert str(damage) == f"{path}: byte {len(batch(0))}: {damage.text}"
-    assert str(damage._replace(path="")) == f"byte {len(batch(0))}: {damage.text}"
+    assert str(replace(damage, path="")) == f"byte {len(batch(0))}: {damage.text}"
 
 
 def test_a_log_of_nothing_but_zeros(tmp_path: Path) -> None:
     (damage,) = scanned(segment_file(tmp_path, bytes(5000)))
     assert isinstance(damage, Damage)
-    assert damage[:2] == (0, 5000)
+    assert place(damage) == (0, 5000)
     assert damage.text.startswith("5000 bytes of zeros")
 
 
@@ -115,7 +118,9 @@ def test_zeros_in_the_middle_are_passed(tmp_path: Path) -> None:
     parts[1] = parts[2] = bytes(size)
     first, damage, fourth, fifth = scanned(segment_file(tmp_path, b"".join(parts)))
     assert (first, fourth, fifth) == (1, 7, 9)
-    assert damage[:3] == (size, 3 * size, "Found record size 0 smaller than minimum record overhead (14)")
+    assert isinstance(damage, Damage)
+    assert place(damage) == (size, 3 * size)
+    assert damage.text == "Found record size 0 smaller than minimum record overhead (14)"
 
 
 def test_every_cut_leaves_the_batches_before_it(tmp_path: Path) -> None:
@@ -127,12 +132,14 @@ def test_every_cut_leaves_the_batches_before_it(tmp_path: Path) -> None:
         whole, rest = divmod(cut, size)
         assert [item for item in found if isinstance(item, int)] == [1, 3, 5][:whole]
         damage = [item for item in found if isinstance(item, Damage)]
-        assert [item[:2] for item in damage] == ([(whole * size, cut)] if rest else [])
+        assert [place(item) for item in damage] == ([(whole * size, cut)] if rest else [])
         if rest >= 27:
             first = 2 * whole
             text = f"the log ends inside batch {first}\N{EN DASH}{first + 1}: {rest} of {size} bytes are there"
             assert [item.text for item in damage] == [text]
-        elif rest:
+        elif damage and damage[0].kind is DamageKind.ZEROS:
+            assert not any(data[whole * size : cut])
+        elif damage:
             assert damage[0].text.startswith("the log ends inside the header of a batch: ")
 
 
@@ -148,7 +155,7 @@ def test_every_bit_flip_is_seen_or_lies_outside_the_crc(tmp_path: Path) -> None:
         assert good[-1] == 5
         if damage:
             assert good == [1, 5]
-            assert damage[0][:2] == (size, 2 * size)
+            assert place(damage[0]) == (size, 2 * size)
         else:  # base offset, leader epoch, and the magic where it stays above 1
             assert bit // 8 in {*range(8), 12, 13, 14, 15, 16}
 
@@ -161,7 +168,8 @@ def test_a_size_field_that_no_entry_can_have(tmp_path: Path, size: int) -> None:
     first, damage, third = scanned(segment_file(tmp_path, b"".join(parts)))
     assert (first, third) == (1, 5)
     text = f"Found record size {size} smaller than minimum record overhead (14)"
-    assert damage[:3] == (length, 2 * length, text)
+    assert isinstance(damage, Damage)
+    assert (*place(damage), damage.text) == (length, 2 * length, text)
 
 
 def test_a_size_field_that_leads_over_the_end(tmp_path: Path) -> None:
@@ -170,7 +178,9 @@ def test_a_size_field_that_leads_over_the_end(tmp_path: Path) -> None:
     parts[1] = with_size(parts[1], 1 << 30)
     first, damage, third = scanned(segment_file(tmp_path, b"".join(parts)))
     assert (first, third) == (1, 5)
-    assert damage[:3] == (length, 2 * length, "the size field of a batch points past the end of the log")
+    assert isinstance(damage, Damage)
+    assert place(damage) == (length, 2 * length)
+    assert damage.text == "the size field of a batch points past the end of the log"
 
 
 @pytest.mark.parametrize("off", [-40, -1, 1, 17])
@@ -181,7 +191,7 @@ def test_a_size_field_that_leads_into_a_batch(tmp_path: Path, off: int) -> None:
     first, damage, third, fourth = scanned(segment_file(tmp_path, b"".join(parts)))
     assert (first, third, fourth) == (1, 5, 7)
     assert isinstance(damage, Damage)
-    assert damage[:2] == (length, 2 * length)
+    assert place(damage) == (length, 2 * length)
 
 
 def test_a_size_field_that_leads_over_good_batches(tmp_path: Path) -> None:
@@ -191,7 +201,7 @@ def test_a_size_field_that_leads_over_good_batches(tmp_path: Path) -> None:
     parts[1] = with_size(parts[1], 3 * length - 12)
     found = scanned(segment_file(tmp_path, b"".join(parts)))
     assert [item for item in found if isinstance(item, int)] == [1, 5, 7, 9]
-    assert [item[:2] for item in found if isinstance(item, Damage)] == [(length, 2 * length)]
+    assert [place(item) for item in found if isinstance(item, Damage)] == [(length, 2 * length)]
 
 
 def test_a_v2_batch_smaller_than_its_header(tmp_path: Path) -> None:
@@ -201,7 +211,7 @@ def test_a_v2_batch_smaller_than_its_header(tmp_path: Path) -> None:
     first, damage, third = scanned(segment_file(tmp_path, b"".join(parts)))
     assert (first, third) == (1, 5)
     assert isinstance(damage, Damage)
-    assert damage[:2] == (length, 2 * length)
+    assert place(damage) == (length, 2 * length)
     assert "the size 52 is smaller than the minimum allowed overhead 61" in damage.text
 
 
@@ -211,7 +221,7 @@ def test_a_short_v2_batch_whose_header_runs_over_the_end(tmp_path: Path) -> None
     first, damage = scanned(segment_file(tmp_path, good + short))
     assert first == 1
     assert isinstance(damage, Damage)
-    assert damage[:2] == (len(good), len(good) + 32)
+    assert place(damage) == (len(good), len(good) + 32)
     assert "its header runs over the end" in damage.text
 
 
@@ -222,7 +232,7 @@ def test_a_batch_inside_a_value_is_no_batch_of_the_log(tmp_path: Path) -> None:
     first, damage, third, fourth = scanned(segment_file(tmp_path, b"".join(parts)))
     assert (first, third, fourth) == (1, 5, 7)
     assert isinstance(damage, Damage)
-    assert damage[:2] == (len(parts[0]), len(parts[0]) + len(parts[1]))
+    assert place(damage) == (len(parts[0]), len(parts[0]) + len(parts[1]))
 
 
 def test_offsets_of_another_place_are_not_resumed_at(tmp_path: Path) -> None:
@@ -245,7 +255,7 @@ def test_base_offsets_near_the_largest(tmp_path: Path) -> None:
     found = scanned(segment_file(tmp_path, b"".join(parts), base), base)
     assert [item for item in found if isinstance(item, int)] == [base + 1, base + 5, MAX_OFFSET]
     size = len(parts[0])
-    assert [item[:2] for item in found if isinstance(item, Damage)] == [(size, 2 * size), (3 * size, 4 * size)]
+    assert [place(item) for item in found if isinstance(item, Damage)] == [(size, 2 * size), (3 * size, 4 * size)]
 
 
 @pytest.mark.parametrize("shift", range(-64, 8, 4))
@@ -260,7 +270,7 @@ def test_resumes_wherever_the_buffers_end(tmp_path: Path, shift: int, monkeypatc
         first, damage, last = scanned(path)
         assert (first, last) == (1, 3)
         assert isinstance(damage, Damage)
-        assert damage[:2] == (len(good), len(good) + len(garbage))
+        assert place(damage) == (len(good), len(good) + len(garbage))
 
 
 def test_garbage_longer_than_any_buffer(tmp_path: Path) -> None:
@@ -281,7 +291,7 @@ def test_batches_larger_than_the_buffer(tmp_path: Path, monkeypatch: pytest.Monk
     for whole in (False, True):
         with LogFile(path) as log:
             found = [
-                part[:2] if isinstance(part, Damage) else list(part.block.last_offset[part.first : part.stop])
+                place(part) if isinstance(part, Damage) else list(part.block.last_offset[part.first : part.stop])
                 for part in scan(log, 0, whole=whole)
             ]
         size = len(parts[0])
@@ -297,7 +307,7 @@ def test_short_messages_at_the_very_end(tmp_path: Path, magic: int) -> None:
     first, damage, third = scanned(segment_file(tmp_path, good + bad + last))
     assert (first, third) == (0, 2)
     assert isinstance(damage, Damage)
-    assert damage[:2] == (len(good), len(good) + len(bad))
+    assert place(damage) == (len(good), len(good) + len(bad))
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -347,7 +357,10 @@ def test_a_log_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
         with open(path, "r+b") as writer:
             writer.truncate(2 * size + 10)
         found = [part if isinstance(part, Damage) else part.stop - part.first for part in scan(log, 0)]
-    assert found == [2, Damage(2 * size, 4 * size, "the file became shorter while it was read", path)]
+    assert found[0] == 2
+    assert str(found[1]) == f"{path}: byte {2 * size}: the file became shorter while it was read"
+    assert isinstance(found[1], Damage)
+    assert (found[1].kind, found[1].resumed) == (DamageKind.TORN, 4 * size)
 
 
 def test_a_log_that_grows_while_it_is_read_ends_where_it_ended(tmp_path: Path) -> None:
@@ -374,7 +387,7 @@ def test_a_log_of_bad_batches_is_searched_once(tmp_path: Path) -> None:
     path = segment_file(tmp_path, b"".join(parts))
     with LogFile(path) as log:
         (damage,) = scan(log, 0)
-        assert damage[:2] == (0, log.size)
+        assert place(damage) == (0, log.size)
         assert log.bytes_read < 10 * log.size
 
 

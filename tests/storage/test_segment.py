@@ -11,8 +11,10 @@ from kdump.formats import names
 from kdump.formats.codecs import GZIP, LZ4
 from kdump.formats.encode import NewRecord, encode_message, encode_wrapper
 from kdump.formats.index_entries import OffsetIndexEntry, TimeIndexEntry, encode_offset_entries, encode_time_entries
-from kdump.storage.records import BadBatch, Batch, Record
-from kdump.storage.scan import Damage
+from kdump.storage.damage import Damage
+from kdump.storage.decoded import BadBatch
+from kdump.storage.facts import TimestampRule, largest_timestamp
+from kdump.storage.records import Batch, Record
 from kdump.storage.segment import Segment
 from tests.storage.building import batch, batches, flipped, segment_file, with_valid_crc
 
@@ -188,14 +190,14 @@ def test_time_indexes_out_of_order_are_not_followed(tmp_path: Path) -> None:
 
 def test_the_largest_timestamp_is_the_time_index_s(tmp_path: Path) -> None:
     segment = build(tmp_path, timed(10))
-    assert segment.largest_timestamp() == 1019
+    assert largest_timestamp(segment, TimestampRule.TRIMMED) == 1019
     with open(segment.path(names.TIME_INDEX), "ab") as writer:
         writer.write(bytes(1200))
-    assert segment.largest_timestamp() == 1019
+    assert largest_timestamp(segment, TimestampRule.TRIMMED) == 1019
     Path(segment.path(names.TIME_INDEX)).write_bytes(b"")
-    assert segment.largest_timestamp() is None
+    assert largest_timestamp(segment, TimestampRule.TRIMMED) is None
     Path(segment.path(names.TIME_INDEX)).unlink()
-    assert segment.largest_timestamp() is None
+    assert largest_timestamp(segment, TimestampRule.TRIMMED) is None
 
 
 def test_damage_comes_between_the_batches(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.recovery.startup import Startup
 from kdump.settings.views import WritingSettings
+from kdump.storage.decoded import BadBatch
 from kdump.storage.open import open_log as read_log
-from kdump.storage.records import BadBatch, Record
+from kdump.storage.records import Record
 from kdump.write.log_writer import LogWriter
 from kdump.write.record_source import Message
 

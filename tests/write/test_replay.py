@@ -11,7 +11,8 @@ from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.codecs import GZIP, NONE, ZSTD
 from kdump.formats.encode import NewRecord
 from kdump.interchange.dumped import DumpedBatch
-from kdump.storage.records import BadBatch, Batch, Record, batch_at, records_of
+from kdump.storage.decoded import BadBatch
+from kdump.storage.records import Batch, Record, batch_at, records_of
 from kdump.write.dumped_batch import as_stored
 from kdump.write.incoming import BatchReader
 from tests.write.replaying import (

@@ -83,7 +83,7 @@ public final class Kit {
                 switch (request.get("do").asText()) {
                     case "tool" -> answer.put("ok", tool(request, out, err, own));
                     case "make" -> {
-                        Make.run(request.get("servers").asText());
+                        Make.run(request.get("servers").asText(), request.path("seed").asLong(0));
                         answer.put("ok", true);
                     }
                     case "load" -> {

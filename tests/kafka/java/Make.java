@@ -57,7 +57,7 @@ public final class Make {
         this.admin = admin;
     }
 
-    static void run(String servers) throws Exception {
+    static void run(String servers, long seed) throws Exception {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", servers))) {
             Make make = new Make(servers, admin);
             make.topics();
@@ -76,6 +76,9 @@ public final class Make {
                 } catch (ClassNotFoundException | NoSuchMethodException older) {
                     // This release's clients do not have it.
                 }
+            }
+            if (seed != 0) {
+                new Wild(make, seed).run();
             }
         }
     }

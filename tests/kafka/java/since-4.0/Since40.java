@@ -1,3 +1,4 @@
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -83,8 +84,21 @@ public final class Since40 {
                 TreeSet<String> assigned = new TreeSet<>();
                 member.assignment().topicPartitions().forEach(partition -> assigned.add(partition.toString()));
                 assigned.forEach(members.putObject(member.consumerId()).put("client", member.clientId())
-                    .putArray("assignment")::add);
+                    .put("host", member.host()).putArray("assignment")::add);
             });
         });
+        admin.describeConsumerGroups(names(said.get("groups"))).all().get().forEach((name, description) -> {
+            ObjectNode one = (ObjectNode) said.get("groups").get(name);
+            one.put("epoch", description.groupEpoch().orElse(null));
+            one.put("assignmentEpoch", description.targetAssignmentEpoch().orElse(null));
+            description.members().forEach(member -> ((ObjectNode) one.get("members").get(member.consumerId()))
+                .put("epoch", member.memberEpoch().orElse(null)));
+        });
+    }
+
+    static List<String> names(JsonNode groups) {
+        List<String> names = new ArrayList<>();
+        groups.fieldNames().forEachRemaining(names::add);
+        return names;
     }
 }

@@ -12,8 +12,13 @@ public final class Since41 {
 
     public static void truth(Admin admin, ObjectNode said) throws Exception {
         ObjectNode shares = (ObjectNode) said.get("shareGroups");
-        Set<String> names = new java.util.TreeSet<>();
-        shares.fieldNames().forEachRemaining(names::add);
+        Set<String> names = new java.util.TreeSet<>(Since40.names(shares));
+        admin.describeShareGroups(names).all().get().forEach((name, description) -> {
+            ObjectNode one = (ObjectNode) shares.get(name);
+            one.put("epoch", description.groupEpoch()).put("assignmentEpoch", description.targetAssignmentEpoch());
+            description.members().forEach(member -> ((ObjectNode) one.get("members").get(member.consumerId()))
+                .put("epoch", member.memberEpoch()));
+        });
         for (String name : names) {
             ObjectNode starts = ((ObjectNode) shares.get(name)).putObject("starts");
             Object result = admin.listShareGroupOffsets(Map.of(name, new ListShareGroupOffsetsSpec()))

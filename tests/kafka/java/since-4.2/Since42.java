@@ -116,7 +116,9 @@ public final class Since42 {
             ObjectNode members = one.putObject("members");
             description.members().forEach(member -> {
                 ObjectNode tasks = members.putObject(member.memberId()).put("epoch", member.memberEpoch())
-                    .put("client", member.clientId()).putObject("tasks");
+                    .put("client", member.clientId()).put("host", member.clientHost())
+                    .put("instance", member.instanceId().orElse(null)).put("rack", member.rackId().orElse(null))
+                    .putObject("tasks");
                 member.assignment().activeTasks().forEach(task ->
                     task.partitions().forEach(tasks.withArray("/" + task.subtopologyId())::add));
             });

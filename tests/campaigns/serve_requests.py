@@ -1,9 +1,10 @@
 """Requests made up by the protocol's own tables, some of them broken, and a server that must survive all of them.
 
-    python -m tests.serve.fuzzing [--requests 100000] [--seed 1]
+    ./dev campaign serve-requests [--requests 1000000] [--seed 1]
 
-A connection of the real code reads them; only the network and the threads are left out. A server's fault shows as the
-line "internal error", a growth of its memory in the last line.
+A connection of the real code reads them; only the network and the threads are left out. The campaign ends with exit
+code 1 at a fault of the server (the line "internal error"), at a connection that is closed without a reason, and if
+memory still grows after the first tenth.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import asyncio
 import random
 import resource
 import struct
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -20,7 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kdump.formats.schemas.schema import SchemaError, encode
+from kdump.formats.schemas.description import SchemaError
+from kdump.formats.schemas.writer import encode
 from kdump.serve.channels import Channel
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.connection import Connection
@@ -35,6 +38,8 @@ _INTEGERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint16": 16, "ui
 _NAMES = ("codec-none", "codec-zstd", "payments", "nothing", "trimmed", "", "absent", "groups", "workers", "1", "ü" * 9)
 _ENDS = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\0")
 _TURNS = 60
+MAX_GROWTH = 16
+"""MiB that the peak of memory may be above that of the first tenth."""
 
 
 class Requests:
@@ -165,6 +170,8 @@ async def survive(log_dir: Path, requests: int, seed: int) -> Counter[str]:
             task.cancel()
             said["waits for others"] += 1
         await asyncio.gather(task, return_exceptions=True)
+        is_silent = task.done() and not task.cancelled() and not line.sent and not told
+        assert not is_silent, ("closed without a reason", name, data.hex())
         for text in told:
             assert "internal error" not in text, (text, name, data.hex())
             said["closed with a reason"] += 1
@@ -173,23 +180,29 @@ async def survive(log_dir: Path, requests: int, seed: int) -> Counter[str]:
     return said
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=100_000)
+    parser.add_argument("--requests", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
+    peaks: list[int] = []
     with tempfile.TemporaryDirectory(prefix="kdump-fuzz-") as scratch:
         log_dir = build(Path(scratch) / "data", ["flip-payload-bit:topic=codec-none,partition=0"])
         started = time.perf_counter()
         total: Counter[str] = Counter()
         for part in range(10):
             total += asyncio.run(survive(log_dir, asked.requests // 10, asked.seed * 1000 + part))
-            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+            peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
             elapsed = time.perf_counter() - started
-            print(f"{(part + 1) * asked.requests // 10:,} requests, {elapsed:.0f} s, at most {memory} MiB", flush=True)
+            sent = (part + 1) * asked.requests // 10
+            print(f"{sent:,} requests, {elapsed:.0f} s, at most {peaks[-1]} MiB", flush=True)
     for name, count in total.most_common():
         print(f"{count:9,} {name}")
+    if peaks[-1] > peaks[0] + MAX_GROWTH:
+        print(f"memory grew from {peaks[0]} to {peaks[-1]} MiB")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

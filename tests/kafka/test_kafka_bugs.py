@@ -1,0 +1,68 @@
+"""The reproductions of docs/kafka-bugs.md: that each release still does what the page says of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.kafka.broker import Broker, minor
+from tests.kafka.command import jsonl
+from tests.kafka.directories import MADE, Rich, State, copy_tree, rich
+from tests.kafka.kit import Kit
+from tests.kafka.tally import Column, Tally
+
+_TOPIC = "orders"
+_METADATA = "__cluster_metadata-0"
+
+
+def _partition(directory: Rich, name: str, target: Path) -> Path:
+    source = next(path for path in directory.partitions if path.name == name)
+    shutil.copytree(source, target)
+    return target
+
+
+def test_the_dump_tool_and_files(release: str, tally: Tally, tmp_path: Path) -> None:
+    """It cuts an index, makes a missing one, and takes -1 for the offset before the first."""
+    is_java = minor(release) not in ("3.9", "4.0", "4.1", "4.2")
+    folder = _partition(rich(release, State.STOPPED), "create-time-0", tmp_path / "create-time-0")
+    first, second, *_ = sorted(folder.glob("*.log"))
+    with tally.of(release, Column.DUMP) as compare, Kit(release, MADE, tmp_path / "kit.log") as kit:
+        index = first.with_suffix(".index")
+        torn = (index.read_bytes() + bytes(11))[:11]
+        index.write_bytes(torn)
+        kit.dump_log("--index-sanity-check", "--files", str(index))
+        compare.same("bytes of a torn index after its check", index.stat().st_size, 8 if is_java else 11)
+        index.unlink()
+        kit.dump_log("--files", str(first.with_suffix(".timeindex")))
+        compare.same("bytes of an index that was missing", index.exists() and index.stat().st_size, 0)
+        said = kit.dump_log("--deep-iteration", "--files", str(second)).err.decode()
+        compare.same("-1 is followed", "  -1 is followed by " in said, is_java)
+
+
+def test_a_producer_id_that_is_handed_out_again(release: str, tally: Tally, tmp_path: Path) -> None:
+    """The cluster forgets that it gave an id out; the next producer gets it, and its first record is not written."""
+    broker = Broker(release, tmp_path, [tmp_path / "data"])
+    broker.format()
+    metadata = tmp_path / "data" / _METADATA
+    try:
+        _ask(broker, "create", topic=_TOPIC)
+        copy_tree(metadata, tmp_path / "before")
+        _ask(broker, "produce", topic=_TOPIC, values=["first 0"])
+        shutil.rmtree(metadata)
+        copy_tree(tmp_path / "before", metadata)
+        _ask(broker, "produce", topic=_TOPIC, values=["second 0", "second 1"])
+    finally:
+        broker.kill()
+    with tally.of(release, Column.READ) as compare:
+        rows = jsonl("dump", "--raw", tmp_path / "data" / f"{_TOPIC}-0").of_type("record")
+        compare.same("records", [row["value"] for row in rows], ["first 0", "second 1"])
+        batches = jsonl("dump", "--batches-only", tmp_path / "data" / f"{_TOPIC}-0").of_type("batch")
+        compare.same("producer ids", len({row["producerId"] for row in batches}), 1)
+
+
+def _ask(broker: Broker, step: str, **request: object) -> None:
+    """Start the broker, let it do a step, and stop it in order. All that is sent is acknowledged."""
+    broker.start()
+    with Kit(broker.release, MADE, broker.folder / "kit.log") as kit:
+        kit.ask("admin", servers=broker.servers, step=step, **request)
+    broker.stop()
