@@ -113,7 +113,7 @@ def _check_goes_on(compare: Comparison, servers: str, truth: dict[str, Any]) -> 
     transactional.commit_transaction(30)
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "after", "isolation.level": "read_committed"})
     consumer.assign([TopicPartition("plain", 0, offsets[0])])
-    values = []
+    values: list[bytes | None] = []
     while len(values) < 2 and (message := consumer.poll(20)) is not None:
         values.append(message.value())
     consumer.close()
