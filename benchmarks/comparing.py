@@ -2,7 +2,8 @@
 
     python benchmarks/comparing.py [--dir DIR] [--repeat N] [--divisor N] [--check]
 
-One segment of 16 KB batches and its copy; the target is at most 1.3 times the CPU seconds of verifying both.
+A segment of 1 GiB in 16 KB batches and its copy, and one of one-record batches; the target is at most 1.3 times the CPU
+seconds of verifying both.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import data
@@ -24,11 +26,12 @@ from kdump.replicas.compare import Relation, compare
 
 VERIFY, COMPARE = "verify both", "compare them"
 LIMIT = 1.3
+LOGS = (replace(data.LARGE, name="gibibyte", size=1024 * data.MIB), data.ONE_RECORD)
 
 
-def copies(folder: Path, divisor: int) -> tuple[Path, Path]:
+def copies(log: data.Log, folder: Path, divisor: int) -> tuple[Path, Path]:
     """The partition and a copy of it whose bytes are its own."""
-    first = lookups.with_indexes(data.generate(data.LARGE, folder, divisor))
+    first = lookups.with_indexes(data.generate(log, folder, divisor))
     second = folder / "other-broker" / first.name
     shutil.rmtree(second, ignore_errors=True)
     second.mkdir(parents=True)
@@ -44,9 +47,9 @@ def compare_both(first: Path, second: Path) -> None:
         raise RunError(f"{second} is not found to be the copy that it is: {pair.relation}")
 
 
-def measure(folder: Path, divisor: int, repeat: int) -> tuple[int, dict[str, verifying.Seconds]]:
+def measure(log: data.Log, folder: Path, divisor: int, repeat: int) -> tuple[int, dict[str, verifying.Seconds]]:
     """The bytes of a copy, and what each takes. Raises RunError, OSError."""
-    first, second = copies(folder, divisor)
+    first, second = copies(log, folder, divisor)
     size = os.path.getsize(verifying.log_of(first))
 
     def verify_both() -> None:
@@ -69,17 +72,20 @@ def main() -> int:
     parser.add_argument("--divisor", type=int, default=1, metavar="N", help="divide the size by N")
     parser.add_argument("--check", action="store_true", help="exit with 1 when the target is missed")
     options = parser.parse_args()
-    try:
-        size, costs = measure(options.dir, options.divisor, options.repeat)
-    except (RunError, OSError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    print(f"two copies of {size / 1e6:.0f} MB")
-    plain = costs[VERIFY]
-    for name, cost in costs.items():
-        ratio = f"{cost.wall / plain.wall:.2f} (CPU {cost.cpu / plain.cpu:.2f})"
-        print(f"{name:12}  {cost.wall:6.2f} s, CPU {cost.cpu:6.2f} s; {ratio} times verifying both")
-    return int(options.check and costs[COMPARE].cpu > LIMIT * plain.cpu)
+    is_missed = False
+    for log in LOGS:
+        try:
+            size, costs = measure(log, options.dir, options.divisor, options.repeat)
+        except (RunError, OSError) as error:
+            print(f"bench: {error}", file=sys.stderr)
+            return 1
+        print(f"two copies of {size / 1e6:.0f} MB: {log.description}")
+        plain = costs[VERIFY]
+        for name, cost in costs.items():
+            ratio = f"{cost.wall / plain.wall:.2f} (CPU {cost.cpu / plain.cpu:.2f})"
+            print(f"{name:12}  {cost.wall:6.2f} s, CPU {cost.cpu:6.2f} s; {ratio} times verifying both")
+        is_missed = is_missed or costs[COMPARE].cpu > LIMIT * plain.cpu
+    return int(options.check and is_missed)
 
 
 if __name__ == "__main__":

@@ -39,9 +39,11 @@ class LazyGroup(click.Group):
     """A group that imports a command's module only to run it or to tell about it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, which is imported now; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         module = SHARED_PACKAGES.get(cmd_name, f"{cmd_name}.command")
@@ -52,6 +54,7 @@ class LazyGroup(click.Group):
         return _LOADED[cmd_name]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by section, as they are needed."""
         for title, names in SECTIONS.items():
             commands = ((name, self.get_command(ctx, name)) for name in names)
             with formatter.section(title):
@@ -60,6 +63,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Take the command off the arguments; say what was forgotten where a path stands first."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             if os.sep in args[0] or os.path.isdir(args[0]):
                 return "doctor", self.get_command(ctx, "doctor"), args

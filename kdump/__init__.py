@@ -15,20 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kdump.errors import OnError, Problem
-    from kdump.library import (
-        append,
-        changes,
-        compact,
-        export,
-        groups,
-        metadata,
-        repair,
-        retain,
-        startup,
-        stats,
-        transactions,
-        undo,
-    )
+    from kdump.library.changing import append, changes, compact, repair, retain, undo
+    from kdump.library.reading import export, groups, metadata, startup, stats, transactions
     from kdump.storage.damage import Damage
     from kdump.storage.decoded import BadBatch
     from kdump.storage.open import open_directory, open_log, open_segment
@@ -66,6 +54,7 @@ _HOMES = {
     **dict.fromkeys(("Batch", "Record"), "kdump.storage.records"),
     "BadBatch": "kdump.storage.decoded",
     **dict.fromkeys(("open_directory", "open_log", "open_segment"), "kdump.storage.open"),
+    **dict.fromkeys(("append", "changes", "compact", "repair", "retain", "undo"), "kdump.library.changing"),
     "Damage": "kdump.storage.damage",
     "OnError": "kdump.errors",
     "Problem": "kdump.errors",
@@ -83,7 +72,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    found = getattr(import_module(_HOMES.get(name, "kdump.library")), name)
+    found = getattr(import_module(_HOMES.get(name, "kdump.library.reading")), name)
     if name in _PACKAGES:  # `import kdump.verify.run as run` asks the function for the modules of the package
         found.__dict__ = import_module(f"{__name__}.{name}").__dict__
     return found

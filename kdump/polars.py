@@ -41,7 +41,7 @@ def scan(
     records = scan_records(paths, columns=columns, topics=topics, isolation=isolation, skip_damage=skip_damage)
 
     def source(
-        names: list[str] | None, predicate: pl.Expr | None, rows: int | None, size: int | None
+        names: list[str] | None, predicate: pl.Expr | None, rows: int | None, _size: int | None
     ) -> Iterator[pl.DataFrame]:
         return _frames(records, names, predicate, rows)
 

@@ -250,6 +250,7 @@ LARGE_SEGMENTS = _since(
     "KIP-1030, LogConfig",
     "fixture build",
     "resurrect",
+    "startup",
 )
 LEADER_CHANGE_JSON = _since(
     "4.1",

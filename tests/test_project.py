@@ -104,27 +104,3 @@ def test_the_architecture_page_names_every_package_with_its_floor() -> None:
     rows = [line.split("|")[2] for line in page.splitlines() if line.startswith("| ") and line[2].isdigit()]
     named = [{name.strip("` ") for name in row.split(",")} for row in rows[1:]]
     assert named == [floor for floor in floors if floor]
-
-
-WRITES = {
-    *("replace", "rename", "remove", "unlink", "truncate", "ftruncate", "link", "symlink", "rmdir", "mkdir"),
-    *("makedirs", "pwrite", "fsync", "chown", "fchown", "chmod", "utime"),
-}
-READING_ROOMS = (
-    *("formats", "query", "recovery", "transactions", "interchange", "topics", "findings", "settings", "columns"),
-)
-
-
-def test_rooms_that_read_have_no_call_that_writes() -> None:
-    found = []
-    for room in READING_ROOMS:
-        for path in (ROOT / "kdump" / room).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if not isinstance(node, ast.Call):
-                    continue
-                call = node.func
-                is_os = isinstance(call, ast.Attribute) and isinstance(call.value, ast.Name) and call.value.id == "os"
-                writes = isinstance(call, ast.Attribute) and is_os and call.attr in WRITES
-                if writes or (isinstance(call, ast.Name) and call.id == "open"):
-                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
-    assert found == []

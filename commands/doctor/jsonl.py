@@ -57,6 +57,10 @@ def _fields(diagnosis: Diagnosis) -> dict[str, Any]:
         "failure": diagnosis.failure.exception if diagnosis.failure else None,
         "replicas": list(diagnosis.replicas.brokers) if diagnosis.replicas else None,
         "inSync": list(diagnosis.replicas.in_sync) if diagnosis.replicas else None,
+        "isUnderReplicated": diagnosis.replicas.is_under_replicated if diagnosis.replicas else None,
+        "isUnderMinIsr": diagnosis.replicas.is_under_min_isr if diagnosis.replicas else None,
+        "leader": diagnosis.replicas.leader if diagnosis.replicas else None,
+        "nextLeader": diagnosis.replicas.next_leader if diagnosis.replicas else None,
         "leaders": [_leader(choice) for choice in diagnosis.copies.known_choices] if diagnosis.copies else None,
         "actions": [_action(action) for action in diagnosis.actions],
     }

@@ -324,7 +324,14 @@ def _replica_words(replicas: Replicas | None) -> str:
     if replicas is None:
         return "unknown (no cluster metadata on these disks)"
     in_sync = ", ".join(map(str, replicas.in_sync)) or "none"
-    return f"{', '.join(map(str, replicas.brokers))}; in sync: {in_sync}"
+    words = f"{', '.join(map(str, replicas.brokers))}; in sync: {in_sync}"
+    if replicas.is_under_replicated:
+        words += "; under-replicated"
+    if replicas.is_under_min_isr:
+        words += f"; below min.insync.replicas ({replicas.min_insync}): acks=all is refused"
+    if replicas.leader is not None and replicas.leader == replicas.broker and len(replicas.brokers) > 1:
+        words += f"; leads now, after it {'nobody' if replicas.next_leader is None else replicas.next_leader}"
+    return words
 
 
 def _command_words(actions: Sequence[Action]) -> str:

@@ -26,7 +26,7 @@ def contents_printer(options: Options) -> Contents | None:
     if key_decoder == value_decoder == "StringDecoder":
         return None
 
-    def contents(offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+    def contents(_offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
         return _decoded(key_decoder, key), _decoded(value_decoder, value)
 
     return contents

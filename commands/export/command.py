@@ -46,6 +46,9 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
     f" {_NOTHING}.")
 @click.option("--codec", type=click.Choice(_CODEC_NAMES),
     help="Compression of the files: for parquet zstd by default, for the others none.")
+@click.option("--target-file-size", metavar="SIZE", callback=filters.read_by(filters.size),
+    help="Bytes (or K, M, G) of log that go into a file, at most: small segments of a partition are put together, large"
+    " ones are cut. By default each segment becomes a file, or several of 64M.")
 @click.option("--columns", metavar="LIST", callback=filters.read_by(_words),
     help=f"The columns, separated by commas. By default {', '.join(DEFAULT_COLUMNS)}.")
 @click.option("--topic", "topics", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
@@ -80,6 +83,7 @@ def command(
     format_: str,
     by: tuple[str, ...],
     codec: str | None,
+    target_file_size: int | None,
     columns: tuple[str, ...] | None,
     topics: tuple[str, ...],
     offsets: tuple[int | None, int | None] | None,
@@ -160,6 +164,7 @@ def command(
             skips_damage=skip_damage,
             use_indexes=not no_index,
             limit=max_decompressed_size,
+            target_bytes=target_file_size,
         )
     except ExportOptionError as error:
         raise click.UsageError(f"{safe(str(error))}.") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,7 +21,7 @@ from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.choice import chooses, has_partition, nothing_chosen
+from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.output import Output, complain, os_error_text
 from ..shell.paths import Place, check_not_kafkas, expand
 from ..shell.progress import ProgressBar
@@ -61,7 +62,7 @@ def run_export(
     if troubles.code >= exit_codes.INCOMPLETE:
         return troubles.code
     if not found:
-        complain(nothing_chosen(topics))
+        complain(nothing_chosen(topics, topics_at(paths)))
         return exit_codes.INCOMPLETE
     with ExitStack() as holds:
         # all of them until the end: parts of one are read by several threads, after parts of others
@@ -96,7 +97,7 @@ def _topics_decoded(
 def _export(
     units: list[Unit], folder: str, options: ExportOptions, cluster: Cluster | None, troubles: Troubles
 ) -> int:
-    with ProgressBar(list(dict.fromkeys(unit.path for unit in units))) as bar:
+    with ProgressBar(list(dict.fromkeys(each.path for unit in units for each in unit.all))) as bar:
         report = _Report(troubles, bar)
         try:
             summary = export(units, folder, options, _engine(cluster, bar), report)
@@ -125,7 +126,8 @@ class _Report:
     def __call__(self, unit: Unit, outcome: Result | Failure) -> None:
         if isinstance(outcome, Result):
             for lost in outcome.damage:
-                self._say(f"{safe_path(unit.path)}: byte {lost.position}: {safe(lost.text)}", exit_codes.FINDINGS)
+                path = next((each.path for each in unit.all if os.path.abspath(each.path) == lost.path), lost.path)
+                self._say(f"{safe_path(path)}: byte {lost.position}: {safe(lost.text)}", exit_codes.FINDINGS)
         elif isinstance(outcome, OSError):
             self._say(os_error_text(outcome, unit.path), exit_codes.INCOMPLETE)
         else:

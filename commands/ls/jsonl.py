@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,8 @@ from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Pla
 from kdump.storage.broker import Duplicate
 from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.facts import IndexInfo, SegmentInfo
+
+from ..shell.rows import row_line
 
 Row = dict[str, Any]
 
@@ -63,7 +64,7 @@ class JsonLines:
                 self._row(segment_row(segment, info.topic, info.partition))
 
     def _row(self, row: Row) -> None:
-        self._write(f"{json.dumps(row, ensure_ascii=False)}\n")
+        self._write(row_line(row))
 
 
 def log_directory_row(info: LogDirectoryInfo) -> Row:
@@ -134,6 +135,7 @@ def _placement(placement: Placement | None) -> Row | None:
         "minInsyncReplicas": placement.min_insync,
         "isUnderReplicated": None if placement.isr is None else placement.is_under_replicated,
         "isUnderMinIsr": None if placement.isr is None else placement.is_under_min_isr,
+        "nextLeader": placement.next_leader,
     }
 
 

@@ -292,7 +292,10 @@ def _partition_notes(info: PartitionInfo) -> Iterator[str]:
 def _placed(placement: Placement, replicas: tuple[int, ...]) -> str:
     leader = "none" if placement.leader is None else placement.leader
     brokers, isr = (", ".join(map(str, numbers)) for numbers in (replicas, placement.isr or ()))
-    remarks = "; under-replicated" if placement.is_under_replicated else ""
+    remarks = ""
+    if placement.leader is not None and len(replicas) > 1:
+        remarks = f", after it {'nobody' if placement.next_leader is None else placement.next_leader}"
+    remarks += "; under-replicated" if placement.is_under_replicated else ""
     if placement.is_under_min_isr:
         remarks += f"; below min.insync.replicas ({placement.min_insync})"
     return f"in the cluster: replicas {brokers}; in sync {isr or 'none'}; leader {leader}{remarks}"

@@ -125,6 +125,7 @@ def _partition(fields: Fields) -> tuple[str, ...]:
         safe(fields["topic"]),
         str(fields["partition"]),
         leader,
+        "none" if fields["nextLeader"] is None else str(fields["nextLeader"]),
         str(fields["leaderEpoch"]),
         str(fields["partitionEpoch"]),
         *(_numbers(fields[name]) for name in _REPLICAS),
@@ -173,7 +174,10 @@ def _acl(fields: Fields) -> tuple[str, ...]:
     )
 
 
-_RIGHT = ("LEVEL", "PARTITIONS", "PARTITION", "LEADER", "LEADER EPOCH", "PARTITION EPOCH", "BROKER EPOCH", "ITERATIONS")
+_RIGHT = (
+    *("LEVEL", "PARTITIONS", "PARTITION", "LEADER", "NEXT", "LEADER EPOCH", "PARTITION EPOCH", "BROKER EPOCH"),
+    "ITERATIONS",
+)
 _SECTIONS: tuple[tuple[str, tuple[str, ...], Any], ...] = (
     ("feature", ("FEATURE", "LEVEL"), _feature),
     ("broker", ("BROKER", "BROKER EPOCH", "STATE", "RACK", "ENDPOINTS", "LOG DIRECTORIES", "KAFKA"), _broker),
@@ -181,7 +185,10 @@ _SECTIONS: tuple[tuple[str, tuple[str, ...], Any], ...] = (
     ("topic", ("TOPIC", "ID", "PARTITIONS"), _topic),
     (
         "partition",
-        ("TOPIC", "PARTITION", "LEADER", "LEADER EPOCH", "PARTITION EPOCH", "REPLICAS", "ISR", "ELR", "REMARKS"),
+        (
+            *("TOPIC", "PARTITION", "LEADER", "NEXT", "LEADER EPOCH", "PARTITION EPOCH", "REPLICAS", "ISR", "ELR"),
+            "REMARKS",
+        ),
         _partition,
     ),
     ("config", ("CONFIGURATION OF", "NAME", "SETTING", "VALUE"), _config),

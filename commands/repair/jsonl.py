@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from kdump.recovery.outcome import Loss
 from kdump.repair.decision import Decision
 from kdump.repair.flipped_bit import FlippedBit
 
+from ..shell.rows import row_line
 from .run import Totals
 
 Row = dict[str, Any]
@@ -95,7 +95,7 @@ class JsonPrinter:
         self._row(row | {"applied": totals.applies, "nothingChanged": totals.reason or None})
 
     def _row(self, row: Row) -> None:
-        self._write(f"{json.dumps(row, ensure_ascii=False)}\n")
+        self._write(row_line(row))
 
 
 def _operation(operation: Operation) -> Row:

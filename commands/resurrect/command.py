@@ -81,6 +81,15 @@ def _lies_in(path: str, folder: str) -> bool:
     metavar="PATH|none",
     help="Take the metadata of this log directory, or none. By default the newest of all copies.",
 )
+@click.option(
+    "--config",
+    "properties",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The server.properties of an old node. One beside a log directory, or in its ../config, is found by itself."
+    " May be repeated.",
+)
 @click.option("--cluster-id", callback=read_by(_cluster_id), metavar="ID", help="The cluster id. By default a new one.")
 @kafka_option
 @click.option("--new-empty", is_flag=True, help="Let partitions start empty of which there is no copy.")
@@ -162,5 +171,6 @@ def command(
         holds_retention=options["hold_retention"],
         has_remote_storage=options["remote_storage"],
         accept_loss=options["accept_loss"],
+        properties=options["properties"],
     )
     return resurrect(paths, Asked(wanted, into, applies, now, format_))

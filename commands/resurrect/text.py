@@ -96,6 +96,8 @@ class Text:
             yield f"\nserver.properties of node {node.id} (and its listeners):"
             for name, value in server_properties(found, node.id, self._directories, self._asked.wanted.controller):
                 yield f"  {name}={safe(value)}"
+            for path in _files_of(found, node.id):
+                yield f"  and the other lines of {safe_path(path)}, without broker.id, zookeeper.* and what is above"
         count = number_words(len(self._directories), "log directory", "log directories")
         yield "\nStart, in this order:"
         yield f"  1  copy the files *-checkpoint of {count} away: a wrong start would rewrite them"
@@ -111,6 +113,12 @@ class Text:
 
     def _line(self, text: str) -> None:
         self._write(f"{text}\n")
+
+
+def _files_of(found: Resurrection, node_id: int) -> list[str]:
+    """The server.properties of the old nodes whose log directories a node has."""
+    old = {disk.node_id for disk in found.node(node_id).disks}
+    return [each.path for each in found.properties if each.node_id in old]
 
 
 def _content(found: Resurrection, each: NewDirectory) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from shlex import quote
 from typing import Any
@@ -16,7 +18,7 @@ from kdump.formats.printable import safe
 from kdump.storage.directory import LogDirectory
 
 from .paths import expand, log_directories_of, matches
-from .screen import ALL_PARTITIONS, Screen
+from .screen import Screen, all_partitions
 
 NO_PATHS_GIVEN = "Missing argument 'PATH...'. Give the log directories of a broker, or --config FILE."
 
@@ -30,7 +32,7 @@ def chooses(patterns: Iterable[str]) -> Callable[[str], bool]:
 def has_partition(number: int | None) -> bool:
     """Whether --partition names a partition; all are where it is not given."""
     choice = Screen.current.has_partition
-    return choice is ALL_PARTITIONS or (number is not None and choice(number))
+    return choice is all_partitions or (number is not None and choice(number))
 
 
 def is_chosen(name: str, topics: Iterable[str]) -> bool:
@@ -39,13 +41,15 @@ def is_chosen(name: str, topics: Iterable[str]) -> bool:
     return chooses(topics)(partition.topic) and has_partition(partition.partition)
 
 
-def nothing_chosen(topics: Iterable[str]) -> str:
-    """What is to be said where no partition is one of those that --topic and --partition name."""
+def nothing_chosen(topics: Collection[str], known: Iterable[str] = ()) -> str:
+    """What is to be said where no partition of the `known` topics is one that --topic and --partition name."""
     named = " or ".join(map(safe, topics))
     if not named:
         return "no partition has a number that --partition names"
-    numbers = "" if Screen.current.has_partition is ALL_PARTITIONS else " and a number that --partition names"
-    return f"no partition has a topic that matches {named}{numbers}"
+    close = get_close_matches(next(iter(topics)), known, 1)
+    hint = f": did you mean {safe(close[0])}?" if close else ""
+    numbers = "" if Screen.current.has_partition is all_partitions else " and a number that --partition names"
+    return f"no partition has a topic that matches {named}{numbers}{hint}"
 
 
 def given_paths(paths: tuple[str, ...], options: Mapping[str, Any], *, is_required: bool) -> tuple[str, ...]:
@@ -86,10 +90,19 @@ def chosen_paths(paths: tuple[str, ...], topics: tuple[str, ...], numbers: tuple
         return paths
     chosen = tuple(found for path in paths for found in _partitions_at(path, topics))
     if not chosen:
-        raise click.UsageError(f"{nothing_chosen(topics)}.")
+        raise click.UsageError(nothing_chosen(topics, topics_at(paths)))
     options = (*(("--topic", text) for text in topics), *(("--partition", text) for text in numbers))
     Screen.current.asked = (*paths, *(word for option in options for word in option))
     return chosen
+
+
+def topics_at(paths: Iterable[str]) -> set[str]:
+    """The topics of the partitions in some log directories, as far as they can be listed."""
+    found: set[str] = set()
+    for path in paths:
+        with suppress(OSError):
+            found |= {parse_partition_dir(name).topic for name in os.listdir(path) if is_partition_dir(name)}
+    return found
 
 
 def asked_paths(paths: Iterable[str]) -> str:

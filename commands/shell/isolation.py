@@ -9,7 +9,7 @@ from kdump.transactions.isolation import Isolation
 from .options import Option
 
 
-def _level(ctx: click.Context, param: click.Parameter, text: str) -> Isolation:
+def _level(_ctx: click.Context, _param: click.Parameter, text: str) -> Isolation:
     return Isolation(text)
 
 

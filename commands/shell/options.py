@@ -56,7 +56,7 @@ def severities_from(least: str) -> frozenset[str]:
 def _sets(name: str, read: Callable[[Any], Any] = lambda value: value) -> Callable[..., Any]:
     """A callback that keeps an option's value in the present screen."""
 
-    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
         if value is not None and not ctx.resilient_parsing:
             setattr(Screen.current, name, read(value))
         return value

@@ -26,7 +26,7 @@ TEXT, JSON, JSONL = "text", "json", "jsonl"
 SCHEMA_VERSION = 1
 
 _HEADER, _SUMMARY = "header", "summary"
-_SUMMARY_STARTS = ('{"type":"summary"', '{"type": "summary"')
+_SUMMARY_START = '{"type":"summary"'
 _NOT_OPTIONS = frozenset({"path", "paths", "format_", "format", "is_headless"})
 _MAX_WORDS = 100
 
@@ -62,7 +62,7 @@ class Envelope:
 
     def rows(self, text: str) -> str:
         """Return complete lines of rows with what comes before them; a summary is kept for the end."""
-        if text.startswith(_SUMMARY_STARTS):
+        if text.startswith(_SUMMARY_START):
             self._summary = json.loads(text)
             return ""
         if not text:
@@ -75,8 +75,8 @@ class Envelope:
             return ""
         self._is_begun = True
         if self._is_document:
-            return f'{_line(self._header())[:-2]},"rows":['
-        return "" if self._ctx.meta.get(_HEADLESS) else _line({"type": _HEADER} | self._header())
+            return f'{row_line(self._header())[:-2]},"rows":['
+        return "" if self._ctx.meta.get(_HEADLESS) else row_line({"type": _HEADER} | self._header())
 
     def end(self, code: int) -> str:
         """Return what comes after the last row, by the exit code."""
@@ -85,10 +85,10 @@ class Envelope:
         row = {"type": _SUMMARY} | given | {name: value for name, value in summary.items() if name not in given}
         if self._is_document:
             last = "\n]" if self._has_rows else "]"
-            return f'{self.begin()}{last},"summary":{_line(row)[:-1]}}}\n'
+            return f'{self.begin()}{last},"summary":{row_line(row)[:-1]}}}\n'
         if self._ctx.meta.get(_HEADLESS) and not given:
             return ""
-        return self.begin() + _line(row)
+        return self.begin() + row_line(row)
 
     def _elements(self, text: str) -> str:
         before = ",\n" if self._has_rows else "\n"
@@ -147,14 +147,19 @@ def finish_rows(code: int) -> None:
 _HEADLESS = "kdump.shell.rows.headless"
 
 
-def _choose(ctx: click.Context, param: click.Parameter, format_: str) -> str:
+def _choose(ctx: click.Context, _param: click.Parameter, format_: str) -> str:
     """Say that a command prints rows where one document is asked for; what is around them is another matter."""
     Envelope.current = Envelope(ctx, is_document=format_ == JSON) if format_ in (JSON, JSONL) else None
     return JSONL if format_ == JSON else format_
 
 
-def _leave_out_header(ctx: click.Context, param: click.Parameter, is_wanted: bool) -> None:
+def _leave_out_header(ctx: click.Context, _param: click.Parameter, is_wanted: bool) -> None:
     ctx.meta[_HEADLESS] = is_wanted
+
+
+def _check_schema(ctx: click.Context, param: click.Parameter, number: int | None) -> None:
+    if number not in (None, SCHEMA_VERSION):
+        raise click.BadParameter(f"the rows of {ctx.command_path} have the schema {SCHEMA_VERSION}", ctx, param)
 
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -172,6 +177,10 @@ def format_options(*others: str, name: str = "format_") -> _Decorator:
             "--no-header", is_flag=True, expose_value=False, callback=_leave_out_header,
             help="With --format jsonl: only the rows, without header and plain summary.",
         ),
+        click.option(
+            "--schema", type=int, metavar="N", expose_value=False, callback=_check_schema,
+            help=f"In JSON, rows of this version of their schema. [default: {SCHEMA_VERSION}]",
+        ),
     )  # fmt: skip
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -187,10 +196,11 @@ format_option: _Decorator = format_options()
 
 def json_line(kind: str, fields: Mapping[str, Any]) -> str:
     """An object of a type as a line."""
-    return _line({"type": kind} | dict(fields))
+    return row_line({"type": kind} | dict(fields))
 
 
-def _line(row: Mapping[str, Any]) -> str:
+def row_line(row: Mapping[str, Any]) -> str:
+    """Return an object as a line."""
     return json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 

@@ -13,7 +13,7 @@ DEFAULT_WIDTH = 80
 DEFAULT_HEIGHT = 24
 
 
-def ALL_PARTITIONS(number: int) -> bool:
+def all_partitions(_number: int) -> bool:
     """The choice of partitions where --partition is not given."""
     return True
 
@@ -31,7 +31,7 @@ class Screen:
     times_in_ms: bool = False
     min_severity: str | None = None
     fail_on: str | None = None
-    has_partition: Callable[[int], bool] = ALL_PARTITIONS
+    has_partition: Callable[[int], bool] = all_partitions
     asked: tuple[str, ...] = ()
     drops_if_ok: bool = False
     shows_all_options: bool = False

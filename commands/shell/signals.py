@@ -24,11 +24,11 @@ def tell_on_sigusr1() -> None:
             signal.signal(signal.SIGUSR1, _tell)
 
 
-def _tell(number: int, frame: FrameType | None) -> None:
+def _tell(_number: int, _frame: FrameType | None) -> None:
     from .progress import tell_progress
 
     tell_progress()
 
 
-def _raise(number: int, frame: FrameType | None) -> None:
+def _raise(_number: int, _frame: FrameType | None) -> None:
     raise Terminated

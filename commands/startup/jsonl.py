@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from kdump.operations.startup import BrokerStart, Loaded
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import Failure, Loss, Step
+
+from ..shell.rows import row_line
 
 Row = dict[str, Any]
 
@@ -80,7 +81,7 @@ class JsonPrinter:
         )
 
     def _row(self, row: Row) -> None:
-        self._write(f"{json.dumps(row, ensure_ascii=False)}\n")
+        self._write(row_line(row))
 
 
 def _step(step: Step) -> Row:

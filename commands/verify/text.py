@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from ..shell.choice import asked_paths
 from ..shell.options import severities_from
 from ..shell.output import Style
 from ..shell.prose import folded
+from ..shell.rows import row_line
 from ..shell.screen import Screen
 from ..shell.words import way_out
 
@@ -176,11 +176,11 @@ class JsonLinesReport:
     def finding(self, finding: Finding) -> None:
         """A line."""
         if finding.severity in self._shown:
-            self._out.write(json.dumps(row(finding)) + "\n")
+            self._out.write(row_line(row(finding)))
 
     def finish(self, summary: Summary) -> None:
         """The last line."""
-        self._out.write(json.dumps(summary.row()) + "\n")
+        self._out.write(row_line(summary.row()))
 
 
 class TextReport:

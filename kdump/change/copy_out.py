@@ -14,12 +14,11 @@ from typing import NamedTuple
 
 from kdump.change.apply import check_room
 from kdump.change.place import PREFIX
-from kdump.disk.durable import sync_directory, sync_file
+from kdump.disk.durable import reflink, sync_directory, sync_file
 from kdump.disk.reading import list_directory
 from kdump.errors import KdumpError
 from kdump.formats import names
 
-_FICLONE = 0x40049409
 _NOT_COPIED = (names.LOCK, names.CLEAN_SHUTDOWN)
 PART_SUFFIX = ".kdump-part"
 
@@ -104,7 +103,7 @@ def _check_room(copies: Sequence[_Copy], part: str) -> None:
     needed = sum(sizes)
     with_data = next((copy for copy, size in zip(copies, sizes, strict=True) if size), None)
     probe = os.path.join(part, "probe")
-    if with_data and _reflink(with_data.source, probe):
+    if with_data and reflink(with_data.source, probe):
         os.remove(probe)
         needed = 0
     check_room(needed, part)
@@ -112,7 +111,7 @@ def _check_room(copies: Sequence[_Copy], part: str) -> None:
 
 def _copy(copy: _Copy) -> None:
     source, target = copy.source, copy.target
-    if not _reflink(source, target):
+    if not reflink(source, target):
         shutil.copyfile(source, target)
     _take_after(source, target)
     sync_file(target)
@@ -124,16 +123,3 @@ def _take_after(source: str, target: str) -> None:
     with suppress(PermissionError):
         os.chown(target, info.st_uid, info.st_gid)
     shutil.copystat(source, target)
-
-
-def _reflink(source: str, target: str) -> bool:
-    """Make a copy that shares the source's bytes; whether the file system can."""
-    import fcntl
-
-    with open(source, "rb") as old, open(target, "xb") as new:
-        try:
-            fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
-        except OSError:
-            os.remove(target)
-            return False
-    return True

@@ -202,7 +202,7 @@ def _encoded(change: Change) -> bytes:
     row |= {"command": change.command, "begun": change.begun, "state": change.state}
     row |= {"undoes": change.undoes, "keepsOld": change.keeps_old, "logEndOffset": change.log_end_offset}
     row |= {"before": change.before._asdict(), "after": change.after._asdict() if change.after else None}
-    row |= {"digests": dict(change.digests), "madeDirectory": change.made_directory}
+    row |= {"digests": dict(change.digests)} | ({"madeDirectory": True} if change.made_directory else {})
     row["steps"] = [asdict(step) | {"operation": step.operation._asdict()} for step in change.steps]
     row["cuts"] = [{"cut": kept.cut._asdict(), "file": kept.file} for kept in change.cuts]
     return json.dumps(row).encode()

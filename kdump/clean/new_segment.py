@@ -20,9 +20,10 @@ _TIMESTAMP_AT = 6  # in a message of format v1, behind CRC, magic and attributes
 
 
 class Written(NamedTuple):
-    """What is written of a batch, or of several: bytes, last offset (absolute) as the offset index is told it, and
+    """What is written of a batch, or of several.
 
-    the largest timestamp (ms) with the offset that the time index gets with it.
+    `last_offset` (absolute) is as the offset index is told it; the largest timestamp (ms) comes with the offset that
+    the time index gets with it.
     """
 
     size: int

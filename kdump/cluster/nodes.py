@@ -35,7 +35,7 @@ def assign(disks: Sequence[Disk], wanted: Wanted) -> tuple[dict[int, list[Disk]]
         else:
             ids[disk.path] = found
     if wanted.nodes is not None and not refusals:
-        ids = _spread(disks, ids, wanted.nodes)
+        ids = _spread(ids, wanted.nodes)
         if len(set(ids.values())) < wanted.nodes:
             reason = f"every node needs a log directory of its own, and there are {len(disks)}"
             way_out = f"ask for at most {len(disks)}; brokers can join later"
@@ -61,7 +61,7 @@ def _unknown_keys(disks: Sequence[Disk], wanted: Wanted) -> list[Refusal]:
     return [Refusal(f"--map {key}", reason, way_out) for key in wanted.map if not {key, os.path.realpath(key)} & known]
 
 
-def _spread(disks: Sequence[Disk], ids: Mapping[str, int], number: int) -> dict[str, int]:
+def _spread(ids: Mapping[str, int], number: int) -> dict[str, int]:
     """Deal the log directories of each old node out to `number` nodes; those of one node stay together if they can."""
     old = sorted(set(ids.values()))
     if number == len(old):

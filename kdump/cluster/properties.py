@@ -33,8 +33,18 @@ def server_properties(
     yield "controller.listener.names", at.listener
     yield "unclean.leader.election.enable", "false"
     yield "auto.create.topics.enable", "false"
-    for name, number in partition_settings(_counts(found.partitions)):
-        yield name, str(number)
+    counts = {name: str(number) for name, number in partition_settings(_counts(found.partitions))}
+    yield from counts.items()
+    for name, value in _kept(found, node_id).items():
+        if name not in counts:
+            yield name, value
+
+
+def _kept(found: Resurrection, node_id: int) -> dict[str, str]:
+    """What a node goes on with from the server.properties of the old nodes whose log directories it has."""
+    old = {disk.node_id for disk in found.node(node_id).disks}
+    files = [each for each in found.properties if each.node_id in old]
+    return {name: value for each in reversed(files) for name, value in each.kept()}
 
 
 def _roles(found: Resurrection, node_id: int) -> str:

@@ -11,10 +11,8 @@ from kdump.cluster.disks import Disk
 from kdump.cluster.metadata_copies import MetadataCopy, newest
 from kdump.cluster.wanted import ALL_LOSSES, Refusal, Wanted
 from kdump.disk.locks import lock_holder
-from kdump.formats.java_text import parse_int
 from kdump.formats.uuids import format_uuid
 from kdump.releases import (
-    LARGE_SEGMENTS,
     METADATA_VERSION,
     NEWEST_METADATA_VERSION,
     KafkaRelease,
@@ -22,11 +20,8 @@ from kdump.releases import (
     metadata_version_name,
     newest_metadata_version,
 )
-from kdump.settings.table import SEGMENT_BYTES
+from kdump.settings.segment_bytes import with_too_small
 from kdump.topics.cluster_image import TOPIC_RESOURCE, ClusterImage
-
-MIN_SEGMENT_BYTES = 1 << 20
-"""The least segment.bytes of a topic from 4.1 on."""
 
 _SHOWN = 3
 
@@ -133,19 +128,11 @@ def check_release(image: ClusterImage, release: KafkaRelease) -> Iterator[Refusa
 
 def check_segment_bytes(image: ClusterImage, release: KafkaRelease) -> Iterator[Refusal]:
     """Refuse settings with which brokers of a release end at their start."""
-    if not release.has(LARGE_SEGMENTS):
-        return
-    small = [topic.name for topic in image.topics.values() if _segment_bytes(image, topic.name) < MIN_SEGMENT_BYTES]
+    topics = ((topic.name, image.configs.get((TOPIC_RESOURCE, topic.name), {})) for topic in image.topics.values())
+    small = list(with_too_small(topics, release))
     if small:
         reason = f"{_listed(small)}: brokers of {release.value} end at their start where segment.bytes is below 1 MiB"
         yield Refusal(_count(small, "topic"), reason, "start the release that ran before (--kafka), and raise it there")
-
-
-def _segment_bytes(image: ClusterImage, topic: str) -> int:
-    """What is said of a topic's segment.bytes; enough where nothing is, or nothing that can be read."""
-    text = image.configs.get((TOPIC_RESOURCE, topic), {}).get(SEGMENT_BYTES.name, "")
-    found = parse_int(text)
-    return MIN_SEGMENT_BYTES if found is None else found
 
 
 def check_topics(image: ClusterImage, wanted: Wanted) -> Iterator[Refusal]:

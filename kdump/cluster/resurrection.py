@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kdump.cluster.choice import Chosen, choose
 from kdump.cluster.copies import Copy, partition_directories, read_copy
@@ -18,6 +18,13 @@ from kdump.cluster.new_image import (
     next_producer_id,
 )
 from kdump.cluster.nodes import Node, assign
+from kdump.cluster.old_properties import (
+    OldProperties,
+    node_of,
+    notes_on_properties,
+    old_properties,
+    partition_counts,
+)
 from kdump.cluster.refusals import (
     check_directories,
     check_metadata,
@@ -47,6 +54,7 @@ class Resurrection:
     """What would be done; nothing of it is to be applied where there are `refusals`.
 
     `metadata` is the copy that was taken, `snapshot_offset` and `snapshot_epoch` are those of the new snapshot.
+    `properties` are the server.properties of old nodes.
     """
 
     disks: list[Disk]
@@ -61,6 +69,7 @@ class Resurrection:
     snapshot_offset: int = FIRST_OFFSET
     snapshot_epoch: int = FIRST_EPOCH
     voter: Voter | None = None
+    properties: list[OldProperties] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
@@ -99,10 +108,13 @@ def plan_resurrection(
     """Read all copies and make the plan; nothing is changed.
 
     `new_id` gives ids for log directories, `now` is the time in ms. With `keeps_directory_ids` log directories have the
-    ids that they had where these are usable. Raises OSError, KdumpError for a path that is no log directory.
+    ids that they had where these are usable. Raises OSError, KdumpError for a path that is no log directory, or a
+    server.properties that Kafka would not take.
     """
     problems: list[Problem] = []
     disks = read_disks(paths, problems.append)
+    properties = old_properties(wanted.properties, disks, problems.append)
+    disks = [disk if disk.node_id is not None else replace(disk, node_id=node_of(disk, properties)) for disk in disks]
     by_node, refusals = assign(disks, wanted)
     metadata_copies = read_metadata_copies(disks)
     metadata = _taken(metadata_copies, wanted)
@@ -111,8 +123,9 @@ def plan_resurrection(
     nodes = [_node(node_id, own, new_id, keeps_directory_ids, disks) for node_id, own in by_node.items()]
     plan = Resurrection(
         disks, nodes, release, wanted.cluster_id or new_cluster_id, -1, metadata_copies, metadata,
-        problems=problems, refusals=refusals,
+        properties=properties, problems=problems, refusals=refusals,
     )  # fmt: skip
+    plan.notes += notes_on_properties(properties, disks)
     plan.refusals += check_directories(disks)
     plan.refusals += check_metadata(metadata_copies, metadata, wanted)
     if not nodes:
@@ -170,6 +183,8 @@ def _join(plan: Resurrection, copies: Sequence[Copy], wanted: Wanted, now: int) 
     """Make the partitions and the image of the new cluster out of metadata and copies."""
     state = plan.metadata.state if plan.metadata else None
     old = state.image if state else empty_image(plan.release)
+    if state is None:
+        wanted = _with_counts(plan, copies, wanted)
     if state and wanted.unknown_topics == UnknownTopics.LEAVE_OUT:
         known = leave_out_unknown(copies, old)
         text = "its topic is not in the metadata; a broker sets the directory aside (-stray)"
@@ -200,11 +215,23 @@ def _join(plan: Resurrection, copies: Sequence[Copy], wanted: Wanted, now: int) 
     plan.notes += notes_on_state(plan.metadata, plan.metadata_copies, at_hand.adopted)
     plan.notes += notes_on_partitions(at_hand.partitions, at_hand.ids_to_write)
     plan.notes += hold_unclean_election(image)
-    expired = list(expired_topics(image, at_hand.partitions, now))
+    expired = list(expired_topics(image, at_hand.partitions, now, _topic_defaults(plan)))
     if wanted.holds_retention:
         plan.notes += hold_retention(image, [each.topic for each in expired])
     else:
         plan.notes += [each.note() for each in expired]
+
+
+def _with_counts(plan: Resurrection, copies: Sequence[Copy], wanted: Wanted) -> Wanted:
+    """What is wanted, with the numbers of partitions that server.properties tell where the directories allow them."""
+    counts = dict(wanted.partitions)
+    for topic, number in partition_counts(plan.properties).items():
+        seen = [copy.name.partition for copy in copies if copy.name.topic == topic]
+        if seen and max(seen) < number and topic not in counts:
+            counts[topic] = number
+            text = f"{number} partitions, as {plan.properties[0].path} says or leaves to Kafka's default"
+            plan.notes.append(Note(NoteKind.SETTING, topic, text))
+    return replace(wanted, partitions=counts)
 
 
 def _place_empty(plan: Resurrection) -> None:
@@ -213,6 +240,11 @@ def _place_empty(plan: Resurrection) -> None:
     missing = [chosen for chosen in plan.partitions if chosen.best is None]
     for number, chosen in enumerate(missing):
         chosen.empty_on = brokers[number % len(brokers)]
+
+
+def _topic_defaults(plan: Resurrection) -> dict[str, str]:
+    """What the nodes go on with from their old server.properties, the first file first."""
+    return {name: value for each in reversed(plan.properties) for name, value in each.kept()}
 
 
 def _has_partitions(disk: Disk) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kdump.cluster.choice import Chosen
@@ -11,7 +11,7 @@ from kdump.cluster.metadata_copies import MetadataCopy
 from kdump.cluster.wanted import Note, NoteKind
 from kdump.errors import ConfigError
 from kdump.formats import names
-from kdump.settings.sources import Settings
+from kdump.settings.sources import PropertyFile, Settings
 from kdump.settings.views import RetentionSettings
 from kdump.topics.cluster_image import ClusterImage
 
@@ -37,9 +37,14 @@ class Expired:
         return Note(NoteKind.RETENTION, self.topic, text)
 
 
-def expired_topics(image: ClusterImage, partitions: Sequence[Chosen], now: int) -> Iterator[Expired]:
-    """Yield the topics of which segments are older than retention.ms at a time (ms), by name."""
-    settings = Settings(image.configs)
+def expired_topics(
+    image: ClusterImage, partitions: Sequence[Chosen], now: int, properties: Mapping[str, str]
+) -> Iterator[Expired]:
+    """Yield the topics of which segments are older than retention.ms at a time (ms), by name.
+
+    `properties` are those of the brokers' server.properties.
+    """
+    settings = Settings(image.configs, None, (PropertyFile("", None, properties),))
     found: dict[str, Expired] = {}
     for chosen in partitions:
         if chosen.best is None:

@@ -123,7 +123,7 @@ def _partitions(name: str, topic_id: bytes, topic: Topic | None, found: AtHand, 
     elif topic is None and name in HASHED_TOPICS and asked is None:
         reason = f"nothing says how many partitions it had: {number - 1} is the highest at hand"
         option = _option(name)
-        way_out = f"{option} N, as the old {_setting(name)} was (Kafka's default: 50)"
+        way_out = f"{option} N, as the old {partitions_setting(name)} was (Kafka's default: 50)"
         found.refusals.append(Refusal(name, reason, way_out))
     for partition in range(max(number, asked or 0)):
         yield Chosen(name, topic_id, partition, old.get(partition))
@@ -136,7 +136,8 @@ def _option(topic: str) -> str:
     }.get(topic, "--share-state-partitions")
 
 
-def _setting(topic: str) -> str:
+def partitions_setting(topic: str) -> str:
+    """The setting of brokers for the number of partitions of one of HASHED_TOPICS."""
     return {
         names.CONSUMER_OFFSETS_TOPIC: "offsets.topic.num.partitions",
         names.TRANSACTION_STATE_TOPIC: "transaction.state.log.num.partitions",
@@ -147,7 +148,7 @@ def partition_settings(counts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """The lines of server.properties that let brokers expect these numbers of partitions."""
     for topic in HASHED_TOPICS:
         if topic in counts:
-            yield _setting(topic), counts[topic]
+            yield partitions_setting(topic), counts[topic]
 
 
 def leave_out_unknown(copies: Iterable[Copy], image: ClusterImage) -> list[Copy]:

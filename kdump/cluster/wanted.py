@@ -38,6 +38,7 @@ class Wanted:
     one that ran. `metadata` is the path of the log directory whose metadata is taken, "none" for none, None for the
     newest. `partitions` are the numbers of partitions of topics that depend on it. `is_dynamic` is None for the kind of
     quorum that the old cluster had. `accept_loss` is how many valid records may be lost, None: none was named.
+    `properties` are the paths of server.properties of old nodes; others may lie beside the log directories.
     """
 
     nodes: int | None = None
@@ -53,6 +54,7 @@ class Wanted:
     holds_retention: bool = False
     has_remote_storage: bool = False
     accept_loss: int | None = None
+    properties: tuple[str, ...] = ()
 
 
 class Refusal(NamedTuple):

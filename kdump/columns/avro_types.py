@@ -12,7 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from kdump.schemas.avro import AvroSchema, json_of
+from kdump.schemas.avro import AvroSchema
+from kdump.schemas.avro_depth import named_types
+from kdump.schemas.avro_values import json_of
 
 Fix = Callable[[Any], Any] | None
 """Makes a native value (kdump.schemas.avro) one that Arrow takes; None where it is one already."""
@@ -41,27 +43,12 @@ _TIMES = {
 
 def arrow_type(schema: AvroSchema) -> tuple[pa.DataType, Fix]:
     """The type of a schema's values (of the native form), and what makes them fit."""
-    named: dict[str, Any] = {}
-    _name(schema.json, named)
-    return _type(schema.json, named, ())
+    return _type(schema.json, named_types(schema.json), ())
 
 
 def json_text(value: Any) -> str | None:
     """A native value as JSON text."""
     return None if value is None else json.dumps(json_of(value), ensure_ascii=False, separators=(",", ":"))
-
-
-def _name(schema: Any, named: dict[str, Any]) -> None:
-    if isinstance(schema, list):
-        for branch in schema:
-            _name(branch, named)
-    elif isinstance(schema, dict):
-        if "name" in schema:
-            named[schema["name"]] = schema
-        for field in schema.get("fields", ()):
-            _name(field["type"], named)
-        for inner in ("items", "values"):
-            _name(schema.get(inner), named)
 
 
 def _type(schema: Any, named: dict[str, Any], above: tuple[str, ...]) -> tuple[pa.DataType, Fix]:

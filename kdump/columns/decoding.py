@@ -22,7 +22,8 @@ import pyarrow as pa
 from kdump.columns import avro_types, protobuf_types
 from kdump.columns.fields import HEADERS, KEY, VALUE
 from kdump.interchange.fields import Payload
-from kdump.schemas.avro import AvroSchema, Form
+from kdump.schemas.avro import AvroSchema
+from kdump.schemas.avro_values import Form
 from kdump.schemas.decoder import Codec, FieldDecoder, PayloadDecoder
 from kdump.schemas.errors import SchemaError
 from kdump.schemas.framing import Frame

@@ -44,11 +44,12 @@ class Written(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Bytes of a segment that cannot be read: their position, where reading went on, and what is wrong."""
+    """Bytes of a log that cannot be read: their position, where reading went on, what is wrong, the log's path."""
 
     position: int
     resumed: int
     text: str
+    path: str
 
 
 class Result(NamedTuple):
@@ -95,7 +96,7 @@ class Journal:
         """The complete units; whatever else is there of the export is removed."""
         done: dict[str, Result] = {}
         gone: list[str] = []
-        segments = {segment_name(name) for name in units}
+        segments = {segment_name(each.name) for unit in units.values() for each in unit.all}
         for name in sorted(os.listdir(self._own)):
             path = os.path.join(self._own, name)
             if name.endswith(TEMPORARY):
@@ -198,8 +199,8 @@ class Journal:
             return None
         try:
             files = tuple(Written(*each) for each in found["files"])
-            damage = tuple(Lost(*each) for each in found["damage"])
             source = dict(found["source"])
+            damage = tuple(Lost(*(*each, source["path"])[:4]) for each in found["damage"])
             return {"path": "", **source}, Result(int(found["rows"]), files, damage)
         except (KeyError, TypeError, ValueError):
             raise JournalError(f"{path}: not the account of a unit: remove it and run the export again") from None

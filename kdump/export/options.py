@@ -53,7 +53,8 @@ class ExportOptions:
     `isolation` leaves out what a consumer of that level does not get. With `control` the
     markers of Kafka's own are records too; with `skips_damage` an export without what cannot be read counts as whole.
     `decoding` are the topics whose keys and values are decoded by their schemas.
-    `limit` bounds the bytes that a batch may decompress to.
+    `limit` bounds the bytes that a batch may decompress to. `target_bytes` is how many bytes of log go into a file at
+    most, None for a file or several of each segment.
     """
 
     format: str = PARQUET
@@ -67,6 +68,7 @@ class ExportOptions:
     use_indexes: bool = True
     limit: int = DEFAULT_LIMIT
     decoding: Mapping[str, TopicColumns] | None = None
+    target_bytes: int | None = None
 
     def __post_init__(self) -> None:
         """Raises ExportOptionError."""
@@ -96,7 +98,9 @@ class ExportOptions:
     def as_json(self) -> dict[str, Any]:
         """All that the rows and the files depend on."""
         chosen = self.selection
+        target = {} if self.target_bytes is None else {"targetFileSize": self.target_bytes}
         return {
+            **target,
             "format": self.format,
             "by": list(self.by),
             "codec": self.effective_codec,

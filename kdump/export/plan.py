@@ -44,32 +44,61 @@ class Unit(NamedTuple):
     stop: int
     size: int
     modified: int
+    more: tuple[Unit, ...] = ()
+
+    @property
+    def all(self) -> tuple[Unit, ...]:
+        """Itself, and what goes into the same files."""
+        return (self._replace(more=()), *self.more)
 
     @property
     def bytes(self) -> int:
-        """How many bytes it has."""
-        return self.stop - self.start
+        """How many bytes it has, with `more`."""
+        return sum(each.stop - each.start for each in self.all)
 
     @property
     def source(self) -> dict[str, object]:
         """What tells whether it is still what was exported."""
-        return {
+        source: dict[str, object] = {
             "path": os.path.abspath(self.path),
             "size": self.size,
             "modified": self.modified,
             "start": self.start,
             "stop": self.stop,
         }
+        return {**source, "more": [each.source for each in self.more]} if self.more else source
 
 
 def units_of(log: PartitionLog, options: ExportOptions) -> Iterator[Unit]:
     """The units of a partition, in order. Raises OSError."""
+    pieces = _pieces(log, options)
+    return pieces if options.target_bytes is None else _joined(pieces, options.target_bytes)
+
+
+def _joined(pieces: Iterable[Unit], target: int) -> Iterator[Unit]:
+    """Put neighbours together as long as they have no more bytes than `target`.
+
+    From the log's beginning on, so that a log that grows changes only the last one.
+    """
+    held: list[Unit] = []
+    size = 0
+    for piece in pieces:
+        if held and size + piece.bytes > target:
+            yield held[0]._replace(more=tuple(held[1:]))
+            held, size = [], 0
+        held.append(piece)
+        size += piece.bytes
+    if held:
+        yield held[0]._replace(more=tuple(held[1:]))
+
+
+def _pieces(log: PartitionLog, options: ExportOptions) -> Iterator[Unit]:
     topic, partition = (log.name.topic, log.name.partition) if log.name else (_folder(log), -1)
     for segment in options.selection.segments(log, use_indexes=options.use_indexes):
         path = segment.log_path
         info = status_of(path)
         name = f"part-{_stem(log)}-{names.segment_file_name(segment.base_offset, '')}"
-        parts = list(split_points.parts(path, info.size, PART_BYTES))
+        parts = list(split_points.parts(path, info.size, options.target_bytes or PART_BYTES))
         for number, (start, stop) in enumerate(parts):
             part_name = f"{name}-{number:04d}" if len(parts) > 1 else name
             is_last = segment is log.segments[-1] and stop == info.size

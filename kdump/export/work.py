@@ -95,12 +95,13 @@ def _make(unit: Unit, journal: Journal, options: ExportOptions, progress: Progre
     damage: list[Lost] = []
     rows = 0
     try:
-        for part in _parts(unit, options, output.names, progress):
-            if isinstance(part, Damage):
-                damage.append(Lost(part.position, part.resumed, part.text))
-                continue
-            rows += part.num_rows
-            output.add(part)
+        for piece in unit.all:
+            for part in _parts(piece, options, output.names, progress):
+                if isinstance(part, Damage):
+                    damage.append(Lost(part.position, part.resumed, part.text, os.path.abspath(piece.path)))
+                    continue
+                rows += part.num_rows
+                output.add(part)
         return _Made(unit, rows, output.close(), damage)
     except BaseException:
         output.abandon()

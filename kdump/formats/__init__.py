@@ -1,0 +1,1 @@
+"""Bytes to values and back: every format of a log directory, without files."""

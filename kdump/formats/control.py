@@ -31,7 +31,8 @@ from kdump.formats.faults import (
 )
 from kdump.formats.schemas.description import PACKERS, Field, Schema, SchemaError
 from kdump.formats.schemas.framing import Decoded
-from kdump.formats.schemas.schema import decode, encode
+from kdump.formats.schemas.reader import decode
+from kdump.formats.schemas.writer import encode
 
 LEADER_CHANGE = 2
 SNAPSHOT_HEADER = 3
@@ -183,7 +184,7 @@ def decode_value(control_type: int, data: bytes) -> Decoded:
 
 
 def encode_value(control_type: int, version: int, fields: dict[str, Any]) -> bytes:
-    """The value of a KRaft control record; SchemaError as `schema.encode`."""
+    """The value of a KRaft control record; SchemaError as `writer.encode`."""
     return encode(_schema(control_type), version, fields | {"version": version})
 
 

@@ -109,7 +109,7 @@ def reference_of(sight: Outlook) -> int:
 def spans_of(replicas: PartitionReplicas, number: int, reference: int) -> tuple[Span, ...]:
     """How a copy differs from the reference, without what cleaners of a compacted topic do by right."""
     pair = replicas.compared.pair(reference, number)
-    spans = differences(pair, replicas.copies[reference].contents, replicas.copies[number].contents)
+    spans = differences(pair, replicas.copies[number].contents)
     keys = replicas.keys.get((min(number, reference), max(number, reference)))
     if keys is None or not keys.is_equivalent:
         return spans

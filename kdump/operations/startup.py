@@ -24,6 +24,7 @@ from kdump.recovery.broker_start import (
     duplicate_failures,
     fate_of,
     metadata_directory_failed,
+    small_segments,
     unknown_metadata_version,
 )
 from kdump.recovery.loader import load_log
@@ -31,12 +32,14 @@ from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
 from kdump.retention.zero_tails import aged_by_zeros
+from kdump.settings.segment_bytes import with_too_small
 from kdump.settings.sources import Configs, PropertyFile, Settings
 from kdump.settings.views import LoadingSettings
 from kdump.storage.broker import BrokerIdentity
 from kdump.storage.directory import LogDirectory, holds_metadata_log
 from kdump.storage.live import held, was_deleted
 from kdump.storage.partition import PartitionLog
+from kdump.topics.cluster_image import TOPIC_RESOURCE
 from kdump.topics.clusters import ClusterMetadata, Clusters
 
 _Read = TypeVar("_Read")
@@ -165,10 +168,14 @@ class BrokerStart:
     def _misfits(self, directory: LogDirectory, cluster: ClusterMetadata) -> Iterator[Failure]:
         """What a broker of the release that is to start cannot read in the metadata log of a directory."""
         release, level = self.circumstances.release, cluster.metadata_version
-        if release is not None and level is not None and names.CLUSTER_METADATA_DIR in directory.directories:
-            failure = unknown_metadata_version(release, level)
-            if failure is not None:
-                yield failure
+        if release is None or names.CLUSTER_METADATA_DIR not in directory.directories:
+            return
+        failure = None if level is None else unknown_metadata_version(release, level)
+        if failure is not None:
+            yield failure
+        topics = ((name, given) for (kind, name), given in cluster.configs.items() if kind == TOPIC_RESOURCE)
+        if small := sorted(with_too_small(topics, release)):
+            yield small_segments(release, small)
 
     def partition(self, path: str) -> Iterator[Loaded]:
         """A partition that is asked for by itself; what is around it counts, if it can be read."""

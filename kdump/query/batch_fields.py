@@ -143,7 +143,7 @@ def _described(field: Field, size: int, computed: int, values: dict[str, int]) -
 _Describe = Callable[[int, int, int, dict[str, int]], str]
 
 
-def _attributes(value: int, size: int, computed: int, values: dict[str, int]) -> str:
+def _attributes(value: int, _size: int, _computed: int, _values: dict[str, int]) -> str:
     codec = value & CODEC_MASK
     said = ["no codec" if not codec else NAMES[codec] if codec < len(NAMES) else f"unknown codec {codec}"]
     said.append("LogAppendTime" if value & LOG_APPEND_TIME else "CreateTime")

@@ -43,7 +43,8 @@ class Placement:
     the cluster knows no such topic or partition, or has no leader. `topic_id` is the id that the cluster has for the
     directory's topic name. `stray` says why a broker takes the replica for a stray one at start, and sets it aside.
     `min_insync` is min.insync.replicas, at most the number of replicas. `directories` are the ids of the log
-    directories that the replicas are in, in their order; None where the cluster does not know them.
+    directories that the replicas are in, in their order; None where the cluster does not know them. `next_leader` is
+    the one that the controller elects when the present one goes; None for nobody.
     """
 
     topic: str | None
@@ -54,6 +55,7 @@ class Placement:
     stray: str | None
     min_insync: int | None = None
     directories: tuple[bytes, ...] | None = None
+    next_leader: int | None = None
 
     @property
     def is_under_replicated(self) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kdump.errors import (
+    CONFIG_EXCEPTION,
     ILLEGAL_ARGUMENT,
     ILLEGAL_STATE,
     IO_EXCEPTION,
@@ -27,12 +28,15 @@ from kdump.releases import (
     metadata_version_name,
     newest_metadata_version,
 )
+from kdump.settings.segment_bytes import MIN_SEGMENT_BYTES
 from kdump.storage.broker import BrokerIdentity, PartitionPlaces
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
 Broker = BrokerIdentity | None
+
+_SHOWN_TOPICS = 5
 
 _FATES = {
     names.DELETE: "it waits for its deletion: it is loaded without recovery, and a minute later"
@@ -142,6 +146,16 @@ def unknown_metadata_version(release: KafkaRelease, level: int) -> Failure | Non
         " its broker ends as soon as it reads that"
     )
     return Failure(ILLEGAL_ARGUMENT, text, names.CLUSTER_METADATA_DIR, offline=False)
+
+
+def small_segments(release: KafkaRelease, topics: Sequence[str]) -> Failure:
+    """What ends the process of a broker of this release where the segment.bytes of topics is below its least."""
+    more = f" and {len(topics) - _SHOWN_TOPICS} more" if len(topics) > _SHOWN_TOPICS else ""
+    text = (
+        f"segment.bytes of {', '.join(topics[:_SHOWN_TOPICS])}{more} is below {MIN_SEGMENT_BYTES}, the least that Kafka"
+        f" {release.minor} takes: its broker ends as soon as it reads that. Raise it with the release that ran before"
+    )
+    return Failure(CONFIG_EXCEPTION, text, names.CLUSTER_METADATA_DIR, offline=False)
 
 
 def duplicate_failures(places: Iterable[tuple[Broker, str, PartitionDirName]]) -> list[Failure]:

@@ -13,11 +13,28 @@ from kdump.topics.clusters import Clusters
 
 
 class Replicas(NamedTuple):
-    """The brokers that have a partition, and those in sync when the metadata was written; `broker` is this one."""
+    """The brokers that have a partition, and those in sync when the metadata was written; `broker` is this one.
+
+    `min_insync` is min.insync.replicas, at most the number of brokers; None where nothing tells it. `leader` and
+    `next_leader`, whom the controller elects when that one goes, are None for nobody.
+    """
 
     brokers: tuple[int, ...]
     in_sync: tuple[int, ...]
     broker: int | None
+    min_insync: int | None = None
+    leader: int | None = None
+    next_leader: int | None = None
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Whether brokers are missing in the ISR."""
+        return len(self.in_sync) < len(self.brokers)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether producers with acks=all are refused: NOT_ENOUGH_REPLICAS."""
+        return self.min_insync is not None and len(self.in_sync) < self.min_insync
 
     @property
     def others_in_sync(self) -> tuple[int, ...]:
@@ -39,7 +56,8 @@ def replicas_of(log: PartitionLog, clusters: Clusters, topic_id: bytes | None = 
         return None
     if placement is None or placement.replicas is None or placement.isr is None:
         return None
-    return Replicas(placement.replicas, placement.isr, owner[1] if owner else None)
+    numbers = placement.min_insync, placement.leader, placement.next_leader
+    return Replicas(placement.replicas, placement.isr, owner.node_id if owner else None, *numbers)
 
 
 def check_only_copy(log: PartitionLog, replicas: Replicas | None) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kdump.disk.reading import status_of
-from kdump.errors import RefusedError
+from kdump.errors import CheckpointError, RefusedError
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.names import parse_file_name, segment_file_name
 from kdump.replicas.rows import BatchRows, walk
@@ -74,7 +74,8 @@ class Healing:
 
     `lacking` are offsets (inclusive) that no copy has. `end` is the log end offset afterwards. `epochs` are the leader
     epochs that the batches show. `diverged` says where the copy leaves the others' history, None where it does not, and
-    `first_damaged` where its first damaged batch was.
+    `first_damaged` where its first damaged batch was. `gone` are the base offsets of segments that go: nothing in them
+    is valid, and a batch that is taken reaches over them.
     """
 
     segments: tuple[NewSegment, ...]
@@ -85,6 +86,7 @@ class Healing:
     epochs: tuple[EpochEntry, ...]
     diverged: Divergence | None = None
     first_damaged: int | None = None
+    gone: tuple[int, ...] = ()
 
 
 class _Batch(NamedTuple):
@@ -121,6 +123,7 @@ class _Cursor:
 
     def __init__(self, log: PartitionLog, start: int = 0, stop: int | None = None) -> None:
         self.path = log.path
+        self.newest_term = _newest_term(log)
         self.first_damaged: int | None = None
         self._batches = self._valid(log, start, stop)
         self.head = next(self._batches, None)
@@ -143,6 +146,25 @@ class _Cursor:
     def close(self) -> None:
         self._batches = iter(())
         self.head = None
+
+
+def _is_older(one: _Cursor, other: _Cursor) -> bool:
+    """Whether a copy that parts from another one here has the older history.
+
+    The copy of the later leader is right, wherever they part: in between an older leader may have had a higher epoch.
+    """
+    assert one.head is not None
+    assert other.head is not None
+    last, other_last = (max(each.newest_term, each.head.epoch) for each in (one, other) if each.head is not None)
+    return one.head.epoch < other.head.epoch if last == other_last else last < other_last
+
+
+def _newest_term(log: PartitionLog) -> int:
+    """The last leader epoch that a copy knows of; -1 for none."""
+    try:
+        return max((entry.epoch for entry in log.leader_epochs), default=-1)
+    except (CheckpointError, OSError):
+        return -1
 
 
 def _batch(rows: BatchRows, row: int) -> _Batch:
@@ -173,6 +195,7 @@ class _Merge:
         self._lacking: list[tuple[int, int]] = []
         self._epochs: list[EpochEntry] = []
         self._diverged: Divergence | None = None
+        self._newest_taken = -1
         self._start: int | None = self._bases[0] if self._bases else None
         self._expected = self._start
 
@@ -181,12 +204,18 @@ class _Merge:
             batch, source = self._next()
             if batch is None:
                 return
+            if self._diverged is not None and source is not self._own and self._own.head is None:
+                return  # the end of an older history, which its broker will cut
             if self._expected is not None and batch.base > self._expected and not self._has_gaps:
                 self._lacking.append((self._expected, batch.base - 1))
             if self._start is None:
                 self._start = batch.base
             if batch.epoch >= 0 and (not self._epochs or self._epochs[-1].epoch != batch.epoch):
                 self._epochs.append(EpochEntry(batch.epoch, batch.base))
+            if source is self._own:
+                self._check_own(batch)
+            else:
+                self._newest_taken = max(self._newest_taken, batch.epoch)
             self._expected = batch.last + 1
             following = self._own.head if source is not self._own else None
             self._segments.add(batch, is_own=source is self._own, own_follows=following)
@@ -204,6 +233,7 @@ class _Merge:
             tuple(self._epochs),
             self._diverged,
             self._own.first_damaged,
+            self._segments.gone,
         )
 
     def _next(self) -> tuple[_Batch | None, _Cursor]:
@@ -222,7 +252,7 @@ class _Merge:
                 continue
             if chosen is None:
                 chosen = peer
-                self._check_not_older(peer.head, peer.path)
+                self._check_not_older(peer.head, peer)
             elif chosen.head is not None and chosen.head.identity != peer.head.identity:
                 right = self._conflict(chosen, peer)
                 (peer if right is chosen else chosen).step()
@@ -251,28 +281,47 @@ class _Merge:
             term = max((entry.epoch for entry in self._terms if entry.start_offset <= mine.base), default=-1)
             if term in (mine.epoch, other.epoch):  # no CRC covers the leader epoch, but leader-epoch-checkpoint has it
                 return chosen if term == mine.epoch else peer
-        if mine.epoch == other.epoch or chosen is not self._own:
+        if mine.epoch == other.epoch:
             raise RefusedError(
                 f"{peer.path} and {chosen.path} have other valid records from offset {other.base} on: nothing says"
                 f" which are right (leader epochs {other.epoch} and {mine.epoch}). "
             )
-        if other.epoch < mine.epoch:
+        is_older = _is_older(peer, chosen)
+        if chosen is not self._own:
+            (peer if is_older else chosen).close()  # from here on it has another history
+            return chosen if is_older else peer
+        if is_older and len(self._peers) > 1:
+            peer.close()  # the others may have what is missing
+            return chosen
+        if is_older:
             raise RefusedError(
                 f"{peer.path} has an older history: leader epoch {other.epoch} at offset {other.base}, where"
                 f" {chosen.path} has {mine.epoch}. "
             )
-        self._diverged = Divergence(mine.base, mine.epoch, other.epoch)
-        for each in self._peers:
-            each.close()
+        self._diverged = self._diverged or Divergence(mine.base, mine.epoch, other.epoch)
+        peer.close()
         return chosen
 
-    def _check_not_older(self, batch: _Batch, path: str) -> None:
-        """Refuse a batch of a leader whose term was over by what this copy's batches and its epoch file say."""
+    def _check_own(self, batch: _Batch) -> None:
+        """Refuse to put records of a newer leader before those that the copy has of an older one."""
+        if 0 <= batch.epoch < self._newest_taken:
+            raise RefusedError(
+                f"{self._own.path} has records of leader epoch {batch.epoch} from offset {batch.base} on, and the other"
+                f" copy has leader epoch {self._newest_taken} before that: they parted where this copy is damaged. "
+            )
+
+    def _check_not_older(self, batch: _Batch, peer: _Cursor) -> None:
+        """Refuse a batch of a leader whose term was over by what this copy's batches and its epoch file say.
+
+        A term in which nothing was written does not count where the other copy knows of a later leader.
+        """
         terms = [entry.epoch for entry in self._terms if entry.start_offset <= batch.base]
+        if peer.newest_term > max(terms, default=-1):
+            terms = []
         newest = max([*terms, self._epochs[-1].epoch if self._epochs else -1])
         if 0 <= batch.epoch < newest:
             raise RefusedError(
-                f"{path} has an older history: leader epoch {batch.epoch} at offset {batch.base}, after {newest}. "
+                f"{peer.path} has an older history: leader epoch {batch.epoch} at offset {batch.base}, after {newest}. "
             )
 
     def _note(self, path: str, batch: _Batch) -> None:
@@ -299,6 +348,12 @@ class _Segments:
         self._done: list[NewSegment] = []
         self._has_foreign = False
         self._last_file = ""
+        self._gone: list[int] = []
+
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """The base offsets of segments that have nothing valid, and begin inside a batch that was taken."""
+        return tuple(self._gone)
 
     def add(self, batch: _Batch, *, is_own: bool, own_follows: _Batch | None) -> None:
         base = self._new_base(batch, is_own=is_own, own_follows=own_follows)
@@ -315,6 +370,9 @@ class _Segments:
         self._size += batch.size
         self._has_foreign = self._has_foreign or not is_own
         self._last_file = batch.path
+        while not is_own and self._next_own < len(self._bases) and self._bases[self._next_own] <= batch.last:
+            self._gone.append(self._bases[self._next_own])
+            self._next_own += 1
 
     def changed(self) -> tuple[NewSegment, ...]:
         self._close()

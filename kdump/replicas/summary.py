@@ -68,7 +68,7 @@ def _newest_epoch(choice: Choice) -> int:
     return max(epochs, default=-1)
 
 
-def differences(pair: Comparison, reference: Contents, copy: Contents) -> tuple[Span, ...]:
+def differences(pair: Comparison, copy: Contents) -> tuple[Span, ...]:
     """Say how the second copy of a pair differs from the first, the reference; by offset."""
     spans: list[Span] = []
     theirs = list(pair.only_second)

@@ -35,7 +35,7 @@ def advice_on(found: PartitionRetention) -> Iterator[Advice]:
     yield from _on_cause(found, block)
 
 
-def _on_high_watermark(found: PartitionRetention, block: Block) -> Iterator[Advice]:
+def _on_high_watermark(found: PartitionRetention, _block: Block) -> Iterator[Advice]:
     text = (
         f"Nothing at or above the high watermark ({found.high_watermark}) is deleted. It follows the slowest replica"
         " in sync: see which replicas are behind, and let them catch up."

@@ -18,61 +18,70 @@ _LEAVE = object()
 def check_depth(schema: Any, payload: bytes) -> None:
     """Raise SchemaError where the values of a payload are nested deeper than MAX_DEPTH records."""
     try:
-        _walk(schema, payload)
+        _Walk(schema, payload).run()
     except (IndexError, KeyError):
         raise SchemaError("not what its Avro schema says: it breaks off") from None
 
 
-def _walk(schema: Any, data: bytes) -> None:
-    named: dict[str, Any] = {}
-    _name(schema, named)
-    todo: list[Any] = [schema]
-    at = depth = 0
-    while todo:
-        schema = todo.pop()
-        if schema is _LEAVE:
-            depth -= 1
-            continue
-        if isinstance(schema, _Blocks):
-            if not schema.left:
-                schema.left, at = _block(data, at)
-                if not schema.left:
-                    continue
-            if at >= len(data):
-                raise IndexError
-            schema.left -= 1
-            todo.append(schema)
-            if schema.is_map:
-                at = _behind_bytes(data, at)
-            todo.append(schema.items)
-            continue
-        if isinstance(schema, list):
-            branch, at = _long(data, at)
-            if branch < 0:
-                raise IndexError
-            todo.append(schema[branch])
-            continue
+class _Walk:
+    """One pass over a payload, with the schemas of what is still to come instead of recursion."""
+
+    def __init__(self, schema: Any, data: bytes) -> None:
+        self._named = named_types(schema)
+        self._data = data
+        self._todo: list[Any] = [schema]
+        self._at = self._depth = 0
+
+    def run(self) -> None:
+        while self._todo:
+            schema = self._todo.pop()
+            if schema is _LEAVE:
+                self._depth -= 1
+            elif isinstance(schema, _Blocks):
+                self._item(schema)
+            elif isinstance(schema, list):
+                branch, self._at = _long(self._data, self._at)
+                if branch < 0:
+                    raise IndexError
+                self._todo.append(schema[branch])
+            else:
+                self._value(schema)
+
+    def _item(self, blocks: _Blocks) -> None:
+        if not blocks.left:
+            blocks.left, self._at = _block(self._data, self._at)
+            if not blocks.left:
+                return
+        if self._at >= len(self._data):
+            raise IndexError
+        blocks.left -= 1
+        self._todo.append(blocks)
+        if blocks.is_map:
+            self._at = _behind_bytes(self._data, self._at)
+        self._todo.append(blocks.items)
+
+    def _value(self, schema: Any) -> None:
         kind = schema["type"] if isinstance(schema, dict) else schema
         if kind in _BYTES:
-            at = _behind_bytes(data, at)
+            self._at = _behind_bytes(self._data, self._at)
         elif kind in _NUMBERS:
-            _, at = _long(data, at)
+            _, self._at = _long(self._data, self._at)
         elif kind in _SIZES:
-            at += _SIZES[kind]
+            self._at += _SIZES[kind]
         elif kind == "fixed":
-            at += schema["size"]
+            self._at += schema["size"]
         elif kind == "array":
-            todo.append(_Blocks(schema["items"], is_map=False))
+            self._todo.append(_Blocks(schema["items"], is_map=False))
         elif kind == "map":
-            todo.append(_Blocks(schema["values"], is_map=True))
+            self._todo.append(_Blocks(schema["values"], is_map=True))
         elif kind == "record":
-            depth += 1
-            if depth > MAX_DEPTH:
+            self._depth += 1
+            if self._depth > MAX_DEPTH:
                 raise SchemaError(f"records within records, more than {MAX_DEPTH:,} deep")
-            todo.append(_LEAVE)
-            todo += (field["type"] for field in reversed(schema["fields"]))
+            self._todo.append(_LEAVE)
+            self._todo += (field["type"] for field in reversed(schema["fields"]))
         else:
-            todo.append(named[kind])
+            self._todo.append(self._named[kind])
 
 
 class _Blocks:
@@ -84,6 +93,13 @@ class _Blocks:
         self.items = items
         self.is_map = is_map
         self.left = 0
+
+
+def named_types(schema: Any) -> dict[str, Any]:
+    """Return the types of a parsed schema that have a name, by it."""
+    named: dict[str, Any] = {}
+    _name(schema, named)
+    return named
 
 
 def _name(schema: Any, named: dict[str, Any]) -> None:

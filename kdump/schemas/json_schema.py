@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kdump.schemas.avro import not_finite
+from kdump.schemas.avro_values import not_finite
 from kdump.schemas.errors import SchemaError
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from kdump.formats.java_text import INT_MAX, LONG_MAX
 from kdump.serve.context import Context, Fields
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request
 from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE, built_in
+from kdump.settings.table import MESSAGE_FORMAT, SETTINGS, Flag, Fraction, Number, Setting, Words
 
 _CLIENT_METRICS, _GROUP = 16, 32
 _RESOURCES = (TOPIC_RESOURCE, BROKER_RESOURCE, 8, _CLIENT_METRICS, _GROUP)
@@ -47,44 +49,32 @@ class _Config(NamedTuple):
     server_name: str = ""
 
 
-_MAX_LONG = str((1 << 63) - 1)
-_WEEK_MS = "604800000"
+def _config_of(setting: Setting[Any]) -> _Config:
+    """The configuration that a setting of topics is."""
+    match setting.kind:
+        case Number(most=most):
+            kind = _Type.LONG if most > INT_MAX else _Type.INT
+        case Fraction():
+            kind = _Type.DOUBLE
+        case Flag():
+            kind = _Type.BOOLEAN
+        case Words():
+            kind = _Type.LIST
+        case _:
+            kind = _Type.STRING
+    return _Config(kind, setting.default_text, setting.server[0].name if setting.server else "")
+
+
 _TOPIC_CONFIGS = {
-    "cleanup.policy": _Config(_Type.LIST, "delete", "log.cleanup.policy"),
-    "compression.gzip.level": _Config(_Type.INT, "-1", "compression.gzip.level"),
-    "compression.lz4.level": _Config(_Type.INT, "9", "compression.lz4.level"),
-    "compression.type": _Config(_Type.STRING, "producer", "compression.type"),
-    "compression.zstd.level": _Config(_Type.INT, "3", "compression.zstd.level"),
-    "delete.retention.ms": _Config(_Type.LONG, "86400000", "log.cleaner.delete.retention.ms"),
     "file.delete.delay.ms": _Config(_Type.LONG, "60000", "log.segment.delete.delay.ms"),
-    "flush.messages": _Config(_Type.LONG, _MAX_LONG, "log.flush.interval.messages"),
-    "flush.ms": _Config(_Type.LONG, _MAX_LONG, "log.flush.interval.ms"),
+    "flush.messages": _Config(_Type.LONG, str(LONG_MAX), "log.flush.interval.messages"),
+    "flush.ms": _Config(_Type.LONG, str(LONG_MAX), "log.flush.interval.ms"),
     "follower.replication.throttled.replicas": _Config(_Type.LIST, ""),
-    "index.interval.bytes": _Config(_Type.INT, "4096", "log.index.interval.bytes"),
     "leader.replication.throttled.replicas": _Config(_Type.LIST, ""),
-    "local.retention.bytes": _Config(_Type.LONG, "-2", "log.local.retention.bytes"),
-    "local.retention.ms": _Config(_Type.LONG, "-2", "log.local.retention.ms"),
-    "max.compaction.lag.ms": _Config(_Type.LONG, _MAX_LONG, "log.cleaner.max.compaction.lag.ms"),
-    "max.message.bytes": _Config(_Type.INT, "1048588", "message.max.bytes"),
-    "message.timestamp.after.max.ms": _Config(_Type.LONG, "3600000", "log.message.timestamp.after.max.ms"),
-    "message.timestamp.before.max.ms": _Config(_Type.LONG, _MAX_LONG, "log.message.timestamp.before.max.ms"),
-    "message.timestamp.type": _Config(_Type.STRING, "CreateTime", "log.message.timestamp.type"),
-    "min.cleanable.dirty.ratio": _Config(_Type.DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio"),
-    "min.compaction.lag.ms": _Config(_Type.LONG, "0", "log.cleaner.min.compaction.lag.ms"),
-    "min.insync.replicas": _Config(_Type.INT, "1", "min.insync.replicas"),
-    "preallocate": _Config(_Type.BOOLEAN, "false", "log.preallocate"),
     "remote.log.copy.disable": _Config(_Type.BOOLEAN, "false"),
     "remote.log.delete.on.disable": _Config(_Type.BOOLEAN, "false"),
-    "remote.storage.enable": _Config(_Type.BOOLEAN, "false"),
-    "retention.bytes": _Config(_Type.LONG, "-1", "log.retention.bytes"),
-    "retention.ms": _Config(_Type.LONG, _WEEK_MS, "log.retention.ms"),
-    "segment.bytes": _Config(_Type.INT, "1073741824", "log.segment.bytes"),
-    "segment.index.bytes": _Config(_Type.INT, "10485760", "log.index.size.max.bytes"),
-    "segment.jitter.ms": _Config(_Type.LONG, "0", "log.roll.jitter.ms"),
-    "segment.ms": _Config(_Type.LONG, _WEEK_MS, "log.roll.ms"),
-    "unclean.leader.election.enable": _Config(_Type.BOOLEAN, "false", "unclean.leader.election.enable"),
-}
-"""Kafka 4.3's (LogConfig, ServerTopicConfigSynonyms)."""
+} | {setting.name: _config_of(setting) for setting in SETTINGS if setting.is_topics and setting is not MESSAGE_FORMAT}
+"""Kafka 4.3's (LogConfig, ServerTopicConfigSynonyms): those that kdump does not follow, and the settings."""
 
 
 class _Value(NamedTuple):

@@ -16,7 +16,7 @@ import struct
 from dataclasses import dataclass
 
 from kdump.errors import KdumpError
-from kdump.formats.schemas.schema import write_unsigned_varint
+from kdump.formats.schemas.writer import write_unsigned_varint
 from kdump.serve.checked import NotCheckedError
 from kdump.serve.context import Context, Fields
 from kdump.serve.offsets import READ_COMMITTED

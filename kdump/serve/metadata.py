@@ -13,7 +13,7 @@ _MAX_LIMIT = 2000
 """Partitions in an answer to DescribeTopicPartitions (max.request.partition.size.limit)."""
 
 
-def api_versions(ctx: Context, request: Request, *, with_sasl: bool = False) -> Fields:
+def api_versions(_ctx: Context, request: Request, *, with_sasl: bool = False) -> Fields:
     """Name all requests that are answered. A newer ApiVersions request is answered with error 35 and the same list."""
     return {
         "errorCode": ErrorCode.UNSUPPORTED_VERSION if request.is_newer else ErrorCode.NONE,

@@ -12,7 +12,7 @@ NO_CONSUMER_PROTOCOL = (
 )
 
 
-def produce(ctx: Context, request: Request) -> Fields:
+def produce(_ctx: Context, request: Request) -> Fields:
     """Refuse Produce, for each partition."""
     topics = []
     for topic in request.body["topicData"]:
@@ -24,7 +24,7 @@ def produce(ctx: Context, request: Request) -> Fields:
     return {"responses": topics}
 
 
-def init_producer_id(ctx: Context, request: Request) -> Fields:
+def init_producer_id(_ctx: Context, request: Request) -> Fields:
     """Refuse InitProducerId, which idempotent and transactional producers begin with."""
     error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if request.body["transactionalId"] is not None:
@@ -32,17 +32,17 @@ def init_producer_id(ctx: Context, request: Request) -> Fields:
     return {"errorCode": error, "producerId": -1, "producerEpoch": -1}
 
 
-def delete_groups(ctx: Context, request: Request) -> Fields:
+def delete_groups(_ctx: Context, request: Request) -> Fields:
     """Refuse DeleteGroups."""
     error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return {"results": [{"groupId": group, "errorCode": error} for group in request.body["groupsNames"]]}
 
 
-def describe_acls(ctx: Context, request: Request) -> Fields:
+def describe_acls(_ctx: Context, _request: Request) -> Fields:
     """Say that there is no authorizer, as a broker without one does."""
     return {"errorCode": ErrorCode.SECURITY_DISABLED, "errorMessage": "No Authorizer is configured."}
 
 
-def consumer_group_heartbeat(ctx: Context, request: Request) -> Fields:
+def consumer_group_heartbeat(_ctx: Context, _request: Request) -> Fields:
     """Refuse the consumer protocol; a consumer that is not told waits for ever."""
     return {"errorCode": ErrorCode.UNSUPPORTED_VERSION, "errorMessage": NO_CONSUMER_PROTOCOL}

@@ -187,6 +187,15 @@ class Setting(Generic[_T]):
     kind: Kind[_T]
     default: _T
     server: tuple[ServerName, ...] = ()
+    is_topics: bool = True
+
+    @property
+    def default_text(self) -> str:
+        """The default as Kafka writes it."""
+        default: object = self.default
+        if isinstance(default, bool):
+            return str(default).lower()
+        return ",".join(sorted(default)) if isinstance(default, frozenset) else str(default)
 
     @property
     def names(self) -> Iterator[Named[_T]]:
@@ -207,7 +216,7 @@ def _setting(name: str, kind: Kind[_T], default: _T, *server: str) -> Setting[_T
 
 
 def _servers(name: str, kind: Kind[_T], default: _T) -> Setting[_T]:
-    return Setting(name, kind, default, (ServerName(name),))
+    return Setting(name, kind, default, (ServerName(name),), is_topics=False)
 
 
 # of topics

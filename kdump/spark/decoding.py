@@ -31,7 +31,7 @@ def _age(path: str) -> tuple[int, ...]:
 
 
 @lru_cache(8)
-def _decoder(path: str, age: tuple[int, ...]) -> PayloadDecoder:
+def _decoder(path: str, _changed: tuple[int, ...]) -> PayloadDecoder:
     registry = read_schemas(path, lambda problem: None)
     check_libraries(registry)
     return PayloadDecoder(registry)

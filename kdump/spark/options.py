@@ -26,10 +26,15 @@ READ_OPTIONS = (
     "topics", "subscribe", "subscribePattern", "assign", "partitions", "replicas",
     "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
     "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
-    "minPartitions", "failOnDataLoss", "maxOffsetsPerTrigger", "maxDecompressedBytes",
+    "minPartitions", "maxRecordsPerPartition", "failOnDataLoss", "maxDecompressedBytes",
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
     "decode", "schemas", "isolationLevel", "kafka.isolation.level",
     "deep", "now", "retentionMs", "select", "ignore", "severities",
 )  # fmt: skip
+
+DEFAULT_DELAY_MS = 15 * 60_000
+"""Of maxTriggerDelay, as in Spark's Kafka source."""
+_DELAY_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 PartitionOffsets = dict[tuple[str, int], int]
 Value = TypeVar("Value")
@@ -74,8 +79,11 @@ class ReadOptions:
     start: Bound = field(default_factory=lambda: Bound(EARLIEST_OFFSET))
     stop: Bound = field(default_factory=lambda: Bound(LATEST_OFFSET))
     min_partitions: int | None = None
+    task_offsets: int | None = None
     fails: bool = True
     most_offsets: int | None = None
+    least_offsets: int | None = None
+    most_delay_ms: int = DEFAULT_DELAY_MS
     limit: int = DEFAULT_LIMIT
     deep: bool = False
     now: int | None = None
@@ -111,6 +119,9 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     assigned = given.value("assign", _assignment)
     if sum(map(bool, (topics, pattern, assigned))) > 1:
         raise OptionError("topics (or subscribe), subscribePattern and assign exclude each other: give one of them")
+    most, least = given.number("maxOffsetsPerTrigger", 1), given.number("minOffsetsPerTrigger", 1)
+    if most is not None and least is not None and least > most:
+        raise OptionError("minOffsetsPerTrigger is larger than maxOffsetsPerTrigger")
     return ReadOptions(
         paths=given.paths(),
         kind=kind,
@@ -128,8 +139,11 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         start=_bound(given, "starting", EARLIEST_OFFSET),
         stop=_bound(given, "ending", LATEST_OFFSET),
         min_partitions=given.number("minPartitions", 1),
+        task_offsets=given.number("maxRecordsPerPartition", 1) if kind == RECORDS else None,
         fails=given.truth("failOnDataLoss", True),
-        most_offsets=given.number("maxOffsetsPerTrigger", 1),
+        most_offsets=most,
+        least_offsets=least,
+        most_delay_ms=given.value("maxTriggerDelay", _delay) or DEFAULT_DELAY_MS,
         limit=given.number("maxDecompressedBytes", 1) or DEFAULT_LIMIT,
         deep=given.truth("deep", False),
         now=given.number("now", 0),
@@ -254,6 +268,13 @@ def _truth(text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
         raise ValueError("true or false")
     return text.strip().lower() == "true"
+
+
+def _delay(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,12})\s*([a-z]*)", text.strip().lower())
+    if not found or found[2] not in ("", *_DELAY_UNITS):
+        raise ValueError("a time like 15m, 90s or 500ms")
+    return int(found[1]) * _DELAY_UNITS[found[2] or "ms"]
 
 
 def _pattern(text: str) -> str:

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kdump.spark.bounds import interval_of
-from kdump.spark.options import BATCHES, FINDINGS, SEGMENTS, ReadOptions
-from kdump.spark.places import find_partitions, reading
+from kdump.spark.bounds import Interval, interval_of
+from kdump.spark.options import BATCHES, FINDINGS, SEGMENTS, OptionError, ReadOptions
+from kdump.spark.places import Partition, end_offset, find_partitions, reading
 from kdump.spark.splits import Range, pack, ranges_of, task_size
 from kdump.spark.worker import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+MOST_TASKS = 100_000
 
 
 class Task(InputPartition):
@@ -39,8 +42,9 @@ class LogReader(DataSourceReader):
             from kdump.spark.segments import segment_tasks
 
             return [Task(task) for task in segment_tasks(options, _cores())]
-        ranges = planned_ranges(options)
-        return [Task(group) for group in tasks_of(ranges, options)] or [Task([])]
+        if options.task_offsets is not None:
+            return [Task(group) for group in small_tasks(options, options.task_offsets)] or [Task([])]
+        return [Task(group) for group in tasks_of(planned_ranges(options), options)] or [Task([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task. Raises KdumpError."""
@@ -66,6 +70,35 @@ def planned_ranges(options: ReadOptions) -> list[Range]:
         with reading(partition.log):
             ranges += ranges_of(partition, interval_of(partition, options))
     return ranges
+
+
+def small_tasks(options: ReadOptions, most: int) -> Iterator[list[Range]]:
+    """Tasks of at most so many offsets of one partition each. Raises KdumpError."""
+    for partition in find_partitions(options):
+        with reading(partition.log):
+            yield from offset_tasks(partition, interval_of(partition, options), most)
+
+
+def offset_tasks(partition: Partition, interval: Interval, most: int) -> Iterator[list[Range]]:
+    """The ranges of an interval in tasks of at most `most` offsets, all of about the same number of them.
+
+    As Spark's Kafka source does it with maxRecordsPerPartition (KafkaOffsetRangeCalculator). Raises OSError,
+    OptionError for more tasks than anybody can want.
+    """
+    segments = partition.log.segments
+    start = max(interval.start or 0, segments[0].base_offset if segments else 0)
+    end = end_offset(partition.log)
+    stop = end if interval.stop is None else min(interval.stop, end)
+    parts = -(-(stop - start) // most)
+    if parts > MOST_TASKS:
+        raise OptionError(f"maxRecordsPerPartition {most} would make {parts} tasks of {partition.log.path}")
+    for number in range(parts):
+        first, last = (start + (stop - start) * each // parts for each in (number, number + 1))
+        # what follows the last record is looked at too: it may be damage
+        is_last = number == parts - 1 and interval.stop is None
+        ranges = list(ranges_of(partition, Interval(first, None if is_last else last)))
+        if ranges:
+            yield ranges
 
 
 def tasks_of(ranges: list[Range], options: ReadOptions) -> Iterator[list[Range]]:

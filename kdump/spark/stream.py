@@ -7,6 +7,7 @@ for each micro-batch, so segments may be rolled, deleted and created between the
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 from kdump.spark.bounds import Interval, interval_of
 from kdump.spark.options import ReadOptions
 from kdump.spark.places import Partition, end_offset, find_partitions, reading
-from kdump.spark.reader import Task, tasks_of
+from kdump.spark.reader import Task, offset_tasks, tasks_of
 from kdump.spark.splits import Range, ranges_of
 from kdump.spark.tables import DataLossError
 from kdump.spark.worker import settle
@@ -44,6 +45,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._target: dict[Key, int] | None = None
         self._latest: dict[Key, int] = {}
+        self._last: float | None = None  # when a micro-batch was last begun
         self._ends: dict[str, tuple[str, int, int]] = {}  # by partition: its last segment, that one's size, end offset
 
     def initialOffset(self) -> dict[str, Any]:
@@ -79,9 +81,23 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 end = min(end, self._target.get(key, end))
             begins.setdefault(key, _log_start(partition))
             ends[key] = max(end, begins[key])
+        if self._is_too_early(begins, ends):
+            return start
         if isinstance(limit, ReadMaxRows):
             ends = limited(begins, ends, limit.max_rows)
         return _json(ends)
+
+    def _is_too_early(self, begins: dict[Key, int], ends: dict[Key, int]) -> bool:
+        """Whether to wait for more offsets: minOffsetsPerTrigger, for no longer than maxTriggerDelay."""
+        least = self._options.least_offsets
+        if least is None or self._target is not None:
+            return False
+        now = time.monotonic()
+        is_late = self._last is None or (now - self._last) * 1000 >= self._options.most_delay_ms
+        if not is_late and sum(end - begins.get(key, end) for key, end in ends.items()) < least:
+            return True
+        self._last = now
+        return False
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The ends of the partitions as they were last looked at."""
@@ -93,6 +109,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begins, ends = _keys(start), _keys(end)
         self._check_gone({key: offset for key, offset in ends.items() if offset > begins.get(key, -1)}, partitions)
         ranges: list[Range] = []
+        small: list[list[Range]] = []
         for key, partition in partitions.items():
             first = _log_start(partition)
             interval = Interval(begins.get(key, first), ends.get(key, 0))
@@ -103,9 +120,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"{partition.log.path}: offsets {interval.start} to {first - 1} are not there any more"
                     " (failOnDataLoss=false continues after them)"
                 )
+            most = self._options.task_offsets
             with reading(partition.log):
-                ranges += ranges_of(partition, interval)
-        return [Task(group) for group in tasks_of(ranges, self._options)]
+                if most is None:
+                    ranges += ranges_of(partition, interval)
+                else:
+                    small += offset_tasks(partition, interval, most)
+        return [Task(group) for group in (*small, *tasks_of(ranges, self._options))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task. Raises KdumpError."""

@@ -42,10 +42,12 @@ class LogView(LogFile):
             file.close()
 
     def read(self, position: int, size: int) -> bytes:
+        """Return the bytes from `position` on; fewer at the end. Raises OSError."""
         pieces = list(self._pieces(position, min(size, self.size - position)))
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def read_into(self, view: memoryview, position: int) -> int:
+        """Fill `view` with the bytes from `position` on; how many there were. Raises OSError."""
         if len(self._parts) == 1 and not isinstance(part := self._parts[0], NewContent):
             size = max(0, min(len(view), self.size - position))
             return self._files[part.name].read_into(view[:size], part.start + position)
@@ -79,6 +81,7 @@ class LogView(LogFile):
         gathers: bool = False,
         block: BatchBlock | None = None,
     ) -> Iterator[BatchBlock]:
+        """As LogFile.blocks, but of batches that are only partly held."""
         return super().blocks(start, stop, whole=whole, gathers=gathers, block=block)
 
     def find(self, offset: int, position: int) -> int | None:

@@ -42,6 +42,7 @@ class Cluster:
         partition = topic.partitions.get(name.partition) if topic else None
         by_name = self._ids.get(name.topic)
         is_judged = self._is_whole and name.state != names.STRAY
+        state = state_of_partition(self._image, topic, name.partition) if topic and partition else None
         stray = None if not is_judged else self._stray(topic_id, topic is not None, partition)
         return Placement(
             topic.name if topic else None,
@@ -50,8 +51,9 @@ class Cluster:
             tuple(partition["isr"]) if partition else None,
             partition["leader"] if partition and partition["leader"] >= 0 else None,
             stray,
-            state_of_partition(self._image, topic, name.partition).min_insync if topic and partition else None,
+            state.min_insync if state else None,
             tuple(partition["directories"]) if partition and partition.get("directories") else None,
+            state.leader_after if state and state.leader_after >= 0 else None,
         )
 
     def _stray(self, topic_id: bytes | None, has_topic: bool, partition: Fields | None) -> str | None:

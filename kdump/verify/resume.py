@@ -7,9 +7,12 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
+from kdump.disk.durable import replace_file
+from kdump.disk.reading import read_small
 from kdump.errors import KdumpError
 
 VERSION = 1
+MOST_BYTES = 1 << 24
 
 
 class Mark(NamedTuple):
@@ -61,8 +64,7 @@ def read_place(path: str, paths: list[str]) -> Place:
     Raises OSError, and KdumpError where the file is something else.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+        content = json.loads(read_small(path, MOST_BYTES))
     except FileNotFoundError:
         return Place()
     except (ValueError, RecursionError) as error:
@@ -94,13 +96,7 @@ def _totals(found: object) -> PassTotals:
 def write_place(path: str, paths: list[str], mark: Mark, totals: PassTotals) -> None:
     """Write the file anew, or leave it as it was where that fails. Raises OSError."""
     content = {"kdump_verify": VERSION, "paths": paths, **mark._asdict(), "so_far": totals._asdict()}
-    temporary = f"{path}.tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(content, file)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    replace_file(path, json.dumps(content).encode() + b"\n", durable=True)
 
 
 def check_writable(path: str) -> None:

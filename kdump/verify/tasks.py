@@ -160,47 +160,49 @@ class Tasks:
 
     def of(self, paths: list[str]) -> Iterator[Task]:
         """The tasks for log directories, partition directories and files."""
-        resume = self._resume
-        if resume is not None and not os.path.isdir(resume.partition):
-            resume = None  # it is gone: start over
-        share, number = self._share, 0
+        resume = self._resume if self._resume and os.path.isdir(self._resume.partition) else None  # gone: start over
         self.clusters = Clusters(paths)
         if self._around is not None:
             for folder in paths:
                 yield from self._partition_tasks(folder, self._around, None)
             return
+        number = 0
         for path in paths:
             if not os.path.isdir(path):
                 yield from self._file_tasks(path)
                 continue
+            is_mine = self._share.has(number)
             try:
                 place = open_directory(path)
             except (OSError, NameFormatError) as error:
-                if share.has(number):
-                    known = error if isinstance(error, OSError) else OSError(22, str(error))
-                    yield Said([unreadable(path, known)])
+                if is_mine:
+                    yield Said([_unopened(path, error)])
                 continue
             if isinstance(place, PartitionLog):
-                logs = [path]
-                around = _around(path)
-                if share.has(number):
-                    yield Said(_changes(os.path.dirname(os.path.abspath(path)), logs))
+                folders, around = [path], _around(path)
+                if is_mine:
+                    yield Said(_changes(os.path.dirname(os.path.abspath(path)), folders))
             else:
-                logs = [os.path.join(path, name) for name in place.partition_names]
-                if self._options.newest_first:
-                    logs.sort(key=_last_written, reverse=True)
+                folders = self._partitions(place)
                 around, findings = self._directory(place)
-                if resume is None and share.has(number):
+                if is_mine and resume is None:
                     yield Said(self._said(place.path, [*findings, *check_metadata(self.clusters, place)]))
-            for at, folder in enumerate(logs, number):
-                if share.stop is not None and at >= share.stop:
+            for at, folder in enumerate(folders, number):
+                if self._share.stop is not None and at >= self._share.stop:
                     return
-                if not share.has(at) or (resume is not None and folder != resume.partition):
+                if not self._share.has(at) or (resume is not None and folder != resume.partition):
                     self._pass(folder, around.owner)
                     continue
                 yield from self._partition_tasks(folder, around, resume)
                 resume = None
-            number += len(logs)
+            number += len(folders)
+
+    def _partitions(self, directory: LogDirectory) -> list[str]:
+        """The partition directories of a log directory, in the order in which they are looked at."""
+        folders = [os.path.join(directory.path, name) for name in directory.partition_names]
+        if self._options.newest_first:
+            folders.sort(key=_last_written, reverse=True)
+        return folders
 
     def _said(self, path: str, findings: list[Finding]) -> Iterator[Finding]:
         """What was found around the partitions of a log directory; beside a broker, what a second look finds too."""
@@ -359,6 +361,10 @@ def _changes(log_directory: str, partitions: list[str]) -> list[Finding]:
         return list(check_changes(log_directory, partitions))
     except OSError as error:
         return [unreadable(log_directory, error)]
+
+
+def _unopened(path: str, error: OSError | NameFormatError) -> Finding:
+    return unreadable(path, error if isinstance(error, OSError) else OSError(22, str(error)))
 
 
 def _around(folder: str) -> Around:

@@ -22,7 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kdump.formats.schemas.schema import SchemaError, encode
+from kdump.formats.schemas.description import SchemaError
+from kdump.formats.schemas.writer import encode
 from kdump.serve.channels import Channel
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.connection import Connection

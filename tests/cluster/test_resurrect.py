@@ -20,6 +20,7 @@ from kdump.topics.cluster_image import ClusterImage
 from kdump.topics.metadata_log import MetadataState, state_of_directory
 from tests.cluster.building import (
     CLUSTER,
+    NOW,
     Disk,
     directory_id,
     image_of,
@@ -617,3 +618,66 @@ def test_an_interrupted_resurrection_is_taken_back(
     after = _contents(tmp_path)
     assert {name: data for name, data in after.items() if "-stray" not in name} == before
     assert run("resurrect", *paths(disks), "--in-place", "--nodes", 1, "--apply") == 0, run.out
+
+
+# --- server.properties of the old nodes ---
+
+
+def _properties(path: Path, *lines: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_old_server_properties_tell_what_the_directories_do_not(run: Run, tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "b1" / "data", 1, 1)
+    disk.partition("orders-0", (0, 20))
+    for number in range(4):
+        disk.partition(f"__consumer_offsets-{number}", (0, 1))
+    arguments = ("resurrect", disk.path, "--into", tmp_path / "new")
+    assert run(*arguments, "--format", "jsonl") == 4
+    assert "nothing says how many partitions it had" in refusals(run)
+    file = _properties(
+        tmp_path / "b1" / "config" / "server.properties",
+        *("node.id=1", f"log.dirs={disk.path},/mnt/other", "offsets.topic.num.partitions=4"),
+        *("log.retention.hours=-1", "unclean.leader.election.enable=true", "ssl.key.password=secret"),
+    )
+    assert run(*arguments, "--format", "jsonl") == 1, refusals(run)
+    (node,) = run.of_type("node")
+    assert node["properties"]["offsets.topic.num.partitions"] == "4"
+    assert node["properties"]["log.retention.hours"] == "-1"
+    assert node["properties"]["unclean.leader.election.enable"] == "false"
+    assert "secret" not in run.out
+    assert any("names 2 log directories" in text and "1 were given" in text for _, text in notes(run, "lost"))
+    assert any(subject == str(file) and "becomes false" in text for subject, text in notes(run, "setting"))
+    assert run(*arguments) == 1
+    assert f"and the other lines of {file}" in run.out
+
+
+def test_old_server_properties_that_are_named(run: Run, tmp_path: Path) -> None:
+    """They tell whose a log directory is that has lost its meta.properties; a node of another id is not meant."""
+    disk = Disk(tmp_path / "d", 1, 1)
+    disk.partition("orders-0", (0, 20))
+    (disk.path / names.META_PROPERTIES).unlink()
+    _properties(tmp_path / "server.properties", "node.id=7", "offsets.topic.num.partitions=9")
+    file = _properties(tmp_path / "etc" / "kafka.properties", "broker.id=5", f"log.dir={disk.path}")
+    arguments = ("resurrect", disk.path, "--into", tmp_path / "new", "--format", "jsonl")
+    assert run(*arguments) == 4
+    assert "does not say which node" in refusals(run)
+    assert run(*arguments, "--config", file) == 1, refusals(run)
+    assert [row["nodeId"] for row in run.of_type("node")] == [5]
+    file.write_text("node.id=five\n")
+    assert run(*arguments, "--config", file) == 3
+    assert "is no node id" in run.err
+
+
+def test_settings_of_old_brokers_count_for_retention(run: Run, tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "b1", 1, 1)
+    disk.partition("orders-0", (0, 20))
+    disk.metadata(image_of({"orders": [[1]]}))
+    arguments = ("resurrect", disk.path, "--into", tmp_path / "new", "--format", "jsonl", "--now", NOW + (1 << 40))
+    assert run(*arguments) == 1
+    assert notes(run, "retention")
+    _properties(tmp_path / "b1" / "server.properties", "node.id=1", "log.retention.ms=-1")
+    assert run(*arguments) == 1
+    assert not notes(run, "retention")

@@ -23,7 +23,7 @@ from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.schemas import consumer_offsets, dump_text
 from kdump.formats.schemas.decoding import decode_control, decoder_of
 from kdump.formats.schemas.framing import CoordinatorTopic
-from kdump.formats.schemas.schema import encode
+from kdump.formats.schemas.writer import encode
 from kdump.formats.uuids import format_uuid
 from kdump.releases import KafkaRelease
 from kdump.storage.records import Record

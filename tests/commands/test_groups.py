@@ -10,7 +10,7 @@ from click.testing import Result
 
 from kdump.commands.groups.text import summary
 from kdump.formats.schemas import consumer_offsets, share_group_state
-from kdump.formats.schemas.schema import encode
+from kdump.formats.schemas.writer import encode
 from kdump.formats.uuids import format_uuid
 from tests.commands.running import invoked
 from tests.rows import rows_in

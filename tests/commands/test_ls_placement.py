@@ -51,6 +51,7 @@ def test_json_lines(data: Path) -> None:
         "minInsyncReplicas": 1,
         "isUnderReplicated": True,
         "isUnderMinIsr": False,
+        "nextLeader": 2,
     }  # fmt: skip
     assert found["clicks-0"] == {
         "topic": None, "topicId": None, "replicas": None, "isr": None, "leader": None,
@@ -58,12 +59,13 @@ def test_json_lines(data: Path) -> None:
         "minInsyncReplicas": None,
         "isUnderReplicated": None,
         "isUnderMinIsr": None,
+        "nextLeader": None,
     }  # fmt: skip
     assert found["__cluster_metadata-0"] is None
 
 
 def test_a_partition_that_is_named_itself(data: Path) -> None:
-    assert "in the cluster: replicas 1, 2; in sync 2; leader 1; under-replicated" in run(data / "orders-0")
+    assert "in the cluster: replicas 1, 2; in sync 2; leader 1, after it 2; under-replicated" in run(data / "orders-0")
     shown = run(data / "orders-1")
     assert "stray, a broker will set it aside" in shown
     assert "in the cluster: replicas 2, 3" in shown

@@ -581,6 +581,27 @@ def test_a_release_starts_with_the_levels_of_metadata_that_it_knows(
         assert f"metadata.version is {level} (" in run.out
 
 
+@pytest.mark.parametrize(
+    ("release", "size", "starts"),
+    [("4.0", "1000", True), ("4.1", "1000", False), ("4.3", "1048575", False), ("4.3", "1048576", True)],
+)
+def test_brokers_from_4_1_on_do_not_take_small_segments(
+    run: Run, tmp_path: Path, release: str, size: str, starts: bool
+) -> None:
+    """4.0.2 served what 3.9.2 left with segment.bytes=1000; 4.1.2 and 4.3.1 ended: "Value must be at least 1048576"."""
+    data = cluster_directory(tmp_path / "data")
+    for name in ("nameless-0", "renamed-0"):
+        shutil.rmtree(data / name)
+    config = {"resourceType": 2, "resourceName": "orders", "name": "segment.bytes", "value": size}
+    feature = {"name": "metadata.version", "featureLevel": 21}
+    pairs = metadata_pairs(("FeatureLevel", feature), ("Config", config))
+    Log(data / "__cluster_metadata-0", 9).add(*pairs).write()
+    run(data, "--kafka", release, "--format", "jsonl")
+    assert run.of_type("broker")[0]["starts"] == starts
+    run(data, "--kafka", release)
+    assert ("segment.bytes of orders is below 1048576" in run.out) != starts
+
+
 @pytest.mark.parametrize("fault", ["epochs", "checkpoint", "meta"])
 def test_a_fault_of_the_disk_with_the_metadata_log_ends_the_process(
     run: Run, data: Path, tmp_path: Path, fault: str

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kdump.commands.export.run import run_export
 from kdump.disk import syncing as durable
 from kdump.export import plan as planning
 from kdump.export.journal import FOLDER, SUCCESS, Journal
@@ -17,7 +18,7 @@ from kdump.export.run import LocalEngine, export
 from kdump.query.selection import Selection
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import batch, write_segment
-from tests.export.exporting import NAMES, Failures, data_files, log, offsets, run
+from tests.export.exporting import NAMES, Failures, data_files, log, offsets, parquet_rows, run
 from tests.storage.building import flipped
 
 
@@ -186,3 +187,61 @@ def test_an_account_in_pieces_is_none(content: bytes, tmp_path: Path) -> None:
     summary = run([folder], target, ExportOptions(columns=NAMES))
     assert (summary.resumed, summary.is_whole) == (2, True)
     assert offsets(target) == list(range(120))
+
+
+def units_by_size(folder: Path, target: int) -> list[tuple[int, int]]:
+    """The pieces and the bytes of each unit."""
+    units = plan([PartitionLog(str(folder))], ExportOptions(columns=NAMES, target_bytes=target))
+    return [(len(each.all), each.bytes) for each in units]
+
+
+def test_small_segments_go_into_one_file(tmp_path: Path) -> None:
+    folder = tmp_path / "orders-0"
+    log(folder, segments=30)
+    sizes = [path.stat().st_size for path in sorted(folder.glob("*.log"))]
+    target = 4 * max(sizes)
+    units = units_by_size(folder, target)
+    assert len(units) < 10
+    assert sum(pieces for pieces, _ in units) == 30
+    assert all(size <= target for _, size in units)
+    assert sum(size for _, size in units) == sum(sizes)
+    options = ExportOptions(columns=NAMES, target_bytes=target)
+    summary = run([folder], tmp_path / "out", options)
+    assert summary.files == summary.units == len(units) == len(data_files(tmp_path / "out"))
+    whole = run([folder], tmp_path / "whole", ExportOptions(columns=NAMES))
+    assert summary.rows == whole.rows
+    assert parquet_rows(tmp_path / "out") == parquet_rows(tmp_path / "whole")
+
+
+def test_a_log_that_grows_changes_only_its_last_file(tmp_path: Path) -> None:
+    folder = tmp_path / "orders-0"
+    log(folder, segments=30)
+    options = ExportOptions(columns=NAMES, target_bytes=4 * max(path.stat().st_size for path in folder.glob("*.log")))
+    before = run([folder], tmp_path / "out", options)
+    kept = {path: path.stat().st_mtime_ns for path in data_files(tmp_path / "out")[:-1]}
+    last = sorted(folder.glob("*.log"))[-1]
+    base = int(last.stem)
+    count = max(seen for seen in offsets(tmp_path / "out")) + 1 - base
+    with last.open("ab") as file:
+        for number in range(20):
+            file.write(batch(base + count + 10 * number, 10))
+    again = run([folder], tmp_path / "out", options)
+    assert again.resumed == before.units - 1
+    assert again.rows == before.rows + 200
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
+def test_damage_of_a_segment_in_the_middle_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "orders-0"
+    for number in range(3):
+        batches = [batch(100 * number + 10 * each, 10) for each in range(5)]
+        if number == 1:
+            batches[2] = flipped(batches[2], -1)
+        write_segment(folder, 100 * number, batches)
+    options = ExportOptions(columns=NAMES, target_bytes=1 << 20)
+    for resumed in (0, 1):
+        summary = run([folder], tmp_path / "out", options)
+        assert (summary.units, summary.resumed, summary.rows, summary.damage) == (1, resumed, 140, 1)
+    code = run_export((str(folder),), str(tmp_path / "out"), (), options)
+    assert code == 1
+    assert "orders-0/00000000000000000100.log: byte " in capsys.readouterr().err

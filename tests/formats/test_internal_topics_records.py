@@ -20,10 +20,12 @@ from kdump.formats.schemas import (
     share_group_state,
     transaction_state,
 )
-from kdump.formats.schemas.description import Column, Layout
+from kdump.formats.schemas.description import Column, Layout, Schema, SchemaError
 from kdump.formats.schemas.framing import CoordinatorTopic, MetadataTopic
 from kdump.formats.schemas.java_values import json_text
-from kdump.formats.schemas.schema import Schema, SchemaError, decode, decode_as_broker, encode, to_json
+from kdump.formats.schemas.json_form import to_json
+from kdump.formats.schemas.reader import decode, decode_as_broker
+from kdump.formats.schemas.writer import encode
 from kdump.releases import KafkaRelease
 
 COORDINATOR_TOPICS: dict[str, CoordinatorTopic] = {

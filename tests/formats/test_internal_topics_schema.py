@@ -6,17 +6,10 @@ from typing import Any
 
 import pytest
 
-from kdump.formats.schemas.schema import (
-    Field,
-    Schema,
-    SchemaError,
-    decode,
-    decode_as_broker,
-    encode,
-    read_unsigned_varint,
-    to_json,
-    write_unsigned_varint,
-)
+from kdump.formats.schemas.description import Field, Schema, SchemaError
+from kdump.formats.schemas.json_form import to_json
+from kdump.formats.schemas.reader import decode, decode_as_broker, read_unsigned_varint
+from kdump.formats.schemas.writer import encode, write_unsigned_varint
 from kdump.releases import KafkaRelease
 
 UUID = bytes(range(16))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kdump.formats.schemas.schema import decode, encode
+from kdump.formats.schemas.reader import decode
 from kdump.formats.schemas.tables import messages
+from kdump.formats.schemas.writer import encode
 from kdump.releases import KafkaRelease
 
 TABLE = """

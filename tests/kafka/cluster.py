@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,12 +19,12 @@ _WAIT = 0.2
 
 
 class Cluster:
-    """Nodes 1 to 3, each in a folder of its own with one log directory; a context manager that kills them."""
+    """Nodes, each in a folder of its own with one log directory; a context manager that kills them."""
 
-    def __init__(self, release: str, folder: Path, **settings: str) -> None:
-        ports = free_ports(2 * len(NODES))
-        clients = dict(zip(NODES, ports, strict=False))
-        quorum = dict(zip(NODES, ports[len(NODES) :], strict=True))
+    def __init__(self, release: str, folder: Path, *, nodes: Sequence[int] = NODES, **settings: str) -> None:
+        ports = free_ports(2 * len(nodes))
+        clients = dict(zip(nodes, ports, strict=False))
+        quorum = dict(zip(nodes, ports[len(nodes) :], strict=True))
         voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in quorum.items())
         self._clients = clients
         self.nodes = {
@@ -40,7 +40,7 @@ class Cluster:
                     **settings,
                 },
             )
-            for node in NODES
+            for node in nodes
         }
 
     def __enter__(self) -> Cluster:
@@ -69,16 +69,17 @@ class Cluster:
             if not node.serves():
                 raise BrokerError(f"a node ended at its start:\n{node.log[-4000:]}")
 
-    def create(self, topic: str, partitions: int, **configs: str) -> None:
-        """Make a topic whose partitions all have the replicas 1, 2 and 3, in this order."""
-        assignments = {number: list(NODES) for number in range(partitions)}
+    def create(self, topic: str, partitions: int, replicas: Sequence[Sequence[int]] = (NODES,), **configs: str) -> None:
+        """Make a topic whose partitions have these replicas in turn, in this order."""
+        assignments = {number: list(replicas[number % len(replicas)]) for number in range(partitions)}
         settings = {name.replace("_", "."): value for name, value in configs.items()}
         admin = KafkaAdminClient(bootstrap_servers=self.servers)
         try:
             admin.create_topics([NewTopic(topic, replica_assignments=assignments, topic_configs=settings)])
         finally:
             admin.close()
-        self.until(lambda: all(len(isr) == len(NODES) for isr in self.isr(topic).values()) and bool(self.isr(topic)))
+        wanted = {number: sorted(each) for number, each in assignments.items()}
+        self.until(lambda: self.isr(topic) == wanted)
 
     def produce(self, topic: str, partitions: int, records: int, *, acks: int | str = "all") -> None:
         """Send so many records to each partition, in batches of ten, and wait for the answers."""

@@ -52,9 +52,8 @@ def _flip_and_lose_epochs(folder: Path) -> None:
 
 
 def _wipe(folder: Path) -> None:
-    """Everything."""
+    """Everything, the directory too."""
     shutil.rmtree(folder)
-    folder.mkdir()
 
 
 DAMAGES: tuple[Callable[[Path], None], ...] = (_flip, _lose_segment, _power_cut, _flip_and_lose_epochs, _wipe)

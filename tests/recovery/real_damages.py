@@ -100,6 +100,12 @@ def predict(disks: Sequence[Path], config: Path) -> Outcome:
             if row["ok"]:
                 outcome.offsets[path] = row["logStartOffset"], row["logEndOffset"]
                 outcome.files[path] = row["files"]
+    _take_failures(outcome, failures)
+    return outcome
+
+
+def _take_failures(outcome: Outcome, failures: list[tuple[str, dict[str, Any]]]) -> None:
+    """What the failures, each with its disk, come to."""
     for disk, failure in failures:
         if failure["brokerStarts"]:
             outcome.offline.add(Path(disk).name)
@@ -109,7 +115,6 @@ def predict(disks: Sequence[Path], config: Path) -> Outcome:
     if outcome.others and not outcome.ends:  # here all disks are one broker's
         outcome.ending |= outcome.others
         outcome.ends = "java.lang.RuntimeException: another broker's"
-    return outcome
 
 
 def observe(broker: Broker) -> Outcome:
@@ -213,7 +218,9 @@ class Campaign:
         """Try all, as many at once as there are disks."""
         waiting = list(damages)
         while waiting:
-            batch, rest, disks = [], [], set()
+            batch: list[Damage] = []
+            rest: list[Damage] = []
+            disks = set()
             for damage in waiting:
                 if damage.disk in disks or len(batch) >= DISKS - 1:
                     rest.append(damage)

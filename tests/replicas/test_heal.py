@@ -366,3 +366,68 @@ def test_each_partition_is_healed_by_itself(tmp_path: Path) -> None:
     again = kdump(tmp_path, "repair", "b1", "--from", "b2", "--format", "jsonl")
     assert {row["path"]: row["ok"] for row in again.of_type("partition")} == {"b1/lacking-0": False, "b1/whole-0": True}
     assert {row["path"]: row["exitCode"] for row in again.of_type("leftAlone")} == {"b1/older-0": 4}
+
+
+def test_of_several_copies_the_newer_history_counts(tmp_path: Path) -> None:
+    """Where the others part, the one with the older leader epoch is not taken from any more."""
+    shared = chain(0, (0, 4))
+    newer, older = [*shared, *chain(20, (2, 3))], [*shared, *chain(20, (1, 6), mark="old")]
+    folder = write_copy(tmp_path, 1, OnDisk(shared))
+    for broker, batches in ((2, older), (3, newer)):
+        write_copy(tmp_path, broker, OnDisk(batches))
+    flip(folder / f"{0:020d}.log", 80)
+    assert heal(tmp_path, "--from", "b2", "--from", "b3", "--apply").code == 0
+    assert content(folder) == b"".join(batch.data for batch in newer)
+    assert heal(tmp_path, "--from", "b2", "--from", "b3").out == "Nothing to do.\n"
+
+
+def test_copies_that_parted_where_one_is_damaged_are_not_mixed(tmp_path: Path) -> None:
+    shared = chain(0, (0, 4))
+    own = [*shared, *chain(20, (0, 3), mark="own")]
+    folder = write_copy(tmp_path, 1, OnDisk(own))
+    write_copy(tmp_path, 2, OnDisk([*shared, *chain(20, (1, 1))]))
+    flip(folder / f"{0:020d}.log", sum(len(batch.data) for batch in shared) + 80)  # the first batch that differs
+    before = content(folder)
+    refused = heal(tmp_path, "--from", "b2", "--apply")
+    assert refused.code == 4
+    assert "they parted where this copy is damaged" in refused.err
+    assert content(folder) == before
+
+
+def test_a_segment_inside_a_batch_that_is_taken_goes(tmp_path: Path) -> None:
+    """All of the copy is damaged, and its segments begin where the other history has no batch."""
+    folder = write_copy(tmp_path, 1, OnDisk(chain(0, (0, 4), size=3), roll=(3, 9)))
+    for path in folder.glob("*.log"):
+        data = bytearray(path.read_bytes())
+        path.write_bytes(bytes(byte ^ 0x55 if at > 20 else byte for at, byte in enumerate(data)))
+    whole = chain(0, (1, 6), size=2)
+    write_copy(tmp_path, 2, OnDisk(whole))
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    assert content(folder) == b"".join(batch.data for batch in whole)
+    assert kdump(tmp_path, "verify", "b1", "--deep").code == 0
+
+
+def test_the_later_leader_is_right_wherever_copies_part(tmp_path: Path) -> None:
+    """An unclean leader of epoch 5 went on at offset 20; a later one, of epoch 7, had the records of epoch 3 there."""
+    shared = chain(0, (3, 4))
+    right = [*shared, *chain(20, (3, 2)), *chain(30, (7, 2))]
+    folder = write_copy(tmp_path, 1, OnDisk(shared))
+    write_copy(tmp_path, 2, OnDisk(right))
+    write_copy(tmp_path, 3, OnDisk([*shared, *chain(20, (5, 9))]))
+    for sources in (("b2", "b3"), ("b3", "b2")):
+        _wipe(folder)
+        arguments = [part for source in sources for part in ("--from", source)]
+        assert heal(tmp_path, *arguments, "--apply").code == 0
+        assert content(folder) == b"".join(batch.data for batch in right)
+    refused = kdump(tmp_path, "repair", "b2/orders-0", "--from", "b3")
+    assert refused.code == 4
+    assert "older history: leader epoch 5 at offset 20" in refused.err
+
+
+def test_a_copy_that_is_not_in_sync_is_said_to_be_so(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    _cut(copies[0])
+    write_metadata(tmp_path, 1, partition_fields([1, 2, 3], [3], 3))
+    assert "broker 2, from which it is taken, is not in sync" in heal(tmp_path, "--from", "b2").out
+    shutil.rmtree(tmp_path / "b1" / "__cluster_metadata-0")
+    write_metadata(tmp_path, 1, partition_fields([1, 2, 3], [2, 3], 3))
+    assert "not in sync" not in heal(tmp_path, "--from", "b2").out

@@ -29,9 +29,10 @@ def _headers(headers: Iterable[tuple[str, bytes | None]] | None) -> tuple[tuple[
 
 
 def partitions_of(server: str) -> list[tuple[str, int]]:
-    """All partitions of topics that are not Kafka's own."""
+    """All partitions at hand of topics that are not Kafka's own."""
     topics = AdminClient({"bootstrap.servers": server}).list_topics(timeout=20).topics.values()
-    return [(each.topic, number) for each in topics if not each.topic.startswith("__") for number in each.partitions]
+    users = (each for each in topics if not each.topic.startswith("__"))
+    return [(each.topic, number) for each in users for number, found in each.partitions.items() if found.leader >= 0]
 
 
 def confluent(server: str, isolation: str) -> list[Seen]:

@@ -107,6 +107,36 @@ def test_no_more_than_was_asked_for(tmp_path: Path) -> None:
     assert sorted(found) == [*(("x", 0, at) for at in range(30)), *(("x", 1, at) for at in range(10))]
 
 
+def test_a_micro_batch_waits_for_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("kdump.spark.stream.time.monotonic", lambda: now[0])
+    log = new_log(tmp_path / "x-0", 20)
+    stream = reader(tmp_path, minOffsetsPerTrigger=10, maxTriggerDelay="30s")
+    first = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    assert first == {"x": {"0": 20}}
+    append(log, 9)
+    now[0] += 29
+    assert stream.latestOffset(first, ReadAllAvailable()) == first
+    append(log, 1)
+    second = stream.latestOffset(first, ReadAllAvailable())
+    assert second == {"x": {"0": 30}}
+    append(log, 1)
+    now[0] += 29
+    assert stream.latestOffset(second, ReadAllAvailable()) == second
+    now[0] += 1
+    assert stream.latestOffset(second, ReadAllAvailable()) == {"x": {"0": 31}}
+
+
+def test_tasks_of_few_records(tmp_path: Path) -> None:
+    new_log(tmp_path / "x-0", 20).close()
+    stream = reader(tmp_path, maxRecordsPerPartition=7)
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ReadAllAvailable())
+    tasks = stream.partitions(start, end)
+    assert [sum(part.num_rows for part in stream.read(task)) for task in tasks] == [6, 7, 7]
+    assert [offset for _, _, offset in read(stream, start, end)] == list(range(20))
+
+
 def test_limits_are_shared_by_size_and_let_everybody_go_on() -> None:
     begins = {("x", number): 0 for number in range(3)}
     assert limited(begins, {("x", 0): 80, ("x", 1): 20, ("x", 2): 0}, 10) == {("x", 0): 8, ("x", 1): 2, ("x", 2): 0}

@@ -10,7 +10,7 @@ import pytest
 
 from kdump.errors import Problem
 from kdump.formats.schemas import consumer_offsets
-from kdump.formats.schemas.schema import encode
+from kdump.formats.schemas.writer import encode
 from kdump.topics.group_log import GroupLog
 from kdump.topics.groups import DEAD, EMPTY, RETENTION_MS, STABLE, Commit, Group, groups_of
 from kdump.topics.lag import BEFORE_START, BEYOND_END, INSIDE, Range, Ranges

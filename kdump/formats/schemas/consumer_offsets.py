@@ -11,7 +11,8 @@ from typing import Any
 
 from kdump.formats.schemas.description import PACKERS, Field, Schema, SchemaError
 from kdump.formats.schemas.framing import CoordinatorTopic, RecordKind, key_schema
-from kdump.formats.schemas.schema import decode_as_broker, to_json
+from kdump.formats.schemas.json_form import to_json
+from kdump.formats.schemas.reader import decode_as_broker
 from kdump.formats.schemas.tables import messages
 from kdump.releases import KafkaRelease
 

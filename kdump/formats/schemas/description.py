@@ -1,6 +1,6 @@
 """The tables of Kafka's generated messages: a `Schema` is made of `Field`s, and `SchemaError` says what breaks it.
 
-`schema` interprets the tables; a topic's module holds them.
+`reader`, `writer` and `json_form` interpret the tables; a topic's module holds them.
 """
 
 from __future__ import annotations

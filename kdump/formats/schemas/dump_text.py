@@ -12,7 +12,8 @@ from kdump.errors import KdumpError
 from kdump.formats.schemas.description import PACKERS, UNSUPPORTED_VERSION, Schema, SchemaError
 from kdump.formats.schemas.framing import CoordinatorTopic, MetadataTopic, read_frame
 from kdump.formats.schemas.java_values import json_text, string_hash
-from kdump.formats.schemas.schema import BUFFER_UNDERFLOW, decode_as_broker, to_json
+from kdump.formats.schemas.json_form import to_json
+from kdump.formats.schemas.reader import BUFFER_UNDERFLOW, decode_as_broker
 from kdump.releases import (
     COORDINATOR_API_KEYS,
     DUMP_IN_JAVA,

@@ -16,14 +16,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from kdump.formats.schemas.description import PACKERS, UNKNOWN_TAGS, Field, NewerRecordError, Schema, SchemaError
-from kdump.formats.schemas.schema import (
-    decode,
-    decode_newer,
-    encode,
-    read_unsigned_varint,
-    to_json,
-    write_unsigned_varint,
-)
+from kdump.formats.schemas.json_form import to_json
+from kdump.formats.schemas.reader import decode, decode_newer, read_unsigned_varint
+from kdump.formats.schemas.writer import encode, write_unsigned_varint
 from kdump.releases import NEW_LAYOUTS, KafkaRelease
 
 FRAME_VERSION = 1
@@ -133,11 +128,11 @@ class CoordinatorTopic:
         return next((value for value in found if UNKNOWN_TAGS not in value.fields), found[0])
 
     def encode_key(self, record_type: int, fields: dict[str, Any]) -> bytes:
-        """The key of a record; SchemaError as `schema.encode`."""
+        """The key of a record; SchemaError as `writer.encode`."""
         return _INT16.pack(record_type) + encode(self._kind(record_type).key, KEY_VERSION, fields)
 
     def encode_value(self, record_type: int, version: int, fields: dict[str, Any], *, later: bool = False) -> bytes:
-        """The value of a record; with `later` in the layout of Kafka 4.1, where there are two. As `schema.encode`."""
+        """The value of a record; with `later` in the layout of Kafka 4.1, where there are two. As `writer.encode`."""
         kind = self._kind(record_type)
         schema = kind.later if later and kind.later else kind.value
         return _INT16.pack(version) + encode(schema, version, fields)
@@ -178,7 +173,7 @@ class MetadataTopic:
         return _message(api_key, schema.name, schema, version, data, position)
 
     def encode_value(self, api_key: int, version: int, fields: dict[str, Any]) -> bytes:
-        """The value of a record; SchemaError as `schema.encode`."""
+        """The value of a record; SchemaError as `writer.encode`."""
         message = encode(self._schema(api_key), version, fields)
         out = bytearray()
         for number in (FRAME_VERSION, api_key, version):

@@ -49,7 +49,7 @@ Contents = Callable[[int, bytes | None, bytes | None], tuple[bytes | None, bytes
 ControlText = Callable[[int, bytes | None], bytes]
 
 
-def string_contents(offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+def string_contents(_offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
     """Keys and values as text, as Kafka's StringDecoder gives them."""
     return key if key is None else java_utf8(key), value if value is None else java_utf8(value)
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from kdump.errors import KdumpError
 from kdump.formats.schemas.description import SchemaError
-from kdump.formats.schemas.schema import decode, encode, read_unsigned_varint
+from kdump.formats.schemas.reader import decode, read_unsigned_varint
+from kdump.formats.schemas.writer import encode
 from kdump.serve.protocol.apis import APIS, Api, ApiKey
 
 SIZE = struct.Struct(">i")

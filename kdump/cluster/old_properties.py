@@ -1,0 +1,118 @@
+"""The server.properties of old nodes: what they tell of a cluster that its log directories and metadata do not.
+
+Files that were named, and those that lie beside a log directory. Kafka's defaults count for what a file leaves out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kdump.cluster.disks import Disk
+from kdump.cluster.topics_at_hand import HASHED_TOPICS, partitions_setting
+from kdump.cluster.wanted import Note, NoteKind
+from kdump.disk.reading import is_file, read_small
+from kdump.errors import CheckpointError, ConfigError, KdumpError, Problem, Report
+from kdump.formats.java_properties import parse_properties
+
+DEFAULT_PARTITIONS = 50
+"""How many partitions brokers give each of the topics that ids are hashed over (GroupCoordinatorConfig and others)."""
+
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+_NODE_IDS = ("node.id", "broker.id")
+_LOG_DIRS = ("log.dirs", "log.dir")
+_PLACES = ("", "..", os.path.join("..", "config"), os.path.join("..", "config", "kraft"))
+_NAME = "server.properties"
+_KEPT = (
+    *("log.", "offsets.", "transaction.", "transactional.", "group.", "share.", "message.", "compression."),
+    *("min.insync.replicas", "num.partitions", "default.replication.factor", "broker.rack"),
+)
+_NOT_KEPT = (*_LOG_DIRS, UNCLEAN_ELECTION)
+
+
+@dataclass(frozen=True, slots=True)
+class OldProperties:
+    """The settings of an old node; `node_id` is None where the file does not say. `log_dirs` are as written there."""
+
+    path: str
+    values: Mapping[str, str]
+    node_id: int | None
+    log_dirs: tuple[str, ...]
+
+    def kept(self) -> Iterator[tuple[str, str]]:
+        """Yield the lines that the node goes on with: defaults of topics, groups and transactions."""
+        for name, value in sorted(self.values.items()):
+            if name.startswith(_KEPT) and name not in _NOT_KEPT:
+                yield name, value
+
+
+def read_old_properties(path: str) -> OldProperties:
+    """Read a server.properties. Raises OSError, ConfigError for what Kafka would not take for one."""
+    try:
+        values = parse_properties(read_small(path), path)
+    except CheckpointError as error:
+        raise ConfigError(str(error)) from None
+    text = next((values[name] for name in _NODE_IDS if name in values), "").strip()
+    if text and not text.lstrip("-").isdecimal():
+        raise ConfigError(f"{path}: {text!r} is no node id")
+    dirs = next((values[name] for name in _LOG_DIRS if name in values), "")
+    log_dirs = tuple(each.strip() for each in dirs.split(",") if each.strip())
+    return OldProperties(path, values, int(text) if text else None, log_dirs)
+
+
+def old_properties(given: Sequence[str], disks: Sequence[Disk], report: Report) -> list[OldProperties]:
+    """The files that were given, and those beside log directories that are of the same node; each node's first counts.
+
+    What lies beside a log directory and cannot be read is reported. Raises OSError, ConfigError for one that was given.
+    """
+    found = [read_old_properties(path) for path in given]
+    for disk in disks:
+        if any(each.node_id is not None and each.node_id == disk.node_id for each in found):
+            continue
+        for path in (os.path.join(disk.path, place, _NAME) for place in _PLACES):
+            one = _beside(os.path.normpath(path), report) if is_file(path) else None
+            if one is not None and one.node_id is not None and one.node_id == disk.node_id:
+                found.append(one)
+                break
+    return found
+
+
+def _beside(path: str, report: Report) -> OldProperties | None:
+    try:
+        return read_old_properties(path)
+    except OSError as error:
+        report(Problem.unreadable(path, error))
+    except KdumpError as error:
+        report(Problem(path, None, str(error)))
+    return None
+
+
+def node_of(disk: Disk, found: Sequence[OldProperties]) -> int | None:
+    """The node of a log directory whose meta.properties does not say it: the one whose log.dirs name it."""
+    real = os.path.realpath(disk.path)
+    named = {each.node_id for each in found if real in map(os.path.realpath, each.log_dirs)}
+    return named.pop() if len(named) == 1 else None
+
+
+def partition_counts(found: Sequence[OldProperties]) -> dict[str, int]:
+    """How many partitions the old brokers gave the topics that ids are hashed over; none where they disagree."""
+    counts: dict[str, int] = {}
+    for topic in HASHED_TOPICS if found else ():
+        texts = {each.values.get(partitions_setting(topic), str(DEFAULT_PARTITIONS)).strip() for each in found}
+        text = texts.pop()
+        if not texts and text.isdecimal() and int(text) > 0:
+            counts[topic] = int(text)
+    return counts
+
+
+def notes_on_properties(found: Sequence[OldProperties], disks: Sequence[Disk]) -> Iterator[Note]:
+    """Say what the files show: log directories that were not given, elections that lose records."""
+    for each in found:
+        given = sum(disk.node_id == each.node_id for disk in disks)
+        if len(each.log_dirs) > given:
+            text = f"names {len(each.log_dirs)} log directories ({', '.join(each.log_dirs)}), and {given} were given"
+            yield Note(NoteKind.LOST, each.path, text)
+        if each.values.get(UNCLEAN_ELECTION, "").strip().lower() == "true":
+            text = f"{UNCLEAN_ELECTION}=true becomes false: set it again once all replicas are in sync"
+            yield Note(NoteKind.SETTING, each.path, text)

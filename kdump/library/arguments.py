@@ -1,0 +1,168 @@
+"""What the functions of the library are given, and what becomes of problems on the way."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from kdump.errors import NameFormatError, OnError, Problem, ProblemError, RefusedError, Report
+from kdump.formats import names
+from kdump.storage.directory import LogDirectory
+from kdump.storage.open import directory_of_kafka, open_directory
+from kdump.storage.partition import PartitionLog
+from kdump.storage.replica import Replica, replicas
+
+if TYPE_CHECKING:
+    from kdump.operations.startup import StartupOptions
+    from kdump.operations.targets import PartitionGroup, Target
+    from kdump.settings.sources import PropertyFile
+
+Path = str | os.PathLike[str]
+_Item = TypeVar("_Item")
+
+
+def path_text(path: Path | None) -> str | None:
+    """Return a path as text."""
+    return None if path is None else os.fspath(path)
+
+
+def clock(now: int | None) -> int:
+    """Return the time (ms) that is given, else that of this machine."""
+    return time.time_ns() // 1_000_000 if now is None else now
+
+
+def judge(problem: Problem, policy: OnError, pending: list[Problem]) -> None:
+    """Raise a problem, drop it, or put it with those to be yielded. Raises ProblemError."""
+    if policy is OnError.RAISE and not problem.is_newer:
+        raise ProblemError(problem)
+    if policy is OnError.YIELD:
+        pending.append(problem)
+
+
+def results_of(found: Callable[[Report], Iterable[_Item]], errors: str) -> Iterator[_Item | Problem]:
+    """What is found, with the problems that are met on the way as `errors` has it. Raises ValueError at the call."""
+    policy = OnError(errors)
+    pending: list[Problem] = []
+
+    def results() -> Iterator[_Item | Problem]:
+        for item in found(partial(judge, policy=policy, pending=pending)):
+            yield from _drained(pending)
+            yield item
+        yield from _drained(pending)
+
+    return results()
+
+
+def _drained(pending: list[Problem]) -> list[Problem]:
+    taken = pending[:]
+    pending.clear()
+    return taken
+
+
+def places_of(paths: Iterable[Path]) -> list[PartitionLog | LogDirectory]:
+    """Return what is at paths. Raises OSError, NameFormatError."""
+    found = []
+    for path in [os.fspath(path) for path in paths]:
+        if os.path.isfile(path):
+            raise NameFormatError(f"{path} is a file: expected a partition directory or a log directory")
+        found.append(open_directory(path))
+    if not found:
+        raise ValueError("no path is given")
+    return found
+
+
+def topics_of(place: PartitionLog | LogDirectory) -> Iterator[str]:
+    """Yield the topic of each partition."""
+    if isinstance(place, PartitionLog):
+        if place.name is not None:
+            yield place.name.topic
+        return
+    for name in place.partition_names:
+        yield names.parse_partition_dir(name).topic
+
+
+def replicas_of(paths: Iterable[Path], report: Report) -> list[Replica]:
+    """Return the replicas in directories. Raises OSError, NameFormatError."""
+    return list(replicas(places_of(paths), report))
+
+
+def of_replicas(
+    paths: Iterable[Path], found: Callable[[list[Replica], Report], Iterable[_Item]], errors: str
+) -> Iterator[_Item | Problem]:
+    """Yield what is found of the replicas in directories, as `results_of`. The call raises OSError, NameFormatError."""
+    places = places_of(paths)
+    return results_of(lambda report: found(list(replicas(places, report)), report), errors)
+
+
+def startup_options(
+    clean: bool | None = None,
+    recovery_point: int | None = None,
+    log_start_offset: int | None = None,
+    now: int | None = None,
+    config: Path | Mapping[str, str] | None = None,
+    release: str | None = None,
+) -> StartupOptions:
+    """Return what is said of a broker's start. Raises OSError, ConfigError, CheckpointError, ValueError."""
+    from kdump.operations.startup import StartupOptions
+    from kdump.releases import KafkaRelease
+
+    starting = None if release is None else KafkaRelease.parse(release)
+    return StartupOptions(clean, recovery_point, log_start_offset, clock(now), properties_of(config), starting)
+
+
+def properties_of(config: Path | Mapping[str, str] | None) -> Mapping[str, str]:
+    """Return properties, of a file or as given, that are good. Raises OSError, ConfigError, CheckpointError."""
+    from kdump.disk.reading import read_small
+    from kdump.formats.java_properties import parse_properties
+    from kdump.settings.sources import TopicSettings
+
+    if config is None:
+        return {}
+    found = (
+        config if isinstance(config, Mapping) else parse_properties(read_small(os.fspath(config)), os.fspath(config))
+    )
+    TopicSettings.of(found).check()
+    return found
+
+
+def property_files(config: Path | Mapping[str, str] | None) -> tuple[PropertyFile, ...]:
+    """Return properties as a layer of settings. Raises OSError, ConfigError, CheckpointError."""
+    from kdump.settings.sources import COMMAND_LINE, PropertyFile
+
+    if config is None:
+        return ()
+    path = COMMAND_LINE if isinstance(config, Mapping) else os.fspath(config)
+    return (PropertyFile(path, None, properties_of(config)),)
+
+
+def groups_of(paths: Iterable[Path]) -> list[PartitionGroup]:
+    """Return the partitions by log directory. Raises OSError, NameFormatError."""
+    from kdump.operations.targets import PartitionGroups
+
+    found = PartitionGroups()
+    for place in places_of(paths):
+        found.add(place)
+    return found.all()
+
+
+def targets_of(paths: Iterable[Path]) -> list[Target]:
+    """Return the partitions that a repair is about, by log directory. Raises OSError, NameFormatError."""
+    from kdump.operations.targets import Targets
+
+    found = Targets()
+    for place in places_of(paths):
+        if isinstance(place, LogDirectory):
+            found.add_directory(place)
+        else:
+            found.add_partition(place.path)
+    return found.all()
+
+
+def check_not_kafkas(target: Path) -> None:
+    """Raise RefusedError for a place in a directory of Kafka's own."""
+    inside = directory_of_kafka(os.fspath(target))
+    if inside is not None:
+        raise RefusedError(f"{os.fspath(target)} is in Kafka's own {inside}: give another directory")

@@ -1,0 +1,229 @@
+"""The operations that can change a log directory: they plan, and change nothing without `apply`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from kdump.errors import KdumpError, OnError, Problem, ProblemError
+
+if TYPE_CHECKING:
+    from kdump.operations.append import Opening
+    from kdump.operations.compact import Compacted, PassedOver
+    from kdump.operations.repair import Repaired
+    from kdump.operations.results import Failed
+    from kdump.operations.retain import Deleted
+    from kdump.operations.undo import Listing, Undone
+    from kdump.repair.proposal import Request
+    from kdump.retention.partition import PartitionRetention
+    from kdump.write.log_writer import LogWriter
+
+from kdump.library.arguments import (
+    Path,
+    check_not_kafkas,
+    clock,
+    groups_of,
+    path_text,
+    properties_of,
+    property_files,
+    startup_options,
+    targets_of,
+)
+
+
+def repair(
+    *paths: Path,
+    request: Request | None = None,
+    apply: bool = False,
+    accept_loss: int | None = None,
+    keep_originals: bool = True,
+    backup_dir: Path | None = None,
+    output: Path | None = None,
+    only_copy: bool = False,
+    jobs: int = 1,
+    now: int | None = None,
+    config: Path | Mapping[str, str] | None = None,
+    release: str | None = None,
+    errors: str = OnError.RAISE,
+) -> Iterator[Repaired]:
+    """Plan what makes partitions loadable again and, with `apply`, do it; a Repaired for each.
+
+    `request` says by which strategy and what may change. A plan that drops valid records is refused unless
+    `accept_loss` is their number; a salvage of a partition that has other replicas in sync, unless it is the
+    `only_copy`. Originals are kept for `undo` unless `keep_originals` is False. With `output` a copy of the log
+    directory is repaired there. `release` is the one of Kafka that starts then, as for startup.
+    With `errors="yield"` a partition that was left alone is a Repaired with its `error`. Raises OSError,
+    NameFormatError, ConfigError, RefusedError, and ValueError for an unknown release.
+    """
+    from kdump.operations.rails import Rails
+    from kdump.operations.repair import Repair, planning
+    from kdump.operations.repair import repair as repair_target
+    from kdump.repair.proposal import Request
+    from kdump.topics.clusters import Clusters
+
+    policy = OnError(errors)
+    targets = targets_of(paths)
+    rails = Rails(
+        apply, "repair", keep_originals, path_text(backup_dir), path_text(output), jobs=jobs or os.cpu_count() or 1,
+        accept_loss=accept_loss,
+    )  # fmt: skip
+    if output is not None:
+        check_not_kafkas(output)
+        if len(targets) > 1:
+            raise ValueError("output takes the partitions of one log directory")
+    clusters = Clusters({target.log_directory for target in targets})
+    checks_copies = apply and not only_copy and output is None
+    unread: list[Problem] = []
+    wanted = Repair(
+        planning(request or Request(), clusters, checks_copies=checks_copies),
+        startup_options(now=now, config=config, release=release),
+        clusters,
+        unread.append,
+    )
+
+    def found() -> Iterator[Repaired]:
+        for target in targets:
+            for done in repair_target(target, wanted, rails):
+                while unread:
+                    if policy is OnError.RAISE:
+                        raise ProblemError(unread.pop(0))
+                    problem = unread.pop(0)
+                    if policy is OnError.YIELD:
+                        yield done._replace(path=problem.path, task=None, error=ProblemError(problem))
+                if done.error is not None and policy is OnError.RAISE:
+                    raise done.error
+                if done.error is None or policy is OnError.YIELD:
+                    yield done
+
+    return found()
+
+
+def changes(path: Path, *, backup_dir: Path | None = None) -> Listing:
+    """List the changes that are kept of a log directory or a partition directory. Raises OSError."""
+    from kdump.operations.undo import list_changes
+
+    return list_changes(os.fspath(path), path_text(backup_dir))
+
+
+def undo(path: Path, change: str, *, apply: bool = False, backup_dir: Path | None = None) -> list[Undone]:
+    """Take back the change with this id in every partition below `path`, or say what that does.
+
+    Raises KdumpError where there is no such change, RefusedError where files have changed since, OSError.
+    """
+    from kdump.operations.rails import Rails
+    from kdump.operations.undo import list_changes, undo_change
+
+    listing = list_changes(os.fspath(path), path_text(backup_dir))
+    found = [listed.change for listed in listing.changes if listed.change.id == change]
+    if not found:
+        raise KdumpError(f"{os.fspath(path)}: there is no change {change}")
+    rails = Rails(apply, "undo", backup_dir=path_text(backup_dir))
+    return [undo_change(each, rails) for each in found]
+
+
+def retain(
+    *paths: Path,
+    settings: Mapping[str, str] | None = None,
+    config: Path | Mapping[str, str] | None = None,
+    log_start_offset: int | None = None,
+    high_watermark: int | None = None,
+    tombstones: bool = True,
+    apply: bool = False,
+    keep_originals: bool = True,
+    now: int | None = None,
+    errors: str = OnError.RAISE,
+) -> Iterator[PartitionRetention | Deleted | Failed]:
+    """Say which segments retention deletes, when the next go and what keeps the others; with `apply`, delete them.
+
+    A PartitionRetention for each partition and, with `apply`, a Deleted for each log directory. `settings` are topic
+    settings that win over all others, `config` is a properties file, or properties, of the server or of topics. Offsets
+    are absolute, the checkpoints' unless given. With `errors="yield"` what was left alone is a Failed. Raises OSError,
+    NameFormatError, ConfigError.
+    """
+    from kdump.operations import retain as operation
+    from kdump.operations.rails import Rails
+    from kdump.operations.results import Failed
+    from kdump.retention.partition import PartitionRetention
+
+    policy = OnError(errors)
+    groups = groups_of(paths)
+    request = operation.RetainRequest(
+        clock(now), property_files(config), properties_of(settings), log_start_offset, high_watermark, tombstones
+    )
+    rails = Rails(apply, "retain", keep_originals)
+
+    def found() -> Iterator[PartitionRetention | Deleted | Failed]:
+        for group in groups:
+            for event in operation.retain(group, request, rails):
+                if isinstance(event, Failed):
+                    if policy is OnError.RAISE:
+                        raise event.error
+                    if policy is OnError.YIELD:
+                        yield event
+                elif isinstance(event, PartitionRetention | operation.Deleted):
+                    yield event
+
+    return found()
+
+
+def compact(
+    *paths: Path,
+    config: Path | Mapping[str, str] | None = None,
+    min_cleanable_ratio: float | None = None,
+    passes: int = 1,
+    apply: bool = False,
+    keep_originals: bool = True,
+    output: Path | None = None,
+    now: int | None = None,
+    errors: str = OnError.RAISE,
+) -> Iterator[Compacted | PassedOver | Failed]:
+    """Say what the log cleaner makes of partitions or what keeps it from it; with `apply` or `output`, do it.
+
+    A Compacted for each pass over a partition, a PassedOver for one that is not compacted. `config` is a properties
+    file, or properties, of the server or of topics. With `output` a log directory with the cleaned partitions is
+    written there. With `errors="yield"` what was left alone is a Failed. Raises OSError, NameFormatError, ConfigError,
+    RefusedError.
+    """
+    from kdump.operations import compact as operation
+    from kdump.operations.rails import Rails
+    from kdump.operations.results import Failed
+
+    policy = OnError(errors)
+    groups = groups_of(paths)
+    if output is not None:
+        if apply or len(groups) > 1:
+            raise ValueError("output takes the partitions of one log directory, without apply")
+        check_not_kafkas(output)
+    request = operation.CompactRequest(clock(now), property_files(config), min_cleanable_ratio, passes=passes)
+    rails = Rails(apply, "compact", keep_originals, output=path_text(output))
+
+    def found() -> Iterator[Compacted | PassedOver | Failed]:
+        for group in groups:
+            for event in operation.compact(group, request, rails):
+                if isinstance(event, Failed) and policy is OnError.RAISE:
+                    raise event.error
+                if isinstance(event, operation.Compacted | operation.PassedOver) or (
+                    isinstance(event, Failed) and policy is OnError.YIELD
+                ):
+                    yield event
+
+    return found()
+
+
+def append(
+    path: Path, *, config: Mapping[str, str] | None = None, opening: Opening | None = None
+) -> AbstractContextManager[LogWriter]:
+    """Open a partition directory for appending as its leader does; it is closed in order when the `with` ends.
+
+    `config` are settings of the topic beside those that the cluster's metadata has, `opening` says what else to know.
+    The log directory is locked meanwhile. The `with` raises RefusedError, NotAppendableError, OSError; the call
+    NameFormatError, ConfigError.
+    """
+    from kdump.operations.append import Opening, opened, rules_beside
+    from kdump.settings.views import WritingSettings
+
+    rules = opening.rules if opening and opening.rules else rules_beside(os.fspath(path))
+    settings = WritingSettings.of(rules.settings.under(config or {}), rules.release)
+    return opened(os.fspath(path), settings, opening or Opening())

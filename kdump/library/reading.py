@@ -1,0 +1,201 @@
+"""The operations that only read: what is in log directories, and what a broker would make of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kdump.errors import KdumpError, OnError, Problem, Report
+from kdump.formats import names
+from kdump.storage.directory import LogDirectory
+from kdump.storage.open import open_directory
+from kdump.storage.partition import PartitionLog
+from kdump.storage.replica import Replica, farthest, held_replicas
+
+if TYPE_CHECKING:
+    from kdump.export.options import ExportOptions
+    from kdump.export.run import Summary
+    from kdump.operations.startup import Loaded
+    from kdump.operations.transactions import PartitionTransactions
+    from kdump.recovery.broker_start import DirectoryState
+    from kdump.recovery.outcome import Failure
+    from kdump.stats.partition import PartitionStats, StatsOptions
+    from kdump.topics.groups import Group
+    from kdump.topics.metadata_log import MetadataState
+
+from kdump.library.arguments import (
+    Path,
+    check_not_kafkas,
+    clock,
+    judge,
+    of_replicas,
+    places_of,
+    replicas_of,
+    results_of,
+    startup_options,
+    topics_of,
+)
+
+
+def startup(
+    *paths: Path,
+    clean: bool | None = None,
+    recovery_point: int | None = None,
+    log_start_offset: int | None = None,
+    now: int | None = None,
+    config: Path | Mapping[str, str] | None = None,
+    release: str | None = None,
+    errors: str = OnError.RAISE,
+) -> Iterator[DirectoryState | Loaded | Failure | Problem]:
+    """Carry out a broker's log loading in the plan alone: what it finds of log directories, and makes of partitions.
+
+    The log directories are those of one broker. How it stopped, the recovery point and the log start offset (absolute)
+    are as the directories say unless given; `now` is its clock (ms); `config` is a properties file, or properties, of
+    the server or of topics, `release` the one of Kafka that starts ("4.1"): one that knows all that is there, unless
+    given. What else ends the broker's process comes last. Raises OSError, NameFormatError, ConfigError, and ValueError
+    for an unknown release.
+    """
+    from kdump.operations.startup import BrokerStart, Loaded
+    from kdump.topics.clusters import Clusters
+
+    places = places_of(paths)
+    said = startup_options(clean, recovery_point, log_start_offset, now, config, release)
+
+    def found(report: Report) -> Iterator[DirectoryState | Loaded | Failure]:
+        start = BrokerStart(said, Clusters([os.fspath(path) for path in paths]), report)
+        told: list[Failure | None] = []
+        for place in places:
+            for each in start.directory(place) if isinstance(place, LogDirectory) else start.partition(place.path):
+                told += (each.outcome.failure,) if isinstance(each, Loaded) else each.failures
+                yield each
+        start.end()
+        yield from (failure for failure in start.stops if failure not in told)
+
+    return results_of(found, errors)
+
+
+def groups(*paths: Path, errors: str = OnError.RAISE) -> Iterator[Group | Problem]:
+    """Yield the groups of __consumer_offsets, with members, commits, and where their share partitions begin.
+
+    Raises OSError, NameFormatError; KdumpError where there is no partition of __consumer_offsets.
+    """
+    from kdump.operations.groups import GroupsOf
+
+    if names.CONSUMER_OFFSETS_TOPIC not in {topic for place in places_of(paths) for topic in topics_of(place)}:
+        raise KdumpError("there is no partition of __consumer_offsets in these paths")
+    return of_replicas(paths, lambda found, report: GroupsOf(found, report), errors)
+
+
+def transactions(
+    *paths: Path,
+    now: int | None = None,
+    max_timeout_ms: int | None = None,
+    keep_ended: bool = False,
+    errors: str = OnError.RAISE,
+) -> Iterator[PartitionTransactions | Problem]:
+    """Yield for each partition its open transactions, which of them hang and why, and its last stable offset.
+
+    `now` is the clock (ms), `max_timeout_ms` the brokers' transaction.max.timeout.ms. Transactional ids are known of
+    where partitions of __transaction_state are among the paths. Raises OSError, NameFormatError.
+    """
+    from kdump.operations.transactions import TransactionsOf
+    from kdump.transactions.partition import MAX_TIMEOUT_MS
+
+    limit = MAX_TIMEOUT_MS if max_timeout_ms is None else max_timeout_ms
+
+    def found(replicas: list[Replica], report: Report) -> Iterable[PartitionTransactions]:
+        return TransactionsOf.among(replicas, report, clock(now), limit).of(replicas, keep_ended=keep_ended)
+
+    return of_replicas(paths, found, errors)
+
+
+def metadata(path: Path, *, at: int | None = None, errors: str = OnError.RAISE) -> MetadataState:
+    """Return the cluster's state by its metadata log; with `at`, after the record of that absolute offset.
+
+    `path` is a log directory, the directory of __cluster_metadata-0, or a .checkpoint file. With `errors="skip"` what
+    is damaged is left out. Raises OSError, NameFormatError, KdumpError where nothing leads to the offset.
+    """
+    from kdump.topics.metadata_log import state_of_directory, state_of_snapshot
+
+    policy = OnError(errors)
+    if policy is OnError.YIELD:
+        raise ValueError('errors is "raise" or "skip" here: there is one result')
+    report = partial(judge, policy=policy, pending=[])
+    path = os.fspath(path)
+    if os.path.isfile(path):
+        state = state_of_snapshot(path, report)
+        if state is None:
+            raise KdumpError(f"{path}: not a complete snapshot of the cluster's metadata")
+        return state
+    place = open_directory(path)
+    if isinstance(place, LogDirectory):
+        if names.CLUSTER_METADATA_DIR not in place.directories:
+            raise KdumpError(f"{path}: there is no {names.CLUSTER_METADATA_DIR} in it")
+        place = PartitionLog(os.path.join(path, names.CLUSTER_METADATA_DIR))
+    return state_of_directory(place, report, at)
+
+
+def stats(
+    *paths: Path, options: StatsOptions | None = None, errors: str = OnError.RAISE
+) -> Iterator[PartitionStats | Problem]:
+    """Yield the figures of each partition: sizes, codecs, times and, if asked for, records and keys.
+
+    Damage is counted in the figures. Raises OSError, NameFormatError.
+    """
+    from kdump.stats.partition import PartitionStats, StatsOptions, partition_stats
+
+    def found(replicas: list[Replica], report: Report) -> Iterator[PartitionStats]:
+        for replica in held_replicas(replicas, report):
+            try:
+                figures = partition_stats(replica.log, options or StatsOptions())
+            except OSError as error:
+                report(Problem.unreadable(replica.log.path, error))
+                continue
+            yield PartitionStats(replica.log.path, replica.topic, replica.partition, figures)
+
+    return of_replicas(paths, found, errors)
+
+
+def export(
+    *paths: Path,
+    folder: Path,
+    options: ExportOptions | None = None,
+    threads: int | None = None,
+    errors: str = OnError.RAISE,
+) -> Summary:
+    """Write the records of partitions into `folder`, as Parquet files unless `options` say otherwise.
+
+    An interrupted export is gone on with. Of several replicas of a partition the farthest counts. With `errors="skip"`
+    what cannot be read is left out and the summary says that the export is not whole. Needs the extra `columns`.
+    Raises OSError, NameFormatError, RefusedError, KdumpError.
+    """
+    from kdump.export.journal import Result
+    from kdump.export.options import ExportOptions
+    from kdump.export.plan import Unit, plan
+    from kdump.export.run import LocalEngine
+    from kdump.export.run import export as export_units
+    from kdump.storage.live import held
+
+    policy = OnError(errors)
+    if policy is OnError.YIELD:
+        raise ValueError('errors is "raise" or "skip" here: there is one result')
+    take = partial(judge, policy=policy, pending=[])
+    check_not_kafkas(folder)
+    chosen = options or ExportOptions()
+
+    def report(unit: Unit, outcome: object) -> None:
+        if isinstance(outcome, Result):
+            for lost in outcome.damage:
+                take(Problem(unit.path, lost.position, lost.text))
+        elif isinstance(outcome, OSError):
+            take(Problem.unreadable(unit.path, outcome))
+        else:
+            take(Problem(unit.path, None, str(outcome)))
+
+    with ExitStack() as holds:
+        logs = [holds.enter_context(held(each.log.path)) for each in farthest(replicas_of(paths, take), take)]
+        units = plan([log for log in logs if log is not None], chosen)
+        return export_units(units, os.fspath(folder), chosen, LocalEngine(threads), report)
