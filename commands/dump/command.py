@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -17,6 +18,7 @@ from ..shell.rows import format_options
 from ..shell.schemas import schemas_option
 from .fields import show_fields
 from .jobs import INCLUDED, Options
+from .lone import lone_logs
 from .run import dump
 
 
@@ -48,6 +50,12 @@ def _kinds(text: str) -> frozenset[str]:
 @click.option("--batches-only", is_flag=True, help="Print batches, not their records.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N",
     help="Stop after N records (batches with --batches-only; rows of other files).")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N",
+    help="Only the last N records of each partition (batches with --batches-only); with --follow, and what comes then.")
+@click.option("--as", "read_as", type=click.Choice(("log",)),
+    help="Read files of any name as logs, .gz and .zst ones unpacked; - is standard input.")
+@click.option("--base-offset", type=click.IntRange(min=0), metavar="N",
+    help="With --as: their base offset. [default: the number that the name begins with, else 0]")
 @click.option("--follow", is_flag=True,
     help="Continue with what is appended, across new segments, until interrupted.")
 @click.option("--at", type=click.IntRange(min=0), metavar="BYTE",
@@ -83,6 +91,8 @@ def command(
     at: int | None,
     shows_fields: bool,
     isolation: Isolation,
+    read_as: str | None,
+    base_offset: int | None,
     **options: Any,
 ) -> int:
     """Print the batches and records of logs, and the entries of the files beside them.
@@ -126,6 +136,9 @@ def command(
       kdump dump orders-0 --follow --format jsonl | jq -r 'select(.type == "record").value'
       kdump dump 'orders-*/*.timeindex' --format csv
       kdump dump orders-0/00000000000000000235.log --at 839 --fields
+      kdump dump orders-0 --tail 10
+      kdump dump orders-0 --tail 0 --follow
+      kdump dump saved.log.zst --as log --base-offset 235
 
     \b
     Exit codes:
@@ -144,14 +157,19 @@ def command(
         raise click.UsageError("--follow prints records as they come, before their transactions end: leave out"
             " --isolation read_committed.")
     selection = Selection(start_offset, stop_offset, since, until, frozenset(producer_ids), key, headers)
-    return dump(
-        expand(paths),
-        Options(
-            selection=selection,
-            format=format_,
-            isolation=isolation,
-            use_indexes=not no_index,
-            max_decompressed=max_decompressed_size,
-            **options,
-        ),
+    asked = Options(
+        selection=selection,
+        format=format_,
+        isolation=isolation,
+        use_indexes=not no_index,
+        max_decompressed=max_decompressed_size,
+        **options,
     )
+    if read_as is None:
+        if base_offset is not None:
+            raise click.UsageError("--base-offset goes with --as log.")
+        return dump(expand(paths), asked)
+    if asked.follow or asked.kept or asked.tail is not None or isolation is Isolation.READ_COMMITTED:
+        raise click.UsageError("--as log reads a file alone: leave out --follow, --kept, --tail and --isolation.")
+    with lone_logs(paths, base_offset) as found:
+        return dump([], replace(asked, use_indexes=False), found)

@@ -22,6 +22,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.transactions.isolation import Isolation
 
 from ..shell.paths import KafkaFile, Place
+from .lone import LoneLog
 
 INCLUDED = {
     "log": (names.LOG,),
@@ -62,10 +63,11 @@ class Options:
     use_indexes: bool = True
     include_damaged: bool = False
     kept: bool = False
+    tail: int | None = None
     max_decompressed: int = DEFAULT_LIMIT
 
 
-Job = PartitionLog | KafkaFile | KeptPiece
+Job = PartitionLog | KafkaFile | KeptPiece | LoneLog
 """A partition directory stands for its live segments; a file is a log or a table."""
 
 

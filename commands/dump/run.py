@@ -35,6 +35,8 @@ from ..shell.schemas import payload_decoder
 from .internal import DecodingFormat
 from .jobs import LOGS, Job, Options, columns, jobs_of, row_type
 from .kept import kept_words
+from .lone import LoneLog
+from .tail import tail_selection
 
 if TYPE_CHECKING:
     from kdump.schemas.decoder import PayloadDecoder
@@ -42,12 +44,15 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.2
 
 
-def dump(places: list[Place], options: Options) -> int:
-    """Dump what `places` are, and return the exit code. Raises click.UsageError, FileNotFoundError, OutputError."""
+def dump(places: list[Place], options: Options, lone: Sequence[LoneLog] = ()) -> int:
+    """Dump what `places` are and some `lone` logs; the exit code.
+
+    Raises click.UsageError, FileNotFoundError, OutputError.
+    """
     if options.kept and options.follow:
         raise click.UsageError("--kept shows what changes took out of logs, which does not grow: leave out --follow")
     unreadable: list[tuple[str, OSError]] = []
-    jobs = [job for place in places for job in jobs_of(place, options, unreadable)]
+    jobs: list[Job] = [*lone, *(job for place in places for job in jobs_of(place, options, unreadable))]
     types = {row_type(job, options) for job in jobs}
     if options.format == "csv" and len(types) > 1:
         raise click.UsageError(
@@ -91,6 +96,7 @@ class _Run:
         self._begun: Segment | None = None  # whose beginning was printed last
         selection = options.selection
         self._kept_pieces: dict[str, KeptPiece] = {}  # by path
+        self._shown: dict[str, str] = {}  # what logs are called that are elsewhere, or have no partition
         is_isolated = options.isolation is Isolation.READ_COMMITTED
         self._is_filtered = selection.reads_records or selection.compares_headers or is_isolated
 
@@ -103,6 +109,9 @@ class _Run:
                 self._partition(job)
             elif isinstance(job, KeptPiece):
                 self._kept(job)
+            elif isinstance(job, LoneLog):
+                self._shown[job.path] = job.shown
+                self._segment(job.segment(), self._options.selection)
             else:
                 self._file(job)
 
@@ -110,11 +119,22 @@ class _Run:
         try:
             with held(job.path) as log:
                 if log is not None:
-                    selection = self._selection(log)
+                    selection = self._tail(log, self._selection(log))
                     for segment in selection.segments(log, use_indexes=self._options.use_indexes):
                         self._segment(segment, selection)
         except OSError as error:
             self.failed(job.path, error)
+
+    def _tail(self, log: PartitionLog, selection: Selection) -> Selection:
+        options = self._options
+        if options.tail is None:
+            return selection
+        limit = options.max_decompressed
+        return tail_selection(log, selection, options.tail, batches_only=options.batches_only, limit=limit)
+
+    def _name(self, segment: Segment) -> str:
+        """What a log is called."""
+        return safe_path(self._shown.get(segment.log_path, segment.log_path))
 
     def _kept(self, piece: KeptPiece) -> None:
         segment = piece.segment()
@@ -160,10 +180,10 @@ class _Run:
                         self._selected(segment, event, log.size)
                     elif is_zero_tail(event, log) and self._may_end_in_zeros(segment):
                         self._out.flush()
-                        note(f"{safe_path(segment.log_path)}: byte {event.position}: {safe(event.text)}")
+                        note(f"{self._name(segment)}: byte {event.position}: {safe(event.text)}")
                     else:
                         hides = sweep.hides and has_batch(log, event, segment.base_offset)
-                        self._damage(segment.log_path, event, log.size, hides=hides)
+                        self._damage(self._name(segment), event, log.size, hides=hides)
         except OSError as error:
             self.failed(segment.log_path, error)
 
@@ -172,7 +192,7 @@ class _Run:
 
         Raises OSError.
         """
-        if segment.is_checkpoint or segment.log_path in self._kept_pieces:
+        if segment.is_checkpoint or segment.log_path in self._kept_pieces or segment.log_path in self._shown:
             return not segment.is_checkpoint
         last = PartitionLog(os.path.dirname(segment.log_path) or ".").segments[-1:]
         return bool(last) and last[0].base_offset == segment.base_offset
@@ -235,9 +255,12 @@ class _Run:
                         followers[found] = self._follower(found)
 
     def _follower(self, path: str, *, single: bool = False) -> Follower:
+        selection = self._options.selection
+        if self._options.tail is not None and not single:
+            selection = self._tail(PartitionLog(path), selection)
         return Follower(
             path,
-            self._options.selection,
+            selection,
             single=single,
             batches_only=self._options.batches_only,
             use_indexes=self._options.use_indexes,
@@ -256,7 +279,7 @@ class _Run:
                         " dump continues there"
                     )
                 else:
-                    self._damage(segment.log_path, event, size)
+                    self._damage(self._name(segment), event, size)
         except OSError as error:
             self.failed(follower.path, error)
             follower.is_done = True
@@ -293,7 +316,7 @@ class _Run:
         if not batch.is_transactional or segment.is_checkpoint:
             return TxnState.NONE
         folder = self._folder_of(segment)
-        if not os.path.isdir(folder):  # of what is kept of a partition that is gone
+        if segment.log_path in self._shown or not os.path.isdir(folder):  # of what is kept of a partition that is gone
             return TxnState.NONE
         return self._transactions_of(folder).of(batch)
 
@@ -322,7 +345,7 @@ class _Run:
         partition = partition_of(os.path.abspath(self._folder_of(segment)))
         piece = self._kept_pieces.get(segment.log_path)
         origin = Origin(
-            safe_path(segment.log_path),
+            self._name(segment),
             partition.topic if partition else None,
             partition.partition if partition else None,
             None if segment.is_checkpoint else segment.base_offset,
@@ -330,12 +353,12 @@ class _Run:
         )
         self._printer.begin(origin, size)
 
-    def _damage(self, path: str, damage: Damage, size: int, *, hides: bool = False) -> None:
+    def _damage(self, name: str, damage: Damage, size: int, *, hides: bool = False) -> None:
         onward = f"the dump continues at byte {damage.resumed}"
         if damage.resumed >= size:
             onward = "nothing that can be trusted follows"
         see = " (--include-damaged shows what can be read)" if hides else ""
-        self._report(f"{safe_path(path)}: byte {damage.position}: {safe(damage.text)}{see}; {onward}")
+        self._report(f"{name}: byte {damage.position}: {safe(damage.text)}{see}; {onward}")
 
     def _undecodable(self, path: str, batch: Batch, text: str, is_newer: bool) -> None:
         place = f"{path}: byte {batch.position}: {safe(text)}"

@@ -21,7 +21,7 @@ from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.choice import chooses, has_partition, nothing_chosen
+from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.output import Output, complain, os_error_text
 from ..shell.paths import Place, check_not_kafkas, expand
 from ..shell.progress import ProgressBar
@@ -62,7 +62,7 @@ def run_export(
     if troubles.code >= exit_codes.INCOMPLETE:
         return troubles.code
     if not found:
-        complain(nothing_chosen(topics))
+        complain(nothing_chosen(topics, topics_at(paths)))
         return exit_codes.INCOMPLETE
     with ExitStack() as holds:
         # all of them until the end: parts of one are read by several threads, after parts of others

@@ -25,7 +25,7 @@ from kdump.transactions.isolation import Isolation
 from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
-from ..shell.choice import chooses, has_partition, nothing_chosen
+from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.isolation import isolation_option
 from ..shell.options import kafka_option, topic_option
 from ..shell.output import Output, complain, os_error_text
@@ -148,7 +148,9 @@ class _Run:
         several = isinstance(place, LogDirectory)
         logs = list(self._logs(place))
         if not logs and self.code == exit_codes.OK:
-            raise KdumpError(f"{safe_path(self._options.path)}: {nothing_chosen(self._options.topics)}")
+            options = self._options
+            why = nothing_chosen(options.topics, topics_at([options.path]))
+            raise KdumpError(f"{safe_path(options.path)}: {why}")
         if self._options.batch is not None and len(logs) > 1:
             raise click.UsageError("--batch asks one partition: choose it with --topic and --partition, or as PATH.")
         for log in logs:

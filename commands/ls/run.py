@@ -29,7 +29,7 @@ from kdump.storage.segment import Segment
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
-from ..shell.choice import has_partition, nothing_chosen
+from ..shell.choice import has_partition, nothing_chosen, topics_at
 from ..shell.output import Output, complain, os_error_text, wants_color
 from ..shell.paths import KafkaFile, expand
 from ..shell.progress import PathCounter
@@ -129,6 +129,7 @@ class _Run:
     def __init__(self, out: Output, printer: Printer, options: Options, paths: list[str]) -> None:
         self.code = exit_codes.OK
         self._out = out
+        self._paths = paths
         self._printer = printer
         self._options = options
         self._progress = PathCounter()
@@ -155,7 +156,7 @@ class _Run:
         """List what only shows when everything is known."""
         self._printer.end(duplicates(self._listed))
         if not self._matched and self.code == exit_codes.OK:
-            self._report(nothing_chosen(self._options.topics))
+            self._report(nothing_chosen(self._options.topics, topics_at(self._paths)))
 
     def _log_directory(self, directory: LogDirectory) -> None:
         checkpoints = Checkpoints.read(directory.path)

@@ -97,7 +97,9 @@ def _what(offer: Offer, decision: Decision) -> str:
         kept = "keeps all else"
         if offer.loses == 0:
             kept = "changes batches in their place" if decision.rewritten else "the same records stay elsewhere"
+        dropped = decision.dropped.records
         others = decision.replicas.others_in_sync if decision.replicas else ()
-        return f"{kept}; needs --only-copy" if others else kept
+        options = (["--only-copy"] if others else []) + ([f"--accept-loss {dropped}"] if dropped else [])
+        return f"{kept}; needs {' '.join(options)}" if options else kept
     valid = decision.after.records if decision.after else 0
     return "as the broker does" + (f"; needs --accept-loss {valid}" if valid else "")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from shlex import quote
 from typing import Any
@@ -39,13 +41,15 @@ def is_chosen(name: str, topics: Iterable[str]) -> bool:
     return chooses(topics)(partition.topic) and has_partition(partition.partition)
 
 
-def nothing_chosen(topics: Iterable[str]) -> str:
-    """What is to be said where no partition is one of those that --topic and --partition name."""
+def nothing_chosen(topics: Collection[str], known: Iterable[str] = ()) -> str:
+    """What is to be said where no partition of the `known` topics is one that --topic and --partition name."""
     named = " or ".join(map(safe, topics))
     if not named:
         return "no partition has a number that --partition names"
+    close = get_close_matches(next(iter(topics)), known, 1)
+    hint = f": did you mean {safe(close[0])}?" if close else ""
     numbers = "" if Screen.current.has_partition is all_partitions else " and a number that --partition names"
-    return f"no partition has a topic that matches {named}{numbers}"
+    return f"no partition has a topic that matches {named}{numbers}{hint}"
 
 
 def given_paths(paths: tuple[str, ...], options: Mapping[str, Any], *, is_required: bool) -> tuple[str, ...]:
@@ -86,10 +90,19 @@ def chosen_paths(paths: tuple[str, ...], topics: tuple[str, ...], numbers: tuple
         return paths
     chosen = tuple(found for path in paths for found in _partitions_at(path, topics))
     if not chosen:
-        raise click.UsageError(f"{nothing_chosen(topics)}.")
+        raise click.UsageError(nothing_chosen(topics, topics_at(paths)))
     options = (*(("--topic", text) for text in topics), *(("--partition", text) for text in numbers))
     Screen.current.asked = (*paths, *(word for option in options for word in option))
     return chosen
+
+
+def topics_at(paths: Iterable[str]) -> set[str]:
+    """The topics of the partitions in some log directories, as far as they can be listed."""
+    found: set[str] = set()
+    for path in paths:
+        with suppress(OSError):
+            found |= {parse_partition_dir(name).topic for name in os.listdir(path) if is_partition_dir(name)}
+    return found
 
 
 def asked_paths(paths: Iterable[str]) -> str:

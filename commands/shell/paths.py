@@ -62,7 +62,8 @@ def kafka_file(path: str) -> KafkaFile:
     folder, name = os.path.split(os.path.abspath(path))
     says = parse_file_name(name)
     if says.kind in (names.OTHER, names.LOCK):
-        raise click.UsageError(f"{safe_path(path)}: not the name of a file with content that Kafka writes")
+        raise click.UsageError(f"{safe_path(path)}: not the name of a file with content that Kafka writes;"
+            " kdump dump --as log reads a log of any name")
     if says.kind in names.SEGMENT_KINDS and says.offset is None:
         raise click.UsageError(
             f"{safe_path(path)}: the name of a .{says.kind} file begins with an offset, as in"

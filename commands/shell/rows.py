@@ -157,6 +157,11 @@ def _leave_out_header(ctx: click.Context, _param: click.Parameter, is_wanted: bo
     ctx.meta[_HEADLESS] = is_wanted
 
 
+def _check_schema(ctx: click.Context, param: click.Parameter, number: int | None) -> None:
+    if number not in (None, SCHEMA_VERSION):
+        raise click.BadParameter(f"the rows of {ctx.command_path} have the schema {SCHEMA_VERSION}", ctx, param)
+
+
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -171,6 +176,10 @@ def format_options(*others: str, name: str = "format_") -> _Decorator:
         click.option(
             "--no-header", is_flag=True, expose_value=False, callback=_leave_out_header,
             help="With --format jsonl: only the rows, without header and plain summary.",
+        ),
+        click.option(
+            "--schema", type=int, metavar="N", expose_value=False, callback=_check_schema,
+            help=f"In JSON, rows of this version of their schema. [default: {SCHEMA_VERSION}]",
         ),
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, held_replicas
 
 from ..shell import exit_codes
-from ..shell.choice import chooses, has_partition, nothing_chosen
+from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.output import complain
 from ..shell.paths import check_not_kafkas
 from ..shell.progress import ProgressBar
@@ -76,7 +76,7 @@ def run_stats(paths: Iterable[str], options: Options) -> int:
     wanted = chooses(options.topics)
     replicas = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
     if not replicas and not troubles.code:
-        complain(nothing_chosen(options.topics))
+        complain(nothing_chosen(options.topics, topics_at(paths)))
         return exit_codes.INCOMPLETE
     with ProgressBar([each.log.path for each in replicas]) as bar:
         found = list(_gathered(replicas, options, troubles, bar))

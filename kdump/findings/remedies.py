@@ -64,6 +64,9 @@ HANGING = (
     Remedy(None, (), "still open: kafka-transactions.sh abort", "its records for read_committed consumers"),
 )
 LEAVE_CHECKPOINT = Remedy(None, (), "leave it: the broker treats all its offsets as 0 and writes it again")
+MOVE_CHECKPOINT = Remedy(
+    None, (), "move the file out of the log directory and keep it: the broker treats all its offsets as 0"
+)
 CHECKPOINT_FILE = (RESTORE_LINE, LEAVE_CHECKPOINT)
 LOG_START = (
     Remedy(

@@ -205,13 +205,17 @@ def _puts_right(step: Step) -> bool:
     return step.action in _MENDS
 
 
+_WITHOUT_START = {ways.FETCH: ways.REPLICA, ways.LEAVE_CHECKPOINT: ways.MOVE_CHECKPOINT}
+"""What to do where a way out counts on a broker that starts."""
+
+
 def _of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Diagnosis:
     """A start that fails: no way out may wait for what the broker does once it has started."""
     stake = Stake.DISK if failure.offline else Stake.START
     title = "log directory goes offline" if failure.offline else "broker does not start"
     text = f"{failure.exception}: {failure.text}"
-    remedies = [each for each in (findings[0].remedies if findings else ()) if each is not ways.LEAVE_CHECKPOINT]
-    actions = tuple(_action(ways.REPLICA if each is ways.FETCH else each, path) for each in remedies)
+    remedies = findings[0].remedies if findings else ()
+    actions = tuple(_action(_WITHOUT_START.get(each, each), path) for each in remedies)
     if not actions:
         actions = (Action("shows the file and the place", ("kdump", "startup", path)),)
     broker = "takes the log directory offline. Its other disks work." if failure.offline else "does not start."
@@ -351,7 +355,8 @@ def _log_actions(
             )
         elif offer.way == Way.SALVAGE:
             loses = _records(offer.loses)
-            but = " but those whose offsets fit nowhere" if decision.dropped.records else ""
+            dropped = decision.dropped.records
+            but = f" but those whose offsets fit nowhere: needs --accept-loss {dropped}" if dropped else ""
             command = ("kdump", "repair", path, "--strategy", "salvage")
             yield Action(f"Keeps every valid batch{but}.", command, loses, condition)
             return

@@ -188,3 +188,23 @@ def test_options_may_stand_before_paths(home: Path) -> None:
     before = kdump(home, "ls", "--topic", "users", "data").out
     assert before == kdump(home, "ls", "data", "--topic", "users").out
     assert "users-3" in before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("help", "verfy"), "Did you mean 'verify'?"), (("help", "quorum", "shw"), "Did you mean 'show'?"),
+        (("verfy", "data"), "Did you mean 'verify'?"), (("fsck", "data"), "Its name is 'verify'"),
+        (("explain", "KD-LOG-CRX"), "Did you mean KD-LOG-CRC?"), (("help", "KD-LOG-CRX"), "Did you mean KD-LOG-CRC?"),
+        (("verify", "data", "--formt", "json"), "Did you mean '--format'?"),
+        (("verify", "data", "--select", "KD-LOG-CRX"), "did you mean KD-LOG-CRC?"),
+        (("ls", "data", "--topic", "order"), "did you mean orders?"),
+        (("verify", "data", "--topic", "clickz"), "did you mean clicks?"),
+        (("lookup", "data", "--offset", "0", "--topic", "user"), "did you mean users?"),
+        (("help", "nonsense"), "'kdump help' lists the commands."),
+    ],
+)  # fmt: skip
+def test_what_was_meant_is_named(arguments: tuple[str, ...], text: str, home: Path) -> None:
+    said = kdump(home, *arguments)
+    assert said.code in (2, 3)
+    assert text in said.err

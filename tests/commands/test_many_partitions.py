@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kdump.commands.cli import COMMANDS
 from tests.agreement.running import kdump
 
 SPEC = """
@@ -24,9 +25,13 @@ faults:
   - {fault: truncate-tail, topic: orders, partition: 142}
   - {fault: timeindex-missing, topic: orders, partition: 7}
 """
-COMMANDS = (
-    "doctor", "verify", "startup", "stats", "retain", "txns", "repair", "rebuild-index", "trim", "compact", "undo",
-)  # fmt: skip
+A_LINE_EACH = {"ls": (), "lookup": ("--offset", "2")}
+"""Commands that list partitions: a line for each, and a few around them."""
+OTHER_THINGS = {"dump", "append", "roll", "export", "serve", "fixture", "explain", "help", "completion"}
+"""Commands that print records, or are not about partitions."""
+NOT_HERE = {"groups", "metadata", "schemas", "quorum", "resurrect"}
+"""Commands that want what this directory does not have: they say so in a line."""
+SUMMING_UP = sorted({*COMMANDS} - A_LINE_EACH.keys() - OTHER_THINGS - NOT_HERE)
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +42,26 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", SUMMING_UP)
 def test_no_command_prints_more_than_a_screen_or_two(command: str, home: Path) -> None:
     said = kdump(home, command, "data")
+    assert said.out
     assert len(said.out.splitlines()) <= 60
+    assert len(said.err.splitlines()) <= 6
+
+
+@pytest.mark.parametrize("command", A_LINE_EACH)
+def test_a_list_has_a_line_for_each(command: str, home: Path) -> None:
+    said = kdump(home, command, "data", *A_LINE_EACH[command])
+    assert 300 <= len(said.out.splitlines()) <= 320
+    assert len(said.err.splitlines()) <= 6
+
+
+@pytest.mark.parametrize("command", NOT_HERE)
+def test_what_is_not_here_is_said_in_a_line(command: str, home: Path) -> None:
+    said = kdump(home, command, "data")
+    assert said.code in (2, 3)
+    assert (said.out, len(said.err.splitlines())) in (("", 1), ("", 2))
 
 
 def test_what_is_not_routine_is_shown(home: Path) -> None:

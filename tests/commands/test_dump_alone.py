@@ -1,0 +1,120 @@
+"""`kdump dump` of the end of partitions, and of logs that have another name, are compressed, or come by a pipe."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from tests.agreement.running import Said, kdump
+
+SPEC = """
+seed: alone
+topics:
+  - name: orders
+    partitions: 1
+    config: {segment.bytes: 1500}
+    steps:
+      - append: {records: 50, batch_records: 4, value: {shape: text, size: 100}}
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "spec.yaml").write_text(SPEC)
+    assert kdump(folder, "fixture", "build", "spec.yaml", "data").code == 0
+    log = sorted((folder / "data" / "orders-0").glob("*.log"))[1]
+    data = log.read_bytes()
+    (folder / "base").write_text(str(int(log.stem)))
+    (folder / "saved.bin").write_bytes(data)
+    (folder / "saved.bin.gz").write_bytes(gzip.compress(data))
+    half = len(data) // 2
+    (folder / "saved.bin.zst").write_bytes(zstandard.compress(data[:half]) + zstandard.compress(data[half:]))
+    (folder / f"{log.stem}.log.gz").write_bytes(gzip.compress(data))
+    return folder
+
+
+def offsets(said: Said) -> list[int]:
+    return [row["offset"] for row in said.of_type("record")]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 9, 49, 50, 60])
+def test_the_last_records(count: int, home: Path) -> None:
+    said = kdump(home, "dump", "data/orders-0", "--tail", count, "-o", "jsonl")
+    assert offsets(said) == list(range(50))[50 - min(count, 50) :]
+
+
+def test_the_last_records_of_what_is_selected(home: Path) -> None:
+    first = kdump(home, "dump", "data", "--offsets", "3-20", "--tail", 2, "-o", "jsonl")
+    assert offsets(first) == [19, 20]
+    keys = kdump(home, "dump", "data", "-o", "jsonl").of_type("record")
+    key = keys[5]["key"]
+    wanted = [row["offset"] for row in keys if row["key"] == key]
+    assert offsets(kdump(home, "dump", "data", "--key", key, "--tail", 2, "-o", "jsonl")) == wanted[-2:]
+
+
+def test_the_last_batches(home: Path) -> None:
+    said = kdump(home, "dump", "data", "--batches-only", "--tail", 2, "-o", "jsonl")
+    assert [row["baseOffset"] for row in said.of_type("batch")] == [44, 48]
+
+
+@pytest.mark.parametrize("name", ["saved.bin", "saved.bin.gz", "saved.bin.zst"])
+def test_a_log_of_any_name(name: str, home: Path) -> None:
+    base = int((home / "base").read_text())
+    said = kdump(home, "dump", name, "--as", "log", "--base-offset", base, "-o", "jsonl")
+    assert said.code == 0, said.err
+    assert offsets(said)[0] == base
+    text = kdump(home, "dump", name, "--as", "log").out
+    assert text.startswith(f"{name}  ")
+    assert "tmp" not in text
+
+
+def test_the_base_offset_is_in_the_name(home: Path) -> None:
+    (name,) = (path.name for path in home.glob("*.log.gz"))
+    assert offsets(kdump(home, "dump", name, "--as", "log", "-o", "jsonl"))[0] == int(name[:20])
+
+
+def test_standard_input(home: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kdump", "dump", "-", "--as", "log", "--batches-only"],
+        input=(home / "saved.bin").read_bytes(), capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith(b"standard input  ")
+    assert done.stdout.count(b"\nbatch ") > 1
+
+
+@pytest.mark.parametrize("name", ["bad.gz", "bad.zst"])
+def test_what_is_not_what_its_name_says(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"no archive")
+    said = kdump(tmp_path, "dump", name, "--as", "log")
+    assert said.code == 3
+    assert f"{name}: cannot be unpacked" in said.err
+
+
+def test_damage_is_told_by_the_name_given(home: Path, tmp_path: Path) -> None:
+    data = bytearray((home / "saved.bin").read_bytes())
+    data[100] ^= 1
+    (tmp_path / "x.gz").write_bytes(gzip.compress(bytes(data)))
+    said = kdump(tmp_path, "dump", "x.gz", "--as", "log")
+    assert said.code == 1
+    assert said.err.startswith("kdump: x.gz: byte 0: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("saved.bin", "--base-offset", "4"), ("saved.bin", "--as", "log", "--follow"), ("data", "--as", "log"),
+        ("saved.bin", "--as", "log", "--tail", "3"),
+    ],
+)  # fmt: skip
+def test_a_command_line_that_is_wrong(arguments: tuple[str, ...], home: Path) -> None:
+    assert kdump(home, "dump", *arguments).code == 2
+
+
+def test_another_name_without_as_tells_of_it(home: Path) -> None:
+    assert "--as log" in kdump(home, "dump", "saved.bin").err
