@@ -60,7 +60,8 @@ def run(program: str, programs: Path) -> dict[str, int]:
 
 def compare(program: str, reached: dict[str, int], recorded: dict[str, int]) -> tuple[list[str], list[str]]:
     """What fell below the record and what rose above it, each a line to print."""
-    fallen, risen = [], []
+    fallen: list[str] = []
+    risen: list[str] = []
     for name, number in reached.items():
         floor = recorded.get(name, 0)
         if number != floor:
@@ -78,7 +79,8 @@ def main() -> int:
     record: dict[str, dict[str, int]] = json.loads(RECORD.read_text())
     if unknown := set(options.program) - set(SUMMARIES):
         parser.error(f"no such program: {', '.join(sorted(unknown))}")
-    fallen, risen = [], []
+    fallen: list[str] = []
+    risen: list[str] = []
     for program in options.program or record:
         recorded = record.get(program, {})
         try:

@@ -32,6 +32,7 @@ from kdump.storage.planned import content_of
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes, parts_of
 
 SPARE_BYTES = 1 << 20
+_SPARE = "spare"
 
 
 class Draft(NamedTuple):
@@ -162,7 +163,7 @@ def _carry_out(change: Change, step: Step, later: Sequence[Step]) -> None:
         if not os.path.lexists(kept):
             os.rename(target, kept)
     elif os.stat(target).st_size > operation.size:
-        durable.truncate(target, operation.size)
+        durable.truncate(target, operation.size, change.files.path(_SPARE, operation.name))
 
 
 def _is_placed(change: Change, step: Step) -> bool:

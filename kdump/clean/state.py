@@ -16,6 +16,7 @@ from kdump.recovery.startup import Startup
 from kdump.settings.views import CleaningSettings
 from kdump.storage.checkpoints import PartitionCheckpoints
 from kdump.storage.facts import SegmentFacts, TimestampRule, largest_timestamp, log_end_offset, segment_facts
+from kdump.storage.live import broker_on
 from kdump.storage.partition import PartitionLog
 
 ACTIVE, HIGH_WATERMARK, TRANSACTION, LAG = "active segment", "high watermark", "transaction", "min.compaction.lag.ms"
@@ -143,7 +144,12 @@ def _producers(log: PartitionLog, startup: Startup, start: int, end: int) -> Pro
 
 
 def _check_leftovers(log: PartitionLog) -> None:
-    """Refuse a directory in which segments are being replaced: what is there is not what a broker would load."""
+    """Refuse a directory in which segments are being replaced: what is there is not what a broker would load.
+
+    Those of a broker that runs are its cleaner's, at work.
+    """
+    if broker_on(os.path.dirname(os.path.abspath(log.path))) is not None:
+        return
     for state in (names.SWAP, names.CLEANED):
         for name in log.in_state(state):
             raise CleaningError(

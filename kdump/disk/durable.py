@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
+from typing import BinaryIO
 
 COPY_SIZE = 1 << 20
 _FICLONE = 0x40049409
@@ -90,9 +91,21 @@ def keep_tail(path: str, size: int, copy: str) -> None:
     os.replace(part, copy)
 
 
-def truncate(path: str, size: int) -> None:
-    """Cut a file, leaving its modification time as it was, which retention may go by. Raises OSError."""
+def truncate(path: str, size: int, spare: str) -> None:
+    """Cut a file, leaving its modification time as it was, which retention may go by. Raises OSError.
+
+    One with other names, as a copy by `cp -al` gives it, is replaced by a shorter one, first written at `spare`: what
+    has the other names is not this directory's to cut.
+    """
     info = os.stat(path)
+    if info.st_nlink > 1:
+        with suppress(FileNotFoundError):
+            os.remove(spare)
+        with open(path, "rb") as file:
+            write_file(spare, _beginning(file, size), info, info.st_mtime_ns)
+        os.replace(spare, path)
+        sync_directory(os.path.dirname(path))
+        return
     descriptor = os.open(path, os.O_RDWR)
     try:
         os.ftruncate(descriptor, size)
@@ -100,6 +113,12 @@ def truncate(path: str, size: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _beginning(file: BinaryIO, size: int) -> Iterator[bytes]:
+    while size and (piece := file.read(min(size, COPY_SIZE))):
+        size -= len(piece)
+        yield piece
 
 
 def sync_file(path: str) -> None:

@@ -248,8 +248,8 @@ EXPLANATIONS: dict[str, Explanation] = {
         "They read from the replicas that the metadata has.",
         "The topic was deleted and created again while the broker was down, or the disk is of another cluster."),
     "KD-META-CLUSTER": _E("damaged cluster metadata",
-        "The node fails when it loads __cluster_metadata-0; a follower fetches it again from the leader.", NOTHING_SEEN,
-        BYTES_CHANGED),
+        "A controller ends at its start (Error loading metadata log record from offset N). A node with"
+        " process.roles=broker stays up, but never serves.", "They wait for the broker.", BYTES_CHANGED),
     "KD-META-NODES": _E("log directories of several nodes", "No broker starts with these directories together.",
         NOTHING_SEEN, "Directories of several nodes were named together."),
     "KD-META-PROPERTIES": _E("damaged meta.properties", "The broker takes the log directory offline, or does not start:"

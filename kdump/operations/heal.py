@@ -17,7 +17,7 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import Task
-from kdump.repair.replicas import replicas_of
+from kdump.repair.replicas import Replicas, replicas_of
 from kdump.replicas.heal import Healing, Peer, Taken, fitting_epochs, heal
 from kdump.storage.broker import BrokerIdentity, identity_of
 from kdump.storage.directory import LogDirectory
@@ -99,7 +99,7 @@ def plan_heal(log: PartitionLog, startup: Startup, sources: Sources, clusters: C
     peers = [_peer(log, other) for other in sources.of(log)]
     if not peers:
         return nothing
-    _check_may_have(log, peers, clusters)
+    replicas = _check_may_have(log, peers, clusters)
     cleaned = max(0, *(_offset(each, names.CLEANER_CHECKPOINT) for each in (log, *(peer.log for peer in peers))))
     if log.segments:
         peers = [replace(peer, start=cleaned) for peer in peers]
@@ -118,7 +118,8 @@ def plan_heal(log: PartitionLog, startup: Startup, sources: Sources, clusters: C
     operations = [*_checkpoints(log, peers, healing), *operations]
     recipes = {each.name: plan.recipes[each.name] for each in operations if each.name in plan.recipes}
     extent = outcome.log_start_offset, outcome.log_end_offset
-    return Task(log.path, Plan(log.path, tuple(operations), recipes), extent, outcome=outcome, notes=_notes(healing))
+    notes = (*_notes(healing), *_not_in_sync(peers, healing, replicas))
+    return Task(log.path, Plan(log.path, tuple(operations), recipes), extent, outcome=outcome, notes=notes)
 
 
 # --- what may be taken -----------------------------------------------------------------------------------------------
@@ -142,13 +143,14 @@ def _peer(log: PartitionLog, other: PartitionLog) -> Peer:
     return Peer(other, other.segments[-1].base_offset if other.segments else 0)
 
 
-def _check_may_have(log: PartitionLog, peers: Sequence[Peer], clusters: Clusters) -> None:
-    """Refuse to heal a copy that its broker is not to have by the cluster's metadata."""
+def _check_may_have(log: PartitionLog, peers: Sequence[Peer], clusters: Clusters) -> Replicas | None:
+    """Refuse to heal a copy that its broker is not to have by the cluster's metadata; what that says of replicas."""
     known = (each.metadata.topic_id for each in (log, *(peer.log for peer in peers)) if each.metadata)
     replicas = replicas_of(log, clusters, next(known, None))
     if replicas is not None and replicas.broker is not None and replicas.broker not in replicas.brokers:
         brokers = ", ".join(map(str, replicas.brokers))
         raise RefusedError(f"the cluster has {log.path} on the brokers {brokers}, not on {replicas.broker}.")
+    return replicas
 
 
 def _check_not_cleaned(healing: Healing, cleaned: int) -> None:
@@ -283,6 +285,20 @@ def _notes(healing: Healing) -> tuple[str, ...]:
             f" {at.other_epoch}: left as they are; this broker cuts them when it follows"
         )
     return tuple(notes)
+
+
+def _not_in_sync(peers: Sequence[Peer], healing: Healing, replicas: Replicas | None) -> Iterator[str]:
+    """Say of which copies the end may be cut again, by the cluster's metadata beside the healed one."""
+    if replicas is None:
+        return
+    taken = {os.path.realpath(each.path) for each in healing.taken}
+    for peer in peers:
+        owner = _owner(peer.log)
+        if os.path.realpath(peer.log.path) in taken and owner and owner.node_id not in (None, *replicas.in_sync):
+            yield (
+                f"broker {owner.node_id}, from which it is taken, is not in sync by the cluster metadata: if its last"
+                " records are those of a former leader, this broker cuts them again when it follows"
+            )
 
 
 def _lacking(log: PartitionLog, healing: Healing) -> Iterator[str]:

@@ -257,8 +257,10 @@ class BrokerStart:
             return cluster, []
         first = cluster.troubles[0]
         more = f" (and {len(cluster.troubles) - 1} more)" if len(cluster.troubles) > 1 else ""
-        text = f"{os.path.basename(first.path)}: {first.text}{more}"
-        return cluster, [f"topic settings and partitions set aside are not known: {names.CLUSTER_METADATA_DIR}/{text}"]
+        text = f"{names.CLUSTER_METADATA_DIR}/{os.path.basename(first.path)}: {first.text}{more}"
+        is_wrong = not (first.is_unreadable or first.is_newer)  # MetadataLoader, and SharedServer's fault handlers
+        then = "; a controller ends when it reads that, and a broker never serves" if is_wrong else ""
+        return cluster, [f"topic settings and partitions set aside are not known: {text}{then}"]
 
     def _attempt(self, path: str, read: Callable[[], _Read]) -> _Read | None:
         """What `read` gives; None, and a report, where something cannot be read."""

@@ -11,7 +11,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import chain, groupby, pairwise
 from typing import NamedTuple
 
 from kdump.change.splice import spliced
@@ -161,7 +161,8 @@ class _Walk:
             last = min(following - 1, base + MAX_RELATIVE_OFFSET)
             with LogView(self._directory, name) as view:
                 batches = RecoveredBatches(self._states, view, name, lambda txn, last_stable_offset: None)
-                for block in view.blocks():
+                edges = sorted({0, view.size, *seams})
+                for block in chain.from_iterable(view.blocks(*edge) for edge in pairwise(edges)):
                     if not block.length:
                         continue
                     if block.position[0] in seams and block.count[0] >= 0:

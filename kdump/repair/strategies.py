@@ -120,9 +120,12 @@ def _is_sound(found: Survey, outcome: LoadOutcome) -> bool:
 def _planned(log: PartitionLog, startup: Startup, request: Request, found: Survey, outcome: LoadOutcome) -> Task:
     """The plan that leads to an outcome, as far as it is needed; asked for kinds of files get all that loading does."""
     assert outcome.files is not None
+    was_closed = _was_closed(log, startup)
+    if was_closed and request.kinds is None and _is_sound(found, outcome) and names.PARTITION_METADATA in log.files:
+        return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)  # thousands are like that
     plan = make_plan(log.path, outcome.files, reasons(outcome))
     if request.kinds is None:
-        plan = needed(plan, log, found, clean=_was_closed(log, startup))
+        plan = needed(plan, log, found, clean=was_closed)
     return Task(log.path, plan, _extent(outcome), outcome=outcome)
 
 

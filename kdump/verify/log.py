@@ -21,7 +21,7 @@ from kdump.formats.batch import (
     TRANSACTIONAL,
 )
 from kdump.formats.codecs import NAMES, ZSTD
-from kdump.formats.faults import UNDERSIZED
+from kdump.formats.faults import BLOCK_FULL, UNDERSIZED
 from kdump.formats.producer_fields import NO_PRODUCER, producer_fault
 from kdump.formats.words import counted
 from kdump.storage.damage import Damage, DamageKind
@@ -122,19 +122,23 @@ class LogCheck:
             text = "bytes up to the end that are not the beginning of a batch"
         length = counted(bad.size, "byte")
         where = f"; {length} are damaged" if kind in _INSIDE and length not in text else ""
-        effect = REFUSES if self._is_opened_as_it_is and self._stops_a_broker(position) else None
+        effect = REFUSES if self._is_opened_as_it_is and self._stops_a_broker(position, bad.resumed) else None
         yield found(_CODES[kind], self._path, text + where, position, self.end_offset, effect=effect)
 
-    def _stops_a_broker(self, position: int) -> bool:
-        """Whether a broker that opens the segment without recovery fails at byte `position`.
+    def _stops_a_broker(self, position: int, resumed: int) -> bool:
+        """Whether a broker that opens the segment without recovery fails over the bytes from `position` to `resumed`.
 
-        It reads the batches from the last index entry on to find the log's end (LogSegment.readNextOffset), and a size
-        field below the minimum ends that in a CorruptRecordException, which nothing catches.
+        It reads the batches from the last index entry on to find the log's end (LogSegment.readNextOffset), CRCs not
+        looked at; a size field below the minimum ends that in a CorruptRecordException, which nothing catches.
         """
         segment = Segment(self._path)
         with segment.open_log() as log:
-            is_read = position >= segment.position_of(log, MAX_OFFSET)
-            return is_read and log.entry_at(position, log.size).status == UNDERSIZED
+            position = max(position, segment.position_of(log, MAX_OFFSET))
+            entry = log.entry_at(position, log.size)
+            while entry.status == BLOCK_FULL and position != resumed:
+                position += entry.size
+                entry = log.entry_at(position, log.size)
+            return position != resumed and entry.status == UNDERSIZED
 
     def sheet(self, sheet: Sheet) -> list[Finding]:
         """Good batches; what is found comes in their order."""

@@ -108,6 +108,9 @@ class Campaign:
         with recording(self.root) as events:
             self.code, self.output = run(scenario, self.root, self.change)
         self.inode, self.events = inode, list(events)
+        needs_a_decision = self.code == exit_codes.FINDINGS and not self.events  # by a person: nothing is done
+        if not needs_a_decision and (self.code != exit_codes.OK or not self.events):
+            raise AssertionError(f"{scenario.name}: exit code {self.code}: {self.output}")
         self.expected = files(self.root)
         if self.before.after(self.events).state(inode) != Disk.of(self.root).state(inode):
             raise AssertionError(f"{scenario.name}: the recorded events do not lead to what is there")

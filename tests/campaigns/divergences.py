@@ -166,9 +166,13 @@ def _heal(
         yield f"all that is gone is valid in {others}, and it was not taken: {done.err}"
     if outcome == "refused" and not _has_reason(own, [truth[broker] for broker in others], model, victim):
         yield f"refused to heal from {others}: {done.err}"
-    if outcome == "nothing to do" and gone and not _wiped(gone, own) and any(
-        batch in truth[broker] for batch in gone for broker in others
-    ) and _is_inside(gone, own):
+    if (
+        outcome == "nothing to do"
+        and gone
+        and not _wiped(gone, own)
+        and any(batch in truth[broker] for batch in gone for broker in others)
+        and _is_inside(gone, own)
+    ):
         yield f"nothing is done although {others} have what is gone"
     if outcome not in COMMANDS:
         yield f"{outcome}: {done.err}"

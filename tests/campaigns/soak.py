@@ -67,12 +67,18 @@ READING = (
     ("doctor",),
     ("replicas", "--topic", IDLE),
     ("undo",),
+    ("retain",),
+    ("compact",),
 )
 PLANNING = (
-    ("repair",), ("repair", "--strategy", "salvage"), ("rebuild-index",), ("trim",), ("retain",), ("compact",),
-    ("serve", "--listen", "127.0.0.1:0"),
+    ("repair",), ("repair", "--strategy", "salvage"), ("rebuild-index",), ("trim",),
+    ("retain", "--apply"), ("compact", "--apply"), ("serve", "--listen", "127.0.0.1:0"),
 )  # fmt: skip
 """What is refused beside a broker."""
+
+
+FINDING = ("dump", "stats", "export", "startup", "txns", "doctor", "replicas")
+"""The commands whose exit code tells of planted damage."""
 
 
 class Load:
@@ -328,7 +334,7 @@ class Soak:
             return
         notes = ("Note: ", "kdump: note: ")
         lines = [line for line in done.stderr.splitlines() if not line.startswith(notes)]
-        may_find = bool(self.planted) and name in ("dump", "stats", "export", "startup", "txns", "doctor", "replicas")
+        may_find = (name in FINDING and bool(self.planted)) or name in ("retain", "compact")  # these have work to do
         if done.returncode not in ((0, 1) if may_find else (0,)) or not all(map(self._is_of_planted, lines)):
             self._false(name, done)
 

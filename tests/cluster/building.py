@@ -54,7 +54,8 @@ class Disk:
         topic = name.rpartition("-")[0] if name[-1].isdigit() else name.rpartition(".")[0].rpartition("-")[0]
         metadata = f"version: 0\ntopic_id: {format_uuid(topic_id(id_of or topic))}"
         (folder / names.PARTITION_METADATA).write_text(metadata)
-        data, offset, epochs = b"", start, []
+        data, offset = b"", start
+        epochs: list[EpochEntry] = []
         for epoch, count in batches:
             records = [NewRecord(offset + n, NOW + offset + n, b"k%d" % n, name.encode()) for n in range(count)]
             data += encode_batch(records, NewBatch(0, producer_id, 0, 0, leader_epoch=epoch))

@@ -69,3 +69,10 @@ def test_applying_is_refused(live: Path, command: tuple[str, ...]) -> None:
     assert said.code == 4
     assert "a broker is running on" in said.err
     assert files(live) == before
+
+
+def test_the_brokers_own_cleaner_at_work_is_no_leftover(live: Path) -> None:
+    (live / "orders-1" / f"{0:020d}.log.cleaned").write_bytes(b"")
+    said = kdump(live.parent, "compact", "--format", "jsonl", "data/orders-1")
+    assert said.code in (0, 1), said.err
+    assert "left over" not in said.err

@@ -11,7 +11,7 @@ import pytest
 from kdump.disk import locks
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
-from tests.change.kept import change_files, only_change
+from tests.change.kept import change_files, killed_after, only_change
 from tests.commands.running import Run
 from tests.repair.damaged import BASES, STARTUP, edit, flip, name, removed
 from tests.repair.salvaging import content
@@ -237,3 +237,23 @@ class TestTrim:
         assert "valid batches follow the damage at byte 203" in run.err
         assert content(data / "orders-0") == before
         assert (data / "orders-1" / name(40, "log")).stat().st_size == 1213
+
+    @pytest.mark.parametrize("kills", [False, True])
+    def test_what_has_another_name_elsewhere_is_not_cut(
+        self, run: Run, data: Path, tmp_path: Path, kills: bool
+    ) -> None:
+        """As a copy made by `cp -al` before the repair."""
+        path = data / "orders-0" / name(40, "log")
+        edit(name(40, "log"), lambda held: held + bytes(900))(data / "orders-0")
+        os.link(path, tmp_path / "copy")
+        before = path.stat()
+        if kills:
+            with killed_after(0):
+                run("trim", data, "--apply")
+        assert run("trim", data, "--apply") == 0
+        assert (tmp_path / "copy").stat().st_size == before.st_size
+        after = path.stat()
+        assert (after.st_size, after.st_mtime_ns, after.st_mode) == (1213, before.st_mtime_ns, before.st_mode)
+        assert not change_files(data, "spare")
+        assert run("undo", data, "--change", only_change(data / "orders-0").id, "--apply") == 0
+        assert path.read_bytes() == (tmp_path / "copy").read_bytes()

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -149,7 +150,8 @@ class TestPlace:
         log.edit(file(0, "log"), flip(70))
         assert run("verify", log.directory, AT, "--format=jsonl") == 1
         at_once = summary(run)
-        place, rows = tmp_path / "place", []
+        place = tmp_path / "place"
+        rows: list[dict[str, Any]] = []
         while not rows or place.exists():
             run("verify", log.directory, AT, "--jobs=1", "--max-duration=0s", "--resume", place, "--format=jsonl")
             rows.append(summary(run))
@@ -159,7 +161,8 @@ class TestPlace:
             assert whole[name] == at_once[name], name
 
     def test_text_says_when_a_pass_is_finished(self, run: Run, log: Log, tmp_path: Path) -> None:
-        place, said = tmp_path / "place", []
+        place = tmp_path / "place"
+        said: list[str] = []
         while not said or place.exists():
             run("verify", log.directory, AT, "--jobs=1", "--max-duration=0s", "--resume", place)
             said.append(next(line for line in run.lines if "pass" in line))

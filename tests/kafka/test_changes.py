@@ -87,6 +87,8 @@ def test_salvaged_compacted_and_appended_to(release: str, tally: Tally, tmp_path
     broker = Broker(release, tmp_path, log_dirs)
     with tally.of(release, Column.WRITE) as compare:
         lost = _salvage(compare, _find(log_dirs, "plain-1"))
+        _fix_bits(compare, _find(log_dirs, "plain-2"))
+        _rebuild_indexes(compare, _find(log_dirs, "create-time-0"))
         _append(compare, _find(log_dirs, "headers-0"))
         _done(compare, "compact", jsonl("compact", "--apply", "--min-cleanable-ratio", "0", *log_dirs))
         truth, records = _serve(broker)
@@ -118,6 +120,24 @@ def _salvage(compare: Comparison, partition: Path) -> set[int]:
     log.write_bytes(content)
     _done(compare, "salvage", jsonl("repair", "--strategy", "salvage", "--apply", partition))
     return set(range(batch["baseOffset"], batch["lastOffset"] + 1))
+
+
+def _fix_bits(compare: Comparison, partition: Path) -> None:
+    """Flip a bit of a batch in each sealed segment, and have each put back: all records are there again."""
+    for log in sorted(partition.glob("*.log"))[:-1]:
+        content = bytearray(log.read_bytes())
+        content[len(content) - 9] ^= 0x10
+        log.write_bytes(content)
+    _done(compare, "repair --fix-bit", jsonl("repair", "--fix-bit", "--apply", partition))
+
+
+def _rebuild_indexes(compare: Comparison, partition: Path) -> None:
+    """Swap the first and the last entry of each sealed index, and rebuild them."""
+    for index in sorted(partition.glob("*.index"))[:-1]:
+        held = index.read_bytes()
+        if len(held) > 8:
+            index.write_bytes(held[-8:] + held[8:-8] + held[:8])
+    _done(compare, "rebuild-index", jsonl("rebuild-index", "--apply", partition))
 
 
 def _append(compare: Comparison, partition: Path) -> None:

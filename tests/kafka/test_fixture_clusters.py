@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, Producer, TopicPartition
 
 from kdump.fixture.make import make
 from tests.kafka.broker import Broker, free_ports, minor
@@ -34,11 +34,15 @@ GIVEN: dict[str, Any] = {
                     }
                 },
                 {"append": {"records": 48}},
+                {"append": {"records": 4, "producer": "payer"}},
+                {"commit": "payer"},
             ],
         }
     ],
+    "producers": {"payer": {"id": 4000, "transactional": True}},
     "cluster": {
         "groups": {"billing": {"orders-0": 42}},
+        "schemas": [{"subject": "orders-value", "schema": {"type": "string"}}],
         "acls": [{"principal": "User:eve", "operation": "read", "resource_type": "topic", "resource": "orders"}],
     },
 }
@@ -128,6 +132,14 @@ def test_brokers_serve_what_is_specified(release: str, spec: Any, tmp_path: Path
                 (place,) = consumer.committed([TopicPartition("orders", 0)], 60)
                 consumer.close()
                 compare.same("what billing committed", place.offset, 42)
+                producer = Producer({"bootstrap.servers": servers, "transactional.id": "payer"})
+                producer.init_transactions(60)
+                producer.begin_transaction()
+                producer.produce("orders", b"after", partition=0)
+                producer.commit_transaction(60)
+                after, end = _records(servers, "orders", 0, 1 << 62)[1], max(leaders["orders", 0])
+                written_after = [row[1] for offset, row in after.items() if offset > end]
+                compare.same("what the transactional id wrote", written_after, [b"after"])
             strays = [str(path) for path in (tmp_path / "data").rglob("*-stray")]
             compare.same("strays", strays, [])
     finally:

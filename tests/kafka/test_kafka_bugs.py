@@ -28,7 +28,7 @@ def test_the_dump_tool_and_files(release: str, tally: Tally, tmp_path: Path) -> 
     first, second, *_ = sorted(folder.glob("*.log"))
     with tally.of(release, Column.DUMP) as compare, Kit(release, MADE, tmp_path / "kit.log") as kit:
         index = first.with_suffix(".index")
-        torn = (index.read_bytes() + bytes(8))[:11]
+        torn = (index.read_bytes() + bytes(11))[:11]
         index.write_bytes(torn)
         kit.dump_log("--index-sanity-check", "--files", str(index))
         compare.same("bytes of a torn index after its check", index.stat().st_size, 8 if is_java else 11)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -167,3 +168,41 @@ def test_a_static_quorum_is_refused(release: str, tmp_path: Path) -> None:
     done = jsonl("quorum", "set-voters", broker.log_dirs[0], "--voters", "1@h:9093", "--apply")
     assert done.exit_code == 4
     assert "controller.quorum.voters=1@h:9093" in done.of_type("refusal")[0]["do"]
+
+
+def test_three_voters_get_other_addresses(quorum: Dynamic, tmp_path: Path) -> None:
+    """All copies of the metadata log are made equal first: each gets the same record at the same offset."""
+    quorum.create("orders", [1, 2, 3])
+    time.sleep(2)
+    for node in NODES:
+        quorum.nodes[node].kill()
+    data = {node: quorum.nodes[node].log_dirs[0] for node in NODES}
+    ports = dict(zip(NODES, free_ports(3), strict=True))
+    wanted = [part for node in NODES for part in ("--voters", f"{node}@127.0.0.1:{ports[node]}")]
+    shown = jsonl("quorum", *data.values())
+    newest = next(Path(row["path"]) for row in shown.of_type("copy") if row["isNewest"])
+    if len({(row["lastEpoch"], row["logEndOffset"]) for row in shown.of_type("copy")}) > 1:
+        refused = jsonl("quorum", "set-voters", *data.values(), *wanted)
+        assert refused.exit_code == 4
+        assert "copies differ" in " ".join(row["reason"] for row in refused.of_type("refusal"))
+    for folder in (path / "__cluster_metadata-0" for path in data.values()):
+        if folder != newest:
+            state = (folder / "quorum-state").read_bytes()
+            shutil.rmtree(folder)
+            shutil.copytree(newest, folder)
+            (folder / "quorum-state").write_bytes(state)
+    done = jsonl("quorum", "set-voters", *data.values(), *wanted, "--apply")
+    assert done.exit_code == 0, done.out.decode() + done.err
+    quorum.controllers |= ports
+    for node in NODES:
+        quorum.nodes[node] = quorum.node(tmp_path, node, list(ports.values()))
+        quorum.nodes[node].launch()
+    assert all(quorum.nodes[node].serves() for node in NODES)
+    for node in NODES:
+        _until(lambda node=node: _topics(quorum.clients[node]) == {"orders"})  # type: ignore[misc]
+    _until(lambda: _created(quorum, "later", [1, 2, 3]))
+    assert not [stray for path in data.values() for stray in path.glob("*-stray")]
+    for node in NODES:
+        quorum.nodes[node].kill()
+    after = jsonl("quorum", *data.values())
+    assert [row["voters"] for row in after.of_type("quorum")] == [[1, 2, 3]]

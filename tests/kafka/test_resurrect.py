@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.kafka.broker import Broker, free_ports
 from tests.kafka.cluster import NODES, Cluster
-from tests.kafka.command import jsonl
+from tests.kafka.command import jsonl, kdump
 from tests.kafka.directories import MADE, Rich, State, copy_tree, rich
 from tests.kafka.jars import RELEASES
 from tests.kafka.kit import Kit
@@ -113,7 +113,7 @@ def _check_goes_on(compare: Comparison, servers: str, truth: dict[str, Any]) -> 
     transactional.commit_transaction(30)
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "after", "isolation.level": "read_committed"})
     consumer.assign([TopicPartition("plain", 0, offsets[0])])
-    values = []
+    values: list[bytes | None] = []
     while len(values) < 2 and (message := consumer.poll(20)) is not None:
         values.append(message.value())
     consumer.close()
@@ -242,3 +242,43 @@ def test_three_brokers(
         consumer.close()
         strays = [path.name for path in (tmp_path / "new").glob("*/*-stray")]
         compare.same("strays", strays, [])
+
+
+def test_disks_that_are_damaged_first(
+    killed: Path, tmp_path: Path, tally: Tally, request: pytest.FixtureRequest
+) -> None:
+    """A damaged copy does not lead; where all are damaged, one is healed from the others before."""
+    release = (request.config.getoption("--release") or RELEASES)[-1]
+    log_dirs = {node: tmp_path / f"disk-{node}" for node in NODES}
+    for node, log_dir in log_dirs.items():
+        copy_tree(killed / f"disk-{node}", log_dir)
+    _flip(log_dirs[1] / "orders-0", 0.3)  # the third broker is behind there: the second one leads
+    for node, at in ((1, 0.2), (2, 0.5), (3, 0.8)):
+        _flip(log_dirs[node] / "events-0", at)
+    ports = free_ports(2)
+    options = ("--nodes", 1, "--controller", f"127.0.0.1:{ports[1]}", "--kafka", release)
+    refused = jsonl("resurrect", *log_dirs.values(), "--into", tmp_path / "new", *options)
+    assert refused.exit_code == 4
+    assert "events-0" in " ".join(row["subject"] for row in refused.of_type("refusal"))
+    sources = [part for node in (1, 3) for part in ("--from", log_dirs[node])]
+    healed = kdump("repair", log_dirs[2] / "events-0", *sources, "--apply")
+    assert healed.exit_code == 0, healed.out.decode() + healed.err
+    done = _resurrect(*log_dirs.values(), "--into", tmp_path / "new", *options)
+    leaders = {f"{row['topic']}-{row['partition']}": row["path"] for row in done.of_type("partition")}
+    assert leaders["orders-0"] == str(log_dirs[2] / "orders-0")
+    places = {row["nodeId"]: (ports[0], ports[1]) for row in done.of_type("node")}
+    with tally.of(release, Column.WRITE) as compare, _served(release, tmp_path, done, places) as (broker,):
+        for topic, partitions in TOPICS.items():
+            for partition in range(partitions):
+                values = _values(broker.servers, topic, partition)
+                expected = _expected(topic, partition, RECORDS + (50 if topic == "orders" else 0))
+                compare.same(f"{topic}-{partition}", values, expected)
+
+
+def _flip(folder: Path, at: float) -> None:
+    """One bit of the log, at a part of its length."""
+    path = max(folder.glob("*.log"), key=lambda each: each.stat().st_size)
+    data = bytearray(path.read_bytes())
+    used = len(data.rstrip(b"\0"))
+    data[int(used * at)] ^= 4
+    path.write_bytes(data)

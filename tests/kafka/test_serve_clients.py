@@ -63,7 +63,7 @@ def server(directory: Rich) -> Iterator[str]:
 def test_records_are_those_of_the_broker(name: str, isolation: str, directory: Rich, tally: Tally) -> None:
     names = _unchanged(directory)
     if isolation == COMMITTED and name != "confluent-kafka":
-        # They break at a control batch whose marker the cleaner has removed, whoever sends it.
+        # They break at a control batch whose marker the cleaner has removed.
         names = {each for each in names if not each.startswith("txn-compacted")}
     paths = [str(path) for path in directory.partitions if path.name in names]
     assert len(names) > 20

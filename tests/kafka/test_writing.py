@@ -43,8 +43,12 @@ def _partitions(log_dirs: Iterable[Path], names: Iterable[str]) -> dict[str, Pat
 
 
 def _indexes(partition: Path) -> dict[str, bytes]:
-    """The entries of all indexes of a log; what a broker preallocates behind them is zeros."""
-    return {path.name: path.read_bytes() for path in sorted(partition.iterdir()) if path.suffix in _INDEXES}
+    """The entries of all indexes of a log. Those of an empty segment may be there or not."""
+    return {
+        path.name: path.read_bytes()
+        for path in sorted(partition.iterdir())
+        if path.suffix in _INDEXES and path.with_suffix(".log").stat().st_size
+    }
 
 
 def _change(compare: Comparison, log_dirs: list[Path]) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from array import array
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.blocks import RecordBlock
+from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.batch import CONTROL, DELETE_HORIZON, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_record
 from kdump.kernels import batch_fates, fates, portable
@@ -24,9 +25,11 @@ VALUES = st.one_of(st.none(), st.binary(max_size=5), st.integers(60, 70).map(byt
 HEADERS = st.lists(st.tuples(st.binary(max_size=70), VALUES), max_size=2).map(tuple)
 RECORDS = st.lists(st.tuples(KEYS, VALUES, st.integers(-5, 1 << 40), HEADERS), min_size=1, max_size=12)
 CODEC = st.sampled_from((0, 1))
+Log = tuple[BatchBlock, list[bytes | None], RecordBlock]
+"""As the kernels see it: block, payloads, records."""
 
 
-def decoded(kernel: ModuleType, data: bytes):
+def decoded(kernel: ModuleType, data: bytes) -> Log:
     """A log as the kernels see it: block, payloads, records."""
     block = walked(kernel, data)
     payloads = inflate(block, 0, block.length).payloads
@@ -37,7 +40,7 @@ def decoded(kernel: ModuleType, data: bytes):
     return block, payloads, records
 
 
-def new_records(rows) -> list[NewRecord]:
+def new_records(rows: list[Any]) -> list[NewRecord]:
     """Records at offsets 100, 102, …"""
     return [NewRecord(100 + 2 * at, *(row[2], row[0], row[1], row[3])) for at, row in enumerate(rows)]
 
@@ -101,7 +104,7 @@ def test_a_map_needs_room(kernel: ModuleType, memory: int, limit: int) -> None:
 
 @given(KERNEL, RECORDS, CODEC, st.integers(95, 125), st.integers(1, 8), st.integers(95, 130), st.integers(0, 3))
 def test_taking_and_sifting(
-    kernel: ModuleType, rows, codec: int, start: int, limit: int, latest: int, horizon: int
+    kernel: ModuleType, rows: list[Any], codec: int, start: int, limit: int, latest: int, horizon: int
 ) -> None:
     first = NewBatch(DELETE_HORIZON | codec, base_timestamp=horizon) if horizon else NewBatch(codec)
     data = encode_batch(new_records(rows), first) + b"".join(
@@ -129,7 +132,7 @@ def test_taking_and_sifting(
 
 
 @given(KERNEL, RECORDS, CODEC, st.data())
-def test_encoding_what_stays(kernel: ModuleType, rows, codec: int, data: st.DataObject) -> None:
+def test_encoding_what_stays(kernel: ModuleType, rows: list[Any], codec: int, data: st.DataObject) -> None:
     old = new_records(rows)
     block, payloads, records = decoded(kernel, encode_batch(old, NewBatch(codec)))
     kept = data.draw(st.lists(st.sampled_from((0, 1, 2, 3, 4, 6)), min_size=len(old), max_size=len(old)))
@@ -162,7 +165,7 @@ def test_what_is_remembered_of_a_key_is_what_looking_it_up_would_tell(
             assert kept[at] == (fates.SUPERSEDED if offset < found.get(b"%d" % key) else fates.KEPT)
 
 
-def walked_all(kernel: ModuleType, data: bytes):
+def walked_all(kernel: ModuleType, data: bytes) -> Log:
     """As `decoded`, with room for more batches."""
     block = walked(kernel, data, rows=64)
     payloads = inflate(block, 0, block.length).payloads
@@ -193,7 +196,7 @@ BATCHES = st.tuples(
 
 
 @given(KERNEL, st.lists(BATCHES, min_size=1, max_size=6), st.data())
-def test_rewriting_batches(kernel: ModuleType, batches, data: st.DataObject) -> None:
+def test_rewriting_batches(kernel: ModuleType, batches: list[Any], data: st.DataObject) -> None:
     log = b"".join(
         encode_message(NewRecord(100 * number, 7, b"k", b"v"), 1)
         if number and form == 0

@@ -26,7 +26,7 @@ def expected(messages: list[Message]) -> list[bytes]:
     return [encode_record(record, 0, base) for record in records]
 
 
-def _fields(message: Message) -> tuple:
+def _fields(message: Message) -> tuple[object, ...]:
     return message.timestamp, message.key, message.value, message.headers
 
 

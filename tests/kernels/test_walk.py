@@ -159,7 +159,8 @@ def test_goes_on_where_a_full_block_ended(kernel: ModuleType, rows: int) -> None
     data = b"".join(encode_batch(records(1, offset)) for offset in range(5)) + V1
     block = block_of(data, rows, position=1000)
     end = 1000 + len(data)
-    position, found = 1000, []
+    position = 1000
+    found: list[tuple[int, int]] = []
     while True:
         status = kernel.walk(block, position, end, end)
         found += zip(block.position[: block.length], block.last_offset[: block.length], strict=True)

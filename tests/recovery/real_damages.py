@@ -218,7 +218,9 @@ class Campaign:
         """Try all, as many at once as there are disks."""
         waiting = list(damages)
         while waiting:
-            batch, rest, disks = [], [], set()
+            batch: list[Damage] = []
+            rest: list[Damage] = []
+            disks = set()
             for damage in waiting:
                 if damage.disk in disks or len(batch) >= DISKS - 1:
                     rest.append(damage)

@@ -422,3 +422,12 @@ def test_the_later_leader_is_right_wherever_copies_part(tmp_path: Path) -> None:
     refused = kdump(tmp_path, "repair", "b2/orders-0", "--from", "b3")
     assert refused.code == 4
     assert "older history: leader epoch 5 at offset 20" in refused.err
+
+
+def test_a_copy_that_is_not_in_sync_is_said_to_be_so(copies: tuple[Path, Path], tmp_path: Path) -> None:
+    _cut(copies[0])
+    write_metadata(tmp_path, 1, partition_fields([1, 2, 3], [3], 3))
+    assert "broker 2, from which it is taken, is not in sync" in heal(tmp_path, "--from", "b2").out
+    shutil.rmtree(tmp_path / "b1" / "__cluster_metadata-0")
+    write_metadata(tmp_path, 1, partition_fields([1, 2, 3], [2, 3], 3))
+    assert "not in sync" not in heal(tmp_path, "--from", "b2").out

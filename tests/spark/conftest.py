@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 NEED_SPARK = [
-    "test_cluster.py", "test_connect.py", "test_engines.py", "test_findings.py", "test_pushdown.py", "test_session.py",
-    "test_source.py", "test_stream.py", "test_write.py",
+    "test_cluster.py", "test_connect.py", "test_engines.py", "test_findings.py", "test_page.py", "test_pushdown.py",
+    "test_session.py", "test_source.py", "test_stream.py", "test_write.py",
 ]  # fmt: skip
 NEED_ARROW = ["test_commit.py", "test_kafkas_logs.py", "test_tables.py"]
 

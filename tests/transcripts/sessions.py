@@ -37,6 +37,8 @@ _VARYING = (
     (re.compile(r'("allocatedSize": ?)\d+'), r"\1N"),
     (re.compile(r'("begunTimestamp": ?)\d+'), r"\1N"),
     (re.compile(r"\b\d{8}T\d{6}(?:-\d+)?\b"), "CHANGE"),
+    # with the journal, which has inodes and times
+    (re.compile(r"(deletes the originals of CHANGE \(|pruned, )\S+ KiB"), r"\1N KiB"),
     (re.compile(r"\S+Z(?=  file time)"), "TIME"),
     (re.compile(r"(there is something in it) \(.*?\)"), r"\1 (NAME)"),
     (re.compile(r"^kdump \d\S*$", re.MULTILINE), "kdump N"),

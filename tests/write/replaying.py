@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.checksums import crc32, crc32c
@@ -92,7 +92,7 @@ def corpus_cases(corpus: Path) -> Iterator[Case]:
         yield Case(name, path, row["config"], row["logStartOffset"], appends.get(name, ()))
 
 
-def _rows(path: Path) -> Iterator[dict]:
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
     with open(path, encoding="utf-8") as lines:
         yield from map(json.loads, lines)
 

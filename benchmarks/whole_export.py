@@ -1,0 +1,100 @@
+"""Measure a whole `kdump export` to Parquet against pyarrow and polars that write the same columns from memory.
+
+The export reads the log, checks CRCs, decodes, writes and syncs; the others have the rows in memory as Arrow, write
+one file and sync it. Seconds and CPU seconds of the export are those of its process, start included; of the others,
+those of writing alone. All take turns in one run. Needs pyarrow and polars.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from data import LARGE, LOGS, generate
+from processes import run
+
+CODECS = ("none", "snappy", "lz4", "zstd")
+
+EXPORT = """
+import os, shutil, sys
+shutil.rmtree(sys.argv[2], ignore_errors=True)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+command = [sys.executable, "-P", "-m", "kdump", "export", sys.argv[1], "--to", sys.argv[2], "--codec", sys.argv[3]]
+os.execv(sys.executable, command)
+"""
+
+FROM_MEMORY = """
+import os, resource, sys, time
+import polars, pyarrow.dataset, pyarrow.parquet
+source, target, codec, writer = sys.argv[1:]
+table = pyarrow.dataset.dataset(source).to_table()
+frame = polars.from_arrow(table)
+def cpu():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+started, before = time.perf_counter(), cpu()
+if writer == "polars":
+    frame.write_parquet(target, compression="uncompressed" if codec == "none" else codec)
+else:
+    pyarrow.parquet.write_table(table, target, compression=codec)
+descriptor = os.open(target, os.O_RDONLY)
+os.fsync(descriptor)
+print(time.perf_counter() - started, cpu() - before)
+"""
+
+
+class Turn(NamedTuple):
+    """Seconds, and seconds of CPU."""
+
+    wall: float
+    cpu: float
+
+
+def export(partition: str, target: str, codec: str) -> Turn:
+    """A whole export."""
+    cost = run([sys.executable, "-c", EXPORT, partition, target, codec])
+    return Turn(cost.wall, cost.cpu)
+
+
+def from_memory(source: str, target: str, codec: str, writer: str) -> Turn:
+    """What writing takes that has the rows already."""
+    command = [sys.executable, "-c", FROM_MEMORY, source, target, codec, writer]
+    wall, cpu = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    return Turn(float(wall), float(cpu))
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    default = Path(tempfile.gettempdir()) / "kdump-benchmarks"
+    parser.add_argument("--dir", type=Path, default=default, help="where the logs are and stay (default: %(default)s)")
+    parser.add_argument("--log", choices=[log.name for log in LOGS], default=LARGE.name, help="which log is exported")
+    parser.add_argument("--repeat", type=int, default=3, metavar="N", help="turns (default: %(default)s)")
+    parser.add_argument("--divisor", type=int, default=1, metavar="N", help="divide the log's size by N")
+    options = parser.parse_args()
+    log = next(log for log in LOGS if log.name == options.log)
+    segment = generate(log, options.dir / f"sizes-by-{options.divisor}", options.divisor)
+    size = segment.stat().st_size / 1e6
+    print(f"{options.log}, {size:.0f} MB; MB of log a second, and a CPU second")
+    with tempfile.TemporaryDirectory(dir=options.dir) as scratch:
+        out, again = os.path.join(scratch, "out"), os.path.join(scratch, "again")
+        for codec in CODECS:
+            turns: dict[str, list[Turn]] = {}
+            for _ in range(options.repeat):
+                turns.setdefault("kdump export", []).append(export(str(segment.parent), out, codec))
+                for writer in ("pyarrow", "polars"):
+                    turns.setdefault(writer, []).append(from_memory(out, again, codec, writer))
+            for name, found in turns.items():
+                wall, cpu = median(turn.wall for turn in found), median(turn.cpu for turn in found)
+                print(f"{codec:7} {name:13} {size / wall:6.0f} {size / cpu:6.0f}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""docs/spark.md: its code runs, its options are those that there are, its settings start a session."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kdump.spark.options import READ_OPTIONS
+from kdump.spark.write_options import WRITE_OPTIONS
+from tests.columns.reading import ROOT
+from tests.spark.building import log_directory
+
+if TYPE_CHECKING:
+    import pytest
+    from pyspark.sql import SparkSession
+
+PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def named_in_tables(section: str) -> set[str]:
+    """The words in the first columns of a section's tables."""
+    text = PAGE.partition(f"\n{section}\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`[^|]*) \|", text, re.MULTILINE)
+    return {word for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_the_python_code(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_directory(tmp_path / "kafka-logs", orders_0=9, orders_1=4)
+    monkeypatch.delenv("JAVA_HOME", raising=False)  # which the code sets: it comes back afterwards
+    found = []
+    for code in blocks("python"):
+        lines = code.replace("/data/", f"{tmp_path}/").strip()
+        names = {"spark": spark, "df": spark.createDataFrame([(b"one",), (b"two",)], "value binary")}
+        if lines.startswith(("spark", "(")):
+            result = eval(lines, names)
+            found.append(result)
+            if isinstance(result, StreamingQuery):
+                result.awaitTermination()
+                assert result.exception() is None
+        else:
+            exec(lines, names)
+    assert len(found) == 3
+    assert found[0].count() == 13
+    assert spark.read.parquet(f"{tmp_path}/out").count() == 13
+    assert len(list((tmp_path / "made").glob("orders-*"))) == 12
+    assert spark.read.format("kafka-log").load(f"{tmp_path}/made").count() == 2
+
+
+def test_the_options_are_all_of_them() -> None:
+    reading, writing = PAGE.split("\n## Writing\n")
+    assert {name for name in READ_OPTIONS if f"`{name}`" not in reading} <= {"path", "paths"}
+    assert named_in_tables("### Options") <= {*READ_OPTIONS}
+    assert {name for name in WRITE_OPTIONS if f"`{name}`" not in writing} <= {"path"}
+
+
+def test_the_settings_are_those_of_our_own_sessions(spark: SparkSession) -> None:
+    settings = dict(re.findall(r"`(spark\.[a-zA-Z.]+)=(\w+)`", PAGE.partition("## Speed")[2]))
+    assert settings
+    assert {name: spark.conf.get(name) for name in settings} == settings
+
+
+def test_the_archive_for_executors(tmp_path: Path) -> None:
+    command = next(line for block in blocks("") for line in block.splitlines() if "kdump.spark.archive" in line)
+    words = command.partition("#")[0].split()
+    assert words[:2] == ["python", "-m"]
+    subprocess.run([sys.executable, *words[1:]], cwd=tmp_path, check=True, env={"PYTHONPATH": str(ROOT)})
+    with tarfile.open(tmp_path / words[-1]) as archive:
+        assert "kdump/spark/data_source.py" in {name.removeprefix("./") for name in archive.getnames()}

@@ -1,0 +1,53 @@
+"""A log with which a broker does not start, although it stopped in order: verification and a start say the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kdump.findings.finding import BrokerEffect
+from kdump.formats import names
+from kdump.recovery.loader import load_log
+from kdump.storage.partition import PartitionLog
+from kdump.verify import verify
+from tests.repair.damaged import STARTUP, build, edit, name
+
+CLOSED = replace(STARTUP, clean=True)
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    partition = build(tmp_path)
+    (partition.parent / names.CLEAN_SHUTDOWN).write_text("")
+    return partition
+
+
+def is_refused(partition: Path) -> bool:
+    refusals = (BrokerEffect.REFUSES, BrokerEffect.GOES_OFFLINE)
+    return any(finding.broker in refusals for finding in verify(str(partition)))
+
+
+@pytest.mark.parametrize("has_entries", [True, False])
+def test_zeros_from_any_byte_on(partition: Path, has_entries: bool) -> None:
+    """Without index entries a broker reads the whole segment to find its end, else from the last entry on."""
+    log = partition / name(40, "log")
+    whole = log.read_bytes()
+    if not has_entries:
+        (partition / name(40, "index")).write_bytes(b"")
+    seen = set()
+    for start in range(0, len(whole), 7):
+        log.write_bytes(whole[:start] + bytes(len(whole) - start))
+        is_loaded = load_log(PartitionLog(str(partition)), CLOSED).ok
+        assert is_refused(partition) != is_loaded, start
+        seen.add(is_loaded)
+    assert seen == {True, False}
+
+
+def test_a_damaged_batch_before_zeros(partition: Path) -> None:
+    """Its size leads to the zeros: no CRC is looked at."""
+    edit(name(40, "log"), lambda held: held[:100] + b"\1" + held[101:600] + bytes(len(held) - 600))(partition)
+    (partition / name(40, "index")).write_bytes(b"")
+    assert not load_log(PartitionLog(str(partition)), CLOSED).ok
+    assert is_refused(partition)
