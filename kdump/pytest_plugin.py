@@ -232,7 +232,7 @@ def assert_sound(
         if finding.severity in severities
     ]
     if found:
-        lines = [f"{os.fspath(path)} is not sound:"]
+        lines = [f"{os.fspath(path)} has findings:"]
         for finding in found[:_MOST_SHOWN]:
             where = "" if finding.position is None else f": byte {finding.position}"
             lines.append(f"  {finding.code} {finding.severity}: {finding.path}{where}: {finding.message}")

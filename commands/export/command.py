@@ -114,7 +114,7 @@ def command(
     With --decode, key and value are what they decode to, and columns are added: value_raw (the bytes of what has no
     schema or does not decode), value_schema_id, value_error, and the same for the key. Every record is exported.
 
-    A run that was interrupted, or that could not read a file, is gone on with by repeating it: what is complete stays,
+    A run that was interrupted, or that could not read a file, is resumed by repeating it: what is complete stays,
     what has changed is exported again. _SUCCESS is in the directory only while all of it is there. What is damaged is
     reported and skipped, and the export does not count as complete then, unless --skip-damage says that it does.
 

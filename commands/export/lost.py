@@ -64,5 +64,5 @@ def export_lost(paths: Iterable[str], leader: int, folder: str, chosen: Callable
             where = f"{number_words(total, 'record')} of {number_words(partitions, 'partition')}"
             out.write(f"Done. {where} would be lost if broker {leader} leads.\n")
         else:
-            out.write(f"Nothing to do. If broker {leader} leads, nothing is lost.\n")
+            out.write(f"Nothing to do. If broker {leader} leads, no record is lost.\n")
     return troubles.code

@@ -25,7 +25,7 @@ NAMES_SHOWN = 3
 
 _POLICY_WORDS = {LOG_START: "log start offset", SIZE: "size", TIME: "time"}
 _SOURCE_WORDS = {TIME_INDEX: "time index", BATCHES: "batches", MTIME: "file time"}
-_HEAD = ("BASE OFFSET", "NEXT OFFSET", "SIZE", "LARGEST TIME", "TAKEN FROM", "GOES")
+_HEAD = ("BASE OFFSET", "NEXT OFFSET", "SIZE", "MAX TIMESTAMP", "SOURCE", "DELETED AFTER")
 _RIGHT = _HEAD[:3]
 
 
@@ -244,7 +244,7 @@ def _blocked(found: PartitionRetention, block: Block) -> Iterator[str]:
     if block.held:
         yield f"BLOCKED: retention stops at {name}, which is not older than {found.config.time_name}; held back: {held}"
     else:
-        yield f"BLOCKED: {name} will not be older than {found.config.time_name} in time, and holds back what follows it"
+        yield f"BLOCKED: {name} will not be older than {found.config.time_name} in time, and blocks what follows it"
     state = block.blocker
     largest, source = state.largest_timestamp, _SOURCE_WORDS[state.source]
     yield f"  its largest timestamp is {_time(largest)}, {_off(largest, found.now)}, by the {source}"

@@ -225,8 +225,8 @@ def _outlook(partitions: Sequence[Partition], now: int, retention_ms: int) -> It
             " retain names the records.</p>"
         )
     yield (
-        '<p class="note">By time alone, as a broker reckons without time indexes; kdump retain knows topics\' settings,'
-        " sizes and offsets too.</p>"
+        '<p class="note">By time alone, as a broker computes it without time indexes; kdump retain knows the settings'
+        " of topics, sizes and offsets too.</p>"
     )
 
 

@@ -16,8 +16,8 @@ from ..shell.tables import aligned
 from ..shell.times import iso_second, iso_time
 from .run import Partition, Topic
 
-_HEAD = ("PARTITION", "SIZE", "SEGMENTS", "RECORDS", "BATCHES", "A BATCH", "CODECS", "EARLIEST", "LATEST", "DIRTY")
-_RIGHT = ("SIZE", "SEGMENTS", "RECORDS", "BATCHES", "A BATCH", "DIRTY")
+_HEAD = ("PARTITION", "SIZE", "SEGMENTS", "RECORDS", "BATCHES", "BYTES/BATCH", "CODECS", "EARLIEST", "LATEST", "DIRTY")
+_RIGHT = ("SIZE", "SEGMENTS", "RECORDS", "BATCHES", "BYTES/BATCH", "DIRTY")
 _LABEL = 14
 
 
@@ -127,7 +127,7 @@ def _codec_lines(stats: Stats) -> Iterator[tuple[str, str]]:
     if sample.batches:
         found = [(codec, other_codec(stats, codec)) for codec in range(len(NAMES))]
         yield (
-            "with another",
+            "recompressed",
             ", ".join(
                 f"{codec_name(codec)} {size_text(size)} ({round(100 * (size / batches.bytes - 1)):+d} %)"
                 for codec, size in found
@@ -159,7 +159,7 @@ def _times(batches: BatchStats) -> str:
 
 def _producers(batches: BatchStats) -> str:
     if not batches.idempotent:
-        return "none with an id"
+        return "no producer ids"
     more = f"more than {MOST_PRODUCERS}" if batches.more_producers else str(len(batches.producers))
     text = f"{more} with an id, in {percent(batches.idempotent / batches.batches)} of the batches"
     if batches.transactional:
@@ -203,8 +203,8 @@ def sizes_text(sizes: Sizes) -> str:
         return "none"
     half = sizes.quantile(0.5) or 0
     return (
-        f"mean {size_text(round(sizes.mean))}, {size_text(sizes.least)} to {size_text(sizes.most)}, half up to"
-        f" {size_text(half)}"
+        f"mean {size_text(round(sizes.mean))}, {size_text(sizes.least)} to {size_text(sizes.most)},"
+        f" median ≤ {size_text(half)}"
     )
 
 

@@ -28,7 +28,8 @@ from .text import JsonLines, TextLines
     help="Topics whose name matches. May be repeated.")
 @click.option("--max-timeout-ms", type=click.IntRange(min=0), default=MAX_TIMEOUT_MS, show_default=True,
     help="The brokers' transaction.max.timeout.ms.")
-@click.option("--ended", is_flag=True, help="Also list the transactions that markers ended, and markers of none.")
+@click.option("--ended", is_flag=True,
+    help="Also list the transactions that markers ended, and markers without an open transaction.")
 @click.option("--all", "is_all", is_flag=True,
     help="Also show partitions without anything open, and transactional ids without a transaction.")
 @now_option

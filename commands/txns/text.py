@@ -74,7 +74,8 @@ class TextLines:
         for row in rows:
             self._open_row(found, row)
         if found.commits or found.aborts:
-            write(f"  markers: {found.commits} COMMIT, {found.aborts} ABORT; {found.empty} of them ended nothing\n")
+            ended_none = f"{found.empty} without an open transaction"
+            write(f"  markers: {found.commits} COMMIT, {found.aborts} ABORT; {ended_none}\n")
         ended = [_ended_cells(txn) for txn in found.ended]
         heading = ("ENDED", "PRODUCER", "EPOCH", "FIRST OFFSET", "MARKER", "COORDINATOR EPOCH", "TIME")
         for line in aligned(heading, ended, right=heading[1:-1], indent="  "):
@@ -225,10 +226,12 @@ class JsonLines:
 def _held_by(found: PartitionTxns) -> str:
     holder = found.holder
     if holder:
-        return f"held by the transaction of producer {holder.producer_id} that is open at offset {holder.first_offset}"
+        whose = f"producer {holder.producer_id}"
+        return f"blocked by the transaction of {whose} that is open at offset {holder.first_offset}"
     if found.unreplicated is not None and found.last_stable_offset < found.high_watermark:
-        return f"held by the transaction at offset {found.unreplicated}, whose marker is not below the high watermark"
-    return "held by the high watermark"
+        where = f"offset {found.unreplicated}"
+        return f"blocked by the transaction at {where}, whose marker is not below the high watermark"
+    return "blocked by the high watermark"
 
 
 def _ended_cells(txn: EndedTxn) -> tuple[str, ...]:

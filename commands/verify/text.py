@@ -317,7 +317,7 @@ def _pass_words(summary: Summary) -> str:
     """How far a pass is that may take several runs, with the totals of all of them."""
     whole = summary.whole
     runs = f" in {whole.runs} runs" if whole.runs > 1 else ""
-    state = f"Complete pass finished{runs}" if summary.is_complete else f"The pass goes on; so far{runs}"
+    state = f"Complete pass finished{runs}" if summary.is_complete else f"The pass is not complete; so far{runs}"
     counts = (whole.errors, "error"), (whole.warnings, "warning")
     found = [number_words(count, noun) for count, noun in counts if count]
     found += [f"{whole.unread} not readable"] if whole.unread else []

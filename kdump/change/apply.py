@@ -106,7 +106,7 @@ def carry_out(
     change = Change(
         files, path, command, begun, (), before, keeps_old=keep_old, undoes=undoes, made_directory=made_directory
     )
-    _make_place(files.directory)
+    _make_place(files.directory, path)
     journal.write(change, role=place.STAGING)
     try:
         steps = tuple(_staged(change, drafts))
@@ -348,10 +348,13 @@ def _bytes_needed(recipe: Recipe) -> int:
 # --- everything new, and what is kept of what is cut -----------------------------------------------------------------
 
 
-def _make_place(directory: str) -> None:
-    """Make the directory for a change's files where it is one of its own."""
+def _make_place(directory: str, partition_directory: str) -> None:
+    """Make the directory for a change's files where it is one of its own; it belongs to whom the partition does."""
     if not os.path.isdir(directory):
         os.makedirs(directory, exist_ok=True)
+        info = os.stat(partition_directory)
+        with suppress(PermissionError):
+            os.chown(directory, info.st_uid, info.st_gid)
         durable.sync_directory(os.path.dirname(directory))
     check_writable(directory)
 

@@ -75,7 +75,7 @@ def judge(change: Change, *, thorough: bool = False) -> Judged:
         found = list(differences(change))
         return Judged(Verdict.INTERRUPTED, _changed_since(change, found) if found else "")
     if not all(os.path.lexists(change.file(step.kept)) for step in change.steps if step.kept):
-        return Judged(Verdict.NOT_KEPT, f"{name}: the originals of change {change.id} are not there any more")
+        return Judged(Verdict.NOT_KEPT, f"{name}: the originals of change {change.id} do not exist any more")
     return _judge_files(change, thorough)
 
 

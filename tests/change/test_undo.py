@@ -131,7 +131,7 @@ class TestRefused:
     def test_originals_that_are_gone(self, partition: Path) -> None:
         change = repaired(partition)
         change_files(partition.parent, "old")[0].unlink()
-        self.check(partition, change, Verdict.NOT_KEPT, "are not there any more")
+        self.check(partition, change, Verdict.NOT_KEPT, "do not exist any more")
 
 
 def test_later_changes_are_taken_back_first(partition: Path) -> None:

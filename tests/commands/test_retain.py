@@ -90,12 +90,12 @@ def test_a_log_directory_in_words(run: Run, data: Path) -> None:
 def test_a_partition_lists_its_segments(run: Run, data: Path) -> None:
     assert run("retain", data / "stuck-0", WEEK, AT) == 0
     rows = run.table("BASE OFFSET")
-    assert [(row["BASE OFFSET"], row["NEXT OFFSET"], row["TAKEN FROM"]) for row in rows] == [
+    assert [(row["BASE OFFSET"], row["NEXT OFFSET"], row["SOURCE"]) for row in rows] == [
         ("0", "2", "time index"),
         ("2", "3", "time index"),
         ("3", "4", "time index"),
     ]
-    assert [row["GOES"] for row in rows][1:] == ["is held back", "from 2027-01-22T07:00:00.001Z"]
+    assert [row["DELETED AFTER"] for row in rows][1:] == ["is held back", "from 2027-01-22T07:00:00.001Z"]
     assert run("retain", data / "stuck-0", WEEK, AT, "--no-segments") == 0
     assert "BASE OFFSET" not in run.out
 

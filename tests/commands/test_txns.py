@@ -83,11 +83,11 @@ def test_text_of_an_open_transaction(data: Path) -> None:
     assert result.stderr == ""
     assert result.stdout == (
         "orders-0: log start offset 0, last stable offset 3, high watermark unknown, log end offset 8\n"
-        "  held by the transaction of producer 7 that is open at offset 3\n"
+        "  blocked by the transaction of producer 7 that is open at offset 3\n"
         '  open transaction at offset 3: producer 7 epoch 5, transactional id "billing" (Ongoing, epoch 5)\n'
         "    up to offset 4, 2 records in 1 batch, 79 B\n"
         "    last record 2023-11-14T22:13:20.002Z, 998 ms ago; first 2023-11-14T22:13:20.002Z\n"
-        "  markers: 1 COMMIT, 1 ABORT; 0 of them ended nothing\n"
+        "  markers: 1 COMMIT, 1 ABORT; 0 without an open transaction\n"
         "\n"
         "TRANSACTIONAL ID  STATE    PRODUCER  EPOCH  LAST UPDATE               PARTITIONS\n"
         "billing           Ongoing         7      5  2023-11-14T22:13:20.000Z  orders:0\n"
@@ -202,8 +202,8 @@ def test_what_the_high_watermark_holds(data: Path) -> None:
     checkpoint(data, "replication-offset-checkpoint", ("orders", 0, 2), ("plain", 0, 0))
     result = run(data)
     assert "last stable offset 0, high watermark 2, log end offset 8" in result.stdout
-    assert "held by the transaction at offset 0, whose marker is not below the high watermark" in result.stdout
-    assert "held by the high watermark" in run(data, "--all").stdout
+    assert "blocked by the transaction at offset 0, whose marker is not below the high watermark" in result.stdout
+    assert "blocked by the high watermark" in run(data, "--all").stdout
     (txn,) = of_type("openTransaction", data)
     assert txn["holdsLastStableOffset"] is False
 

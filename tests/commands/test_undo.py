@@ -398,6 +398,17 @@ class TestBackupDir:
         assert run("repair", data / "orders-1", *TRUNCATE, *config, "--apply") == 0
         assert journal.unfinished(str(data / "orders-1")) == []
 
+    def test_all_of_it_belongs_to_whom_the_data_does(
+        self, run: Run, data: Path, config: list[str], backups: Path
+    ) -> None:
+        """As a broker's user has to be able to delete it, whoever ran kdump."""
+        owner = (1234, 2345) if os.geteuid() == 0 else (os.getuid(), os.getgid())
+        for path in (data, *data.rglob("*")):
+            os.chown(path, *owner)
+        assert run("repair", data, *TRUNCATE, *config, "--backup-dir", backups, "--apply") == 0
+        made = [*data.glob(".kdump-*"), *backups.rglob("*")]
+        assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {owner}
+
     def test_nothing_stays_of_what_is_pruned(self, run: Run, data: Path, salvaged: str, backups: Path) -> None:
         assert len(kept(data)) == 1
         assert run("undo", data, "--prune", "--apply") == 0

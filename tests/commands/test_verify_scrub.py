@@ -166,7 +166,7 @@ class TestPlace:
         while not said or place.exists():
             run("verify", log.directory, AT, "--jobs=1", "--max-duration=0s", "--resume", place)
             said.append(next(line for line in run.lines if "pass" in line))
-        assert said[0].startswith("The pass goes on; so far: no error; ")
+        assert said[0].startswith("The pass is not complete; so far: no error; ")
         assert re.match(r"Complete pass finished in \d+ runs: no error; 2 partitions, 8 segments, ", said[-1])
         run("verify", log.directory, AT)
         assert "pass" not in run.out
