@@ -57,7 +57,7 @@ def test_a_list_has_a_line_for_each(command: str, home: Path) -> None:
     assert len(said.err.splitlines()) <= 6
 
 
-@pytest.mark.parametrize("command", NOT_HERE)
+@pytest.mark.parametrize("command", sorted(NOT_HERE))
 def test_what_is_not_here_is_said_in_a_line(command: str, home: Path) -> None:
     said = kdump(home, command, "data")
     assert said.code in (2, 3)
