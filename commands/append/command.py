@@ -282,4 +282,4 @@ def _text(tally: Tally) -> str:
         parts.append("the marker of a transaction")
     if tally.duplicates:
         parts.append(f"{counted(tally.duplicates, 'batch', 'batches')} skipped that the producer had sent before")
-    return ", ".join(parts) or "nothing"
+    return ", ".join(parts) or "no records in the input: nothing was appended"
