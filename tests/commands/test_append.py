@@ -171,7 +171,7 @@ def test_csv(run: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("format_", ["jsonl", "csv", "lines"])
 def test_empty_input(format_: str, run: Any, tmp_path: Path) -> None:
     done = run(tmp_path / "t-0", "--create", "--format", format_)
-    assert done.out == "t-0: nothing\n"
+    assert done.out == "t-0: no records in the input: nothing was appended\n"
     assert (tmp_path / "t-0" / f"{0:020}.log").exists()
 
 
