@@ -16,9 +16,7 @@ from ..shell.options import color_option
 from ..shell.paths import expand
 from ..shell.rows import format_options
 from ..shell.schemas import schemas_option
-from .fields import show_fields
 from .jobs import INCLUDED, Options
-from .lone import lone_logs
 from .run import dump
 
 
@@ -151,6 +149,8 @@ def command(
     if shows_fields or at is not None:
         if not shows_fields or format_ == "csv":
             raise click.UsageError("--at goes with --fields, in text or JSON.")
+        from .fields import show_fields
+
         return show_fields(expand(paths), at or 0, format_)
     start_offset, stop_offset = offsets or (None, None)
     if options["follow"] and isolation is Isolation.READ_COMMITTED:
@@ -171,5 +171,7 @@ def command(
         return dump(expand(paths), asked)
     if asked.follow or asked.kept or asked.tail is not None or isolation is Isolation.READ_COMMITTED:
         raise click.UsageError("--as log reads a file alone: leave out --follow, --kept, --tail and --isolation.")
+    from .lone import lone_logs
+
     with lone_logs(paths, base_offset) as found:
         return dump([], replace(asked, use_indexes=False), found)

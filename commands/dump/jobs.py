@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import click
 
-from kdump.change.journal import Change, Changes, changes_of
 from kdump.change.kept import KeptPiece, kept_pieces
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
@@ -96,6 +95,8 @@ def _kept(place: Place, unreadable: list[tuple[str, OSError]]) -> list[Job]:
     """
     if isinstance(place, KafkaFile):
         raise click.UsageError(f"--kept shows what changes keep of directories, and {safe_path(place.path)} is a file")
+    from kdump.change.journal import Change, Changes, changes_of
+
     changes: list[Change] = []
     found: Changes | None = None
     try:

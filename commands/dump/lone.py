@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
 from typing import IO, cast
 
 import click
@@ -56,6 +53,9 @@ def _lone_log(path: str, base_offset: int | None, holds: ExitStack) -> LoneLog:
     base = int(number[0]) if base_offset is None and number else base_offset or 0
     if path != STANDARD_INPUT and not path.endswith((".gz", ".zst")):
         return LoneLog(path, path, base)
+    import gzip
+    from tempfile import TemporaryDirectory
+
     folder = holds.enter_context(TemporaryDirectory(prefix="kdump-"))
     unpacked = os.path.join(folder, "log")
     try:
@@ -70,6 +70,8 @@ def _opened(path: str) -> IO[bytes]:
     if path == STANDARD_INPUT:
         return open(sys.stdin.fileno(), "rb", closefd=False) if hasattr(sys.stdin, "fileno") else sys.stdin.buffer
     if path.endswith(".gz"):
+        import gzip
+
         return cast("IO[bytes]", gzip.open(path, "rb"))
     import zstandard
 
@@ -78,6 +80,8 @@ def _opened(path: str) -> IO[bytes]:
 
 def _copy(source: IO[bytes], target: IO[bytes], path: str) -> None:
     """Copy everything. Raises KdumpError where the disk has no room for it, or it is not what its name says."""
+    import shutil
+
     from zstandard import ZstdError
 
     while True:

@@ -91,6 +91,11 @@ class Change:
         """The id of the change; changes of several partitions by one run share it."""
         return self.files.id
 
+    @property
+    def is_undone(self) -> bool:
+        """Whether it was taken back."""
+        return self.state == ChangeState.UNDONE
+
     def file(self, name: str) -> str:
         """The path of a file that a step or a cut names."""
         return os.path.join(self.files.directory, name)

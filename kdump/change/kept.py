@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kdump.change.journal import Change, ChangeState
 from kdump.change.plan import REMOVE, TRUNCATE
 from kdump.disk.reading import is_file
 from kdump.formats import names
 from kdump.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from kdump.change.journal import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ def kept_pieces(change: Change) -> Iterator[KeptPiece]:
     A log that was replaced whole is no piece: what it has lost is cut out beside it. What was taken back is kept no
     more.
     """
-    if change.state == ChangeState.UNDONE:
+    if change.is_undone:
         return
     found: dict[tuple[str, int, int], str] = {}
     for kept in change.cuts:
