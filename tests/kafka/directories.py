@@ -94,6 +94,14 @@ class Rich:
         """The log directories after that start, and an orderly stop."""
         return [self.folder / "recovered" / disk for disk in DISKS]
 
+    @cached_property
+    def cleaned(self) -> frozenset[str]:
+        """The partitions that the broker cleaned after that start: what it said of them may be of before or after."""
+        lines = zip(map(_cleaner_lines, self.log_dirs), map(_cleaner_lines, self.recovered), strict=True)
+        return frozenset(
+            f"{topic}-{number}" for before, after in lines for topic, number, _ in map(str.split, after - before)
+        )
+
     def records(self) -> Iterator[dict[str, Any]]:
         """All records as consumers got them after that start. See Truth.java."""
         with (self.folder / "records.jsonl").open() as file:
@@ -107,6 +115,11 @@ class Rich:
             copies.append(target / log_dir.name)
             copy_tree(log_dir, copies[-1])
         return copies
+
+
+def _cleaner_lines(log_dir: Path) -> set[str]:
+    path = log_dir / "cleaner-offset-checkpoint"
+    return set(path.read_text().splitlines()[2:]) if path.exists() else set()
 
 
 def copy_tree(source: Path, target: Path) -> None:

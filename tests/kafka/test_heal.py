@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kdump.storage.partition import PartitionLog
+from tests.kafka.broker import minor
 from tests.kafka.cluster import NODES, Cluster
 from tests.kafka.command import jsonl, kdump
 from tests.kafka.jars import RELEASES
@@ -58,6 +59,9 @@ def _wipe(folder: Path) -> None:
 
 DAMAGES: tuple[Callable[[Path], None], ...] = (_flip, _lose_segment, _power_cut, _flip_and_lose_epochs, _wipe)
 
+SMALL_SEGMENTS = {True: {"segment_bytes": "32768"}, False: {"internal_segment_bytes": "32768"}}
+"""Up to Kafka 4.0, and from 4.1 on, which takes segment.bytes from 1 MiB on."""
+
 
 @pytest.fixture
 def cluster(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
@@ -71,7 +75,7 @@ def cluster(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]
 def test_a_healed_replica_joins_from_where_it_was_healed_to(cluster: Cluster, ends: str) -> None:
     number = len(DAMAGES)
     healed = cluster.nodes[HEALED]
-    cluster.create(TOPIC, number, internal_segment_bytes="32768")
+    cluster.create(TOPIC, number, **SMALL_SEGMENTS[minor(healed.release) in ("3.9", "4.0")])
     cluster.produce(TOPIC, number, 500)
     healed.kill() if ends == "killed" else healed.stop()
     cluster.until(lambda: all(HEALED not in isr for isr in cluster.isr(TOPIC).values()))
