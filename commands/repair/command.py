@@ -19,6 +19,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
+from ..shell.choice import NO_PATHS_GIVEN
 from ..shell.output import complain
 from ..shell.startup_options import chosen_startup, startup_options
 from .options import repair_options, run
@@ -134,7 +135,7 @@ def command(
     if undo_path is not None:
         return _undo(undo_path)
     if not paths:
-        raise click.UsageError("Missing argument 'PATH...'.")
+        raise click.UsageError(NO_PATHS_GIVEN)
     if fix_bit and strategy is not None:
         raise click.UsageError("--fix-bit is a strategy of its own: leave --strategy out")
     if sources and (fix_bit or strategy is not None or only is not None):

