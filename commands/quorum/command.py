@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import click
 
 from kdump.cluster.set_voters import VoterAt
@@ -72,10 +74,12 @@ def show_command(paths: tuple[str, ...], format_: str) -> int:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "--voters",
+    "voter_lists",
     required=True,
+    multiple=True,
     callback=read_by(_voters),
     metavar="NODE@HOST:PORT[,...]",
-    help="The new voters; mostly one, to which others are added by Kafka's own tool.",
+    help="The new voters; mostly one, to which others are added by Kafka's own tool. May be repeated.",
 )
 @click.option("--listener", default="CONTROLLER", show_default=True, metavar="NAME", help="Their controller listener.")
 @click.option(
@@ -89,7 +93,7 @@ def show_command(paths: tuple[str, ...], format_: str) -> int:
 @format_option
 def set_voters_command(
     paths: tuple[str, ...],
-    voters: list[VoterAt],
+    voter_lists: tuple[list[VoterAt], ...],
     listener: str,
     others_are_gone: bool,
     accept_loss: bool,
@@ -111,5 +115,8 @@ def set_voters_command(
       kdump quorum set-voters /mnt/c1/data --voters 1@kafka1:9093 --others-are-gone --apply
       kdump quorum set-voters /mnt/c?/data --voters 1@new1:9093,2@new2:9093,3@new3:9093 --apply
     """
+    voters = list(chain.from_iterable(voter_lists))
+    if len({each.id for each in voters}) < len(voters):
+        raise click.UsageError("--voters names a node twice.")
     asked = SetVoters([each._replace(listener=listener) for each in voters], others_are_gone, accept_loss, applies, now)
     return set_voters(paths, asked, format_)

@@ -101,12 +101,15 @@ def _change(run: Run) -> str:
     return run.out.split("--change ")[1].split()[0]
 
 
-def test_several_voters_with_new_addresses(run: Run, disks: list[Disk]) -> None:
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_several_voters_with_new_addresses(run: Run, disks: list[Disk], is_repeated: bool) -> None:
     disks[2].path.joinpath(names.CLUSTER_METADATA_DIR, f"{0:020d}.log").write_bytes(
         disks[0].path.joinpath(names.CLUSTER_METADATA_DIR, f"{0:020d}.log").read_bytes()
     )
-    voters = ",".join(f"{node}@new{node}:9093" for node in (1, 2, 3))
-    assert run("quorum", "set-voters", *paths(disks), "--voters", voters, "--apply") == 0, run.out
+    voters = [f"{node}@new{node}:9093" for node in (1, 2, 3)]
+    given = voters if is_repeated else [",".join(voters)]
+    options = [part for each in given for part in ("--voters", each)]
+    assert run("quorum", "set-voters", *paths(disks), *options, "--apply") == 0, run.out
     logs = {disk.path.joinpath(names.CLUSTER_METADATA_DIR, f"{0:020d}.log").read_bytes() for disk in disks[:3]}
     assert len(logs) == 1
     assert [voter["voterId"] for voter in state(disks[1]).voters] == [1, 2, 3]
@@ -122,6 +125,10 @@ def test_the_wrong_survivor_is_refused(run: Run, disks: list[Disk]) -> None:
     assert [row["name"] for row in run.of_type("difference")] == ["late-0", "late-1"]
     assert run("quorum", "set-voters", *paths([disks[2], disks[3]]), *given, "--accept-loss", "--apply") == 0
     assert topic_id("late-0") not in state(disks[2]).image.topics
+
+
+def test_a_voter_is_named_once(run: Run, disks: list[Disk]) -> None:
+    assert run("quorum", "set-voters", *paths(disks), "--voters", "1@a:1,2@b:1", "--voters", "1@c:1") == 2
 
 
 def test_voters_that_may_live_are_refused(run: Run, disks: list[Disk]) -> None:

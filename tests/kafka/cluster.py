@@ -70,7 +70,7 @@ class Cluster:
                 raise BrokerError(f"a node ended at its start:\n{node.log[-4000:]}")
 
     def create(self, topic: str, partitions: int, replicas: Sequence[Sequence[int]] = (NODES,), **configs: str) -> None:
-        """Make a topic whose partitions have these replicas in turn, in this order, once all brokers have registered."""
+        """Make a topic whose partitions have these replicas in turn, in this order, once all brokers are there."""
         assignments = {number: list(replicas[number % len(replicas)]) for number in range(partitions)}
         settings = {name.replace("_", "."): value for name, value in configs.items()}
         self.until(lambda: self._brokers() == len(self.nodes))
