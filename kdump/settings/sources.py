@@ -155,7 +155,9 @@ class Settings:
         own = _layer(METADATA, self.cluster.get((TOPIC_RESOURCE, topic), {}))
         named = [Layer(file.path, file.properties, True) for file in self.files if file.is_for(topic)]
         if topic in _INTERNAL:
-            created = Layer(BUILT_IN, built_in(topic, TopicSettings((*shared, *general))), True)
+            # the metadata has what brokers of its own release have created the topic with
+            properties = {} if own.properties else built_in(topic, TopicSettings((*shared, *general)))
+            created = Layer(BUILT_IN, properties, bool(properties))
             layers = [*map(_for_all, shared), created, own, *map(_for_all, general), *named]
             layers.append(_layer(COMMAND_LINE, {k: v for k, v in self.given.items() if k not in DECIDING}))
         else:

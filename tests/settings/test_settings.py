@@ -9,7 +9,7 @@ import pytest
 
 from kdump.errors import ConfigError
 from kdump.settings.names import notes_on
-from kdump.settings.sources import PropertyFile, Settings, TopicSettings
+from kdump.settings.sources import TOPIC_RESOURCE, PropertyFile, Settings, TopicSettings
 from kdump.settings.table import BY_NAME, CLEANUP_POLICY, RETENTION_MS, SEGMENT_JITTER_MS, SEGMENT_MS, SETTINGS, Setting
 from kdump.settings.views import (
     CleaningSettings,
@@ -131,6 +131,15 @@ def test_segments_of_a_brokers_own_topics_are_as_large_as_the_server_says() -> N
     cluster = {(4, ""): {"transaction.state.log.segment.bytes": "5000", "log.segment.bytes": "6000"}}
     assert size(Settings(cluster), "__transaction_state") == 5000
     assert size(Settings(cluster), "orders") == 6000
+
+
+def test_the_metadata_has_what_a_topic_was_created_with() -> None:
+    """Kafka 4.0 creates __share_group_state without retention.ms: its records go after seven days."""
+    topic = "__share_group_state"
+    created = {(TOPIC_RESOURCE, topic): {"cleanup.policy": "delete", "segment.bytes": "104857600"}}
+    assert Settings().of(topic).get(RETENTION_MS) == -1
+    assert Settings(created).of(topic).get(RETENTION_MS) == 7 * 24 * 3600 * 1000
+
 
 
 def test_files_for_all_topics_count_for_a_brokers_own_but_do_not_decide_what_those_keep() -> None:
