@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kdump.formats.batch import HEADER_SIZE, LOG_OVERHEAD
 from tests.kafka.answers import EXPIRING
 from tests.kafka.broker import Broker, free_ports
 from tests.kafka.cluster import NODES, Cluster
@@ -277,9 +278,11 @@ def test_disks_that_are_damaged_first(
 
 
 def _flip(folder: Path, at: float) -> None:
-    """One bit of the log, at a part of its length."""
+    """One bit of a batch's records, at a part of the log's length; not all of a header is in the CRC."""
     path = max(folder.glob("*.log"), key=lambda each: each.stat().st_size)
     data = bytearray(path.read_bytes())
-    used = len(data.rstrip(b"\0"))
-    data[int(used * at)] ^= 4
+    wanted, start, end = int(len(data.rstrip(b"\0")) * at), 0, 0
+    while end <= wanted:
+        start, end = end, end + LOG_OVERHEAD + int.from_bytes(data[end + 8 : end + LOG_OVERHEAD], "big")
+    data[max(wanted, start + HEADER_SIZE)] ^= 4
     path.write_bytes(data)

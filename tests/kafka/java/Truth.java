@@ -140,10 +140,23 @@ public final class Truth {
         }
     }
 
+    /** A coordinator that is still loading has no groups: they are asked for until two answers are the same. */
+    private Map<String, ConsumerGroupListing> listed() throws Exception {
+        Map<String, ConsumerGroupListing> before = Map.of();
+        for (int tries = 0; ; tries++) {
+            Map<String, ConsumerGroupListing> now = new TreeMap<>();
+            admin.listConsumerGroups().all().get().forEach(group -> now.put(group.groupId(), group));
+            if (tries == 40 || !now.isEmpty() && now.keySet().equals(before.keySet())) {
+                return now;
+            }
+            before = now;
+            Thread.sleep(500);
+        }
+    }
+
     private void groups() throws Exception {
         ObjectNode groups = said.putObject("groups");
-        Map<String, ConsumerGroupListing> listed = new TreeMap<>();
-        admin.listConsumerGroups().all().get().forEach(group -> listed.put(group.groupId(), group));
+        Map<String, ConsumerGroupListing> listed = listed();
         Map<String, ConsumerGroupDescription> described = admin.describeConsumerGroups(listed.keySet()).all().get();
         for (String name : listed.keySet()) {
             ObjectNode group = groups.putObject(name);
