@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from kdump.disk.reading import is_file, read_small
 from kdump.errors import CheckpointError, KdumpError, NameFormatError
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import IGNORES, BrokerEffect
+from kdump.findings.kind import IGNORES, INFO, BrokerEffect
 from kdump.formats import names
 from kdump.formats.metadata_files import parse_quorum_state
 from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
@@ -185,8 +185,11 @@ def directory_state(log: PartitionLog) -> Iterator[Finding]:
         yield found(code, log.path, text)
 
 
-def partition_files(log: PartitionLog) -> Iterator[Finding]:
-    """Files of a partition that no segment has, and those in a state of their own."""
+def partition_files(log: PartitionLog, *, was_closed: bool) -> Iterator[Finding]:
+    """Files of a partition that no segment has, and those in a state of their own.
+
+    Of a log that was not closed in order, what the cleaner was at when the broker ended is nothing to warn of.
+    """
     is_cleaning = any(says.state == names.CLEANED for says in log.files.values())
     for name, says in log.files.items():
         path = os.path.join(log.path, name)
@@ -194,7 +197,8 @@ def partition_files(log: PartitionLog) -> Iterator[Finding]:
             yield found("KD-LOG-NAME", path, "the name does not begin with an offset")
         elif says.state:
             code, text = _FILE_STATES[says.state]
-            yield found(code, path, text, offset=says.offset)
+            is_expected = not was_closed and says.state in (names.CLEANED, names.SWAP)
+            yield found(code, path, text, offset=says.offset, severity=INFO if is_expected else "")
         elif says.kind == names.QUORUM_STATE:
             yield from _quorum_state(path)
     for name in log.orphans():

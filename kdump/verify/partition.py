@@ -114,7 +114,7 @@ class PartitionCheck:
         yield from self._guarded(metadata, self._place.topic_id(self.log, self._owner))
         if self._placing is not None:
             yield from self._guarded(metadata, check_placement(self.log, self._placing))
-        yield from partition_files(self.log)
+        yield from partition_files(self.log, was_closed=self._was_closed)
         yield from self._guarded(self._epochs.path, self._epochs.read())
         yield from self._stray_snapshots()
 
