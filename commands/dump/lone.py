@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from io import BufferedIOBase
 from typing import IO, cast
 
 import click
@@ -24,11 +25,15 @@ _MIN_FREE = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class LoneLog:
-    """A log that is read without a partition around it: where its bytes are, what it is called, its base offset."""
+    """A log that is read without a partition around it: where its bytes are, what it is called, its base offset.
+
+    `problem` says why only the beginning of a compressed file could be unpacked ("": all of it was).
+    """
 
     path: str
     shown: str
     base_offset: int
+    problem: str = ""
 
     def segment(self) -> Segment:
         """It as a segment without indexes."""
@@ -37,7 +42,7 @@ class LoneLog:
 
 @contextmanager
 def lone_logs(paths: Sequence[str], base_offset: int | None) -> Iterator[list[LoneLog]]:
-    """The logs at some paths; what has to be unpacked is in temporary files until the end.
+    """The logs at some paths; what has to be unpacked is in temporary files until the end, as far as it can be.
 
     Without `base_offset` it is the number that a file's name begins with, else 0. Raises OSError, KdumpError,
     click.UsageError for a directory.
@@ -53,44 +58,44 @@ def _lone_log(path: str, base_offset: int | None, holds: ExitStack) -> LoneLog:
     base = int(number[0]) if base_offset is None and number else base_offset or 0
     if path != STANDARD_INPUT and not path.endswith((".gz", ".zst")):
         return LoneLog(path, path, base)
-    import gzip
     from tempfile import TemporaryDirectory
 
     folder = holds.enter_context(TemporaryDirectory(prefix="kdump-"))
     unpacked = os.path.join(folder, "log")
-    try:
-        with _opened(path) as source, open(unpacked, "wb") as target:
-            _copy(source, target, path)
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise KdumpError(f"{path}: cannot be unpacked: {error}") from None
-    return LoneLog(unpacked, "standard input" if path == STANDARD_INPUT else path, base)
+    with _opened(path) as source, open(unpacked, "wb") as target:
+        problem = _copy(source, target, path)
+    return LoneLog(unpacked, "standard input" if path == STANDARD_INPUT else path, base, problem)
 
 
-def _opened(path: str) -> IO[bytes]:
+def _opened(path: str) -> BufferedIOBase:
     if path == STANDARD_INPUT:
-        return open(sys.stdin.fileno(), "rb", closefd=False) if hasattr(sys.stdin, "fileno") else sys.stdin.buffer
+        has_number = hasattr(sys.stdin, "fileno")
+        return cast("BufferedIOBase", open(sys.stdin.fileno(), "rb", closefd=False) if has_number else sys.stdin.buffer)
     if path.endswith(".gz"):
         import gzip
 
-        return cast("IO[bytes]", gzip.open(path, "rb"))
+        return gzip.open(path, "rb")
     import zstandard
 
-    return cast("IO[bytes]", zstandard.ZstdDecompressor().stream_reader(open(path, "rb"), read_across_frames=True))
+    unpacker = zstandard.ZstdDecompressor()
+    return cast("BufferedIOBase", unpacker.stream_reader(open(path, "rb"), read_across_frames=True))
 
 
-def _copy(source: IO[bytes], target: IO[bytes], path: str) -> None:
-    """Copy everything. Raises KdumpError where the disk has no room for it, or it is not what its name says."""
+def _copy(source: BufferedIOBase, target: IO[bytes], path: str) -> str:
+    """Copy everything, or as much as can be unpacked: why the rest cannot be. Raises KdumpError for a full disk."""
     import shutil
+    import zlib
+    from gzip import BadGzipFile
 
     from zstandard import ZstdError
 
     while True:
         try:
-            piece = source.read(_PIECE)
-        except ZstdError as error:
-            raise KdumpError(f"{path}: cannot be unpacked: {error}") from None
+            piece = source.read1(_PIECE)
+        except (EOFError, BadGzipFile, zlib.error, ZstdError) as error:
+            return f"unpacking ended with an error after {target.tell()} bytes of log: {error}"
         if not piece:
-            return
+            return ""
         if shutil.disk_usage(os.path.dirname(target.name)).free < _MIN_FREE:
             raise KdumpError(f"{path}: {os.path.dirname(target.name)} has no room to unpack it; TMPDIR names another")
         target.write(piece)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from errno import EIO
 from typing import TYPE_CHECKING
 
 import click
@@ -112,6 +113,8 @@ class _Run:
             elif isinstance(job, LoneLog):
                 self._shown[job.path] = job.shown
                 self._segment(job.segment(), self._options.selection)
+                if job.problem:
+                    self.failed(job.shown, OSError(EIO, job.problem))
             else:
                 self._file(job)
 

@@ -93,7 +93,31 @@ def test_what_is_not_what_its_name_says(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"no archive")
     said = kdump(tmp_path, "dump", name, "--as", "log")
     assert said.code == 3
-    assert f"{name}: cannot be unpacked" in said.err
+    assert f"{name}: unpacking ended with an error after 0 bytes of log: " in said.err
+
+
+def test_files_that_were_packed_in_several_frames(home: Path, tmp_path: Path) -> None:
+    plain = (home / "saved.bin").read_bytes()
+    for suffix, pack in (("gz", gzip.compress), ("zst", zstandard.ZstdCompressor().compress)):
+        (tmp_path / f"f.{suffix}").write_bytes(pack(plain[:300]) + pack(plain[300:]))
+        said = kdump(tmp_path, "dump", f"f.{suffix}", "--as", "log", "-o", "jsonl")
+        assert said.code == 0
+        assert offsets(said) == offsets(kdump(home, "dump", "saved.bin", "--as", "log", "-o", "jsonl"))
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_what_can_be_unpacked_of_a_damaged_file_is_shown(home: Path, tmp_path: Path, suffix: str, damage: str) -> None:
+    """Whatever the library says of it; the records before the damage may be the only ones left."""
+    plain = (home / "saved.bin").read_bytes()
+    packed = gzip.compress(plain * 40) if suffix == "gz" else zstandard.ZstdCompressor().compress(plain * 40)
+    for at in range(len(packed) // 3, len(packed) - 1, len(packed) // 16):
+        end = packed[at:] if damage == "flipped" else b""
+        (tmp_path / f"f.{suffix}").write_bytes(packed[:at] + bytes(byte ^ 0x5A for byte in end[:1]) + end[1:])
+        said = kdump(tmp_path, "dump", f"f.{suffix}", "--as", "log", "--batches-only")
+        assert "an error in kdump itself" not in said.err
+        assert said.code in (0, 1, 3)
+        assert (f"f.{suffix}: unpacking ended" in said.err) == (said.code == 3)
 
 
 def test_damage_is_told_by_the_name_given(home: Path, tmp_path: Path) -> None:
