@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from kdump.change import journal, place
@@ -320,9 +321,17 @@ def check_space(plan: Plan, near: str, *, keep_old: bool, cuts: Sequence[Cut] = 
     needed = SPARE_BYTES + sum(
         _bytes_needed(plan.recipes[each.name]) for each in plan.operations if each.action == REPLACE
     )
+    cut = [each for each in plan.operations if each.action == TRUNCATE]
+    needed += sum(map(partial(_head_bytes, plan), cut))
     if keep_old:
-        needed += sum(_tail_bytes(plan, each) for each in plan.operations if each.action == TRUNCATE)
+        needed += sum(map(partial(_tail_bytes, plan), cut))
     check_room(needed + sum(cut.stop - cut.start for cut in cuts), near)
+
+
+def _head_bytes(plan: Plan, operation: Operation) -> int:
+    """How many bytes a cut writes: of a file with other names, what stays (durable.truncate)."""
+    info = os.stat(os.path.join(plan.path, _source_before(plan.operations, operation.name)))
+    return operation.size if info.st_nlink > 1 else 0
 
 
 def _tail_bytes(plan: Plan, operation: Operation) -> int:

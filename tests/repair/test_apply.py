@@ -13,7 +13,7 @@ import pytest
 
 import kdump
 from kdump.change import journal, place
-from kdump.change.apply import apply_plan, clear_leftovers, finish
+from kdump.change.apply import apply_plan, check_space, clear_leftovers, finish
 from kdump.change.journal import ChangeState
 from kdump.change.place import ChangeFiles, new_change
 from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Plan, make_plan
@@ -58,6 +58,16 @@ def checkpoints(partition: Path) -> dict[str, bytes]:
     return {name: data for name, data in content(partition.parent).items() if not name.startswith(place.PREFIX)}
 
 
+def _needed(plan: Plan, partition: Path) -> int:
+    """How many bytes a plan asks for, by what it says where there are none."""
+    usage = namedtuple("usage", "total used free")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 0))
+        with pytest.raises(RefusedError) as refused:
+            check_space(plan, str(partition), keep_old=True)
+    return int(str(refused.value).split(": ")[1].split()[0])
+
+
 class TestRails:
     """What stops a repair is found before the first change."""
 
@@ -85,6 +95,15 @@ class TestRails:
         monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 1 << 20))
         with pytest.raises(RefusedError, match="bytes of space are needed here, and 1048576 are free"):
             apply_plan(planned(partition, strategy), new_change(str(partition)))
+
+    def test_a_cut_of_a_file_with_other_names_needs_room_for_what_stays(self, partition: Path, tmp_path: Path) -> None:
+        """It is written anew: a copy made by `cp -al` keeps its bytes."""
+        plan = planned(partition)
+        cut = next(each for each in plan.operations if each.action == TRUNCATE and each.size)
+        needed = [_needed(plan, partition)]
+        os.link(partition / (cut.source or cut.name), tmp_path / "copy")
+        needed.append(_needed(plan, partition))
+        assert needed[1] - needed[0] == cut.size
 
     def test_a_checkpoint_that_is_a_symbolic_link(self, partition: Path, tmp_path: Path) -> None:
         plan = planned(partition)
