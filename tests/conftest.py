@@ -9,6 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from kdump.commands.shell.screen import begin_screen
 from tests.repair.damaged import build
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,6 +21,12 @@ hypothesis.settings.load_profile("kdump")
 
 # Shells start what runs in the background with Ctrl-C ignored, and so would be what the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _screen() -> None:
+    """No test prints as the options of the one before it asked."""
+    begin_screen()
 
 
 @pytest.fixture(scope="session")
