@@ -9,7 +9,7 @@ from kdump.formats import names
 from kdump.formats.printable import safe
 from kdump.operations.transactions import TransactionsOf, has_transactions
 from kdump.storage.replica import Replica
-from kdump.topics.transaction_ids import ENDING
+from kdump.topics.transaction_ids import ENDING, TransactionalIds
 from kdump.transactions.partition import MAX_TIMEOUT_MS
 
 from ..shell import exit_codes
@@ -73,7 +73,8 @@ def command(
 
     partitions = [replica for replica in found if chosen(replica) and has_transactions(replica)]
     states = [replica for replica in found if replica.topic == names.TRANSACTION_STATE_TOPIC]
-    transactions = TransactionsOf(newest(states, troubles), troubles, now, max_timeout_ms)
+    ids = TransactionalIds.of(newest(states, troubles), troubles)
+    transactions = TransactionsOf(ids, troubles, now, max_timeout_ms)
     if not partitions and (patterns or not states):
         wanted = f" of a topic {', '.join(map(safe, patterns))}" if patterns else ""
         raise KdumpError(f"there is no partition{wanted} in these PATHs")

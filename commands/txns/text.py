@@ -8,7 +8,8 @@ from typing import Any
 
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import counted, duration, size_text
-from kdump.operations.transactions import HangReason, OpenTransaction
+from kdump.operations.transactions import OpenTransaction
+from kdump.topics.hanging import HangReason
 from kdump.topics.transaction_ids import TransactionalId
 from kdump.transactions.partition import OpenTxn, PartitionTxns
 from kdump.transactions.txn_index import EndedTxn, IndexMismatch

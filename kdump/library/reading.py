@@ -102,12 +102,14 @@ def transactions(
     where partitions of __transaction_state are among the paths. Raises OSError, NameFormatError.
     """
     from kdump.operations.transactions import TransactionsOf
+    from kdump.topics.transaction_ids import TransactionalIds
     from kdump.transactions.partition import MAX_TIMEOUT_MS
 
     limit = MAX_TIMEOUT_MS if max_timeout_ms is None else max_timeout_ms
 
     def found(replicas: list[Replica], report: Report) -> Iterable[PartitionTransactions]:
-        return TransactionsOf.among(replicas, report, clock(now), limit).of(replicas, keep_ended=keep_ended)
+        ids = TransactionalIds.among(replicas, report)
+        return TransactionsOf(ids, report, clock(now), limit).of(replicas, keep_ended=keep_ended)
 
     return of_replicas(paths, found, errors)
 

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 from kdump.errors import Report
 from kdump.formats import names
-from kdump.storage.replica import Replica, farthest, held_replicas
+from kdump.storage.replica import Replica, held_replicas
+from kdump.topics.hanging import HangReason, hang_reasons, is_hanging
 from kdump.topics.transaction_ids import TransactionalId, TransactionalIds
 from kdump.transactions.partition import MAX_TIMEOUT_MS, OpenTxn, PartitionTxns, transactions_of
-
-
-class HangReason(StrEnum):
-    """What makes a transaction suspect: its age (brokers' late transactions), or that its coordinator has left it.
-
-    One that is only late hangs where no coordinator is known to end it: so does kafka-transactions.sh find-hanging.
-    """
-
-    LATE = "late"
-    NOT_COVERED = "not covered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +20,7 @@ class OpenTransaction:
     txn: OpenTxn
     owner: TransactionalId | None
     reasons: tuple[HangReason, ...]
-
-    @property
-    def is_hanging(self) -> bool:
-        """Whether no marker will end it, as far as is known here."""
-        return HangReason.NOT_COVERED in self.reasons or (bool(self.reasons) and self.owner is None)
+    is_hanging: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +43,12 @@ class TransactionsOf:
     and five minutes more.
     """
 
-    def __init__(
-        self, states: Iterable[Replica], report: Report, now: int, max_timeout_ms: int = MAX_TIMEOUT_MS
-    ) -> None:
-        """`states` are the replicas of __transaction_state, one of each partition."""
-        self.ids = TransactionalIds.of(states, report)
+    def __init__(self, ids: TransactionalIds, report: Report, now: int, max_timeout_ms: int = MAX_TIMEOUT_MS) -> None:
+        """`report` hears of what cannot be read."""
+        self.ids = ids
         self._report = report
         self._now = now
         self._max_timeout_ms = max_timeout_ms
-
-    @classmethod
-    def among(cls, found: Iterable[Replica], report: Report, now: int, max_timeout_ms: int) -> TransactionsOf:
-        """Take the transactional ids from those of the replicas that are of __transaction_state."""
-        states = [replica for replica in found if replica.topic == names.TRANSACTION_STATE_TOPIC]
-        return cls(farthest(states, report), report, now, max_timeout_ms)
 
     def of(self, partitions: Iterable[Replica], *, keep_ended: bool = False) -> Iterator[PartitionTransactions]:
         """Yield the transactions of each partition to which producers write."""
@@ -83,14 +61,12 @@ class TransactionsOf:
         return found.is_stuck(self._now, self._max_timeout_ms)
 
     def _open(self, found: PartitionTxns, txn: OpenTxn) -> OpenTransaction:
-        reasons = []
-        if txn.is_late(self._now, self._max_timeout_ms):
-            reasons.append(HangReason.LATE)
         owner = self.ids.of_producer(txn.producer_id)
-        is_overdue = txn.is_overdue(self._now, self._max_timeout_ms)
-        if owner and is_overdue and not owner.covers(found.replica.topic, found.replica.partition, txn.producer_epoch):
-            reasons.append(HangReason.NOT_COVERED)
-        return OpenTransaction(txn, owner, tuple(reasons))
+        place = found.replica
+        is_covered = None if owner is None else owner.covers(place.topic, place.partition, txn.producer_epoch)
+        limit = self._max_timeout_ms
+        reasons = hang_reasons(txn.last_timestamp, self._now, is_covered=is_covered, max_timeout_ms=limit)
+        return OpenTransaction(txn, owner, reasons, is_hanging(reasons, is_covered=is_covered))
 
 
 def has_transactions(replica: Replica) -> bool:

@@ -62,14 +62,6 @@ class OpenTxn:
         self.records += max(0, block.count[row])
         self.size += block.size[row]
 
-    def is_late(self, now: int, max_timeout_ms: int = MAX_TIMEOUT_MS) -> bool:
-        """Whether Kafka counts it among the partitions' late transactions at the time `now` (ms)."""
-        return self.is_overdue(now, max_timeout_ms + LATE_BUFFER_MS)
-
-    def is_overdue(self, now: int, max_timeout_ms: int = MAX_TIMEOUT_MS) -> bool:
-        """Whether its last record is older than any transaction may get: Kafka then asks the coordinator about it."""
-        return self.last_timestamp > 0 and now - self.last_timestamp > max_timeout_ms
-
 
 @dataclass(slots=True)
 class PartitionTxns:
@@ -151,9 +143,7 @@ class _Walk:
             self._aborted.clear()
             for _, run in runs([segment], self._damaged, whole=False):
                 self._take(segment, run, _marked_rows(run))
-            found.mismatches += index_mismatches(
-                segment, self._aborted, self._report, is_whole=not self._is_damaged
-            )
+            found.mismatches += index_mismatches(segment, self._aborted, self._report, is_whole=not self._is_damaged)
         found.open = sorted(self._open.values(), key=lambda txn: txn.first_offset)
         return found
 

@@ -15,7 +15,8 @@ from kdump.formats.producer_fields import has_running_sequences
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.sequences import MAX_SEQUENCE
 from kdump.formats.words import duration
-from kdump.transactions.partition import LATE_BUFFER_MS, MAX_TIMEOUT_MS, opens_transaction
+from kdump.topics.hanging import hang_reasons, is_hanging
+from kdump.transactions.partition import MAX_TIMEOUT_MS, opens_transaction
 from kdump.transactions.producers import (
     CompletedTxn,
     EpochWentBack,
@@ -29,12 +30,16 @@ from kdump.verify.column import is_uniform
 from kdump.verify.gaps import Gaps
 from kdump.verify.sheets import Sheet
 
-HANGING_MS = MAX_TIMEOUT_MS + LATE_BUFFER_MS
-"""The longest time that a transaction may take by default, and what kafka-transactions.sh adds to it."""
 
-Coordinator = Callable[[int, int], str | None]
-"""The state that a producer's coordinator has of its transaction, by producer id and epoch; None where it is unknown,
-or no marker will come from there."""
+class Coordinated(NamedTuple):
+    """The state that a coordinator has of a producer's transaction, and whether its end brings a marker here."""
+
+    state: str
+    is_covered: bool
+
+
+Coordinator = Callable[[int, int], Coordinated | None]
+"""What a producer's coordinator says, by producer id and epoch; None where none is at hand."""
 
 
 class AbortedHere(NamedTuple):
@@ -228,15 +233,15 @@ class ProducerCheck:
             if producer.txn_first_offset < 0:
                 continue
             age = self._now - producer.timestamp
-            is_late = producer.timestamp >= 0 and age > HANGING_MS
-            state = coordinator(number, producer.epoch) if is_late else None
-            is_hanging = is_late and state is None
+            says = coordinator(number, producer.epoch) if age > MAX_TIMEOUT_MS else None
+            is_covered = None if says is None else says.is_covered
+            reasons = hang_reasons(producer.timestamp, self._now, is_covered=is_covered)
             text = f"producer {number} (epoch {producer.epoch}) has a transaction open since offset"
             text += f" {producer.txn_first_offset}"
-            if is_late:
+            if reasons:
                 text += f", for {duration(age)}"
-            if state:
-                text += f"; its coordinator has it as {state}, and ends it when it runs"
+            if reasons and says and says.is_covered:
+                text += f"; its coordinator has it as {says.state}, and ends it when it runs"
             path, position = self._began[number]
-            code = "KD-TXN-HANGING" if is_hanging else "KD-TXN-OPEN"
+            code = "KD-TXN-HANGING" if is_hanging(reasons, is_covered=is_covered) else "KD-TXN-OPEN"
             yield found(code, path, text, position, producer.txn_first_offset)

@@ -24,6 +24,7 @@ from kdump.verify.live import confirmed, is_doubtful, judged, need_metadata, seg
 from kdump.verify.notes import Notes
 from kdump.verify.options import Options
 from kdump.verify.partition import PartitionCheck
+from kdump.verify.producers import Coordinated
 from kdump.verify.resume import Mark
 from kdump.verify.sheets import Part, Piece, Sheet, walk
 from kdump.verify.state import State
@@ -230,13 +231,15 @@ class Verification:
         self.mark = self._first_mark = self._mark_at(task.segments[0].base_offset if task.segments else 0)
         yield from self._chosen(self._check.start())
 
-    def _coordinator(self, task: PartitionTask, producer_id: int, producer_epoch: int) -> str | None:
-        """The state of a producer's transaction in a partition, where its coordinator is at hand and will end it."""
+    def _coordinator(self, task: PartitionTask, producer_id: int, producer_epoch: int) -> Coordinated | None:
+        """What the coordinator of a producer says of its transaction in a partition, where it is at hand."""
         name, directory = task.log.name, task.around.directory
         if name is None or directory is None:
             return None
         owner = self._tasks.clusters.transactional_ids(directory).of_producer(producer_id)
-        return owner.state if owner and owner.covers(name.topic, name.partition, producer_epoch) else None
+        if owner is None:
+            return None
+        return Coordinated(owner.state, owner.covers(name.topic, name.partition, producer_epoch))
 
     def _chosen(self, findings: Iterator[Finding]) -> Iterator[Finding]:
         """Where a single file was asked for, what concerns it."""

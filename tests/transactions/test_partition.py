@@ -13,6 +13,7 @@ from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import replicas
+from kdump.topics.hanging import HangReason, hang_reasons
 from kdump.topics.transaction_ids import TransactionalId, TransactionalIds, transactional_ids
 from kdump.transactions.partition import OpenTxn, PartitionTxns, transactions_of
 from kdump.transactions.txn_index import IndexMismatch
@@ -192,17 +193,16 @@ def test_a_cut_marker_value(log: Log, size: int) -> None:
 # --- hanging ---
 
 
-@pytest.mark.parametrize(
-    ("age", "is_late"), [(0, False), (1_199_999, False), (1_200_000, False), (1_200_001, True)]
-)
+@pytest.mark.parametrize(("age", "is_late"), [(0, False), (1_199_999, False), (1_200_000, False), (1_200_001, True)])
 def test_late_to_the_millisecond(age: int, is_late: bool) -> None:
     txn = OpenTxn(7, 0, 5, 5, NOW, NOW)
-    assert txn.is_late(NOW + age) is is_late
-    assert txn.is_late(NOW + age - 899_000, 1000) is is_late
+    late = [HangReason.LATE] if is_late else []
+    assert [*hang_reasons(txn.last_timestamp, NOW + age, is_covered=None)] == late
+    assert [*hang_reasons(txn.last_timestamp, NOW + age - 899_000, is_covered=None, max_timeout_ms=1000)] == late
 
 
 def test_without_a_timestamp_kafka_calls_nothing_late() -> None:
-    assert not OpenTxn(7, 0, 5, 5, -1, -1).is_late(NOW)
+    assert not hang_reasons(OpenTxn(7, 0, 5, 5, -1, -1).last_timestamp, NOW, is_covered=False)
 
 
 def ids(log: Log, troubles: list[Problem] | None = None) -> list[TransactionalId]:

@@ -16,9 +16,10 @@ from kdump.formats.index_entries import (
 )
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
 from kdump.storage.partition import PartitionLog
-from kdump.verify.producers import HANGING_MS
+from kdump.transactions.partition import LATE_BUFFER_MS, MAX_TIMEOUT_MS
 from tests.verify.building import NOW, TIME, Log, batch, build, codes, file, found, produced, records, unsound_indexes
 
+LATE_MS = MAX_TIMEOUT_MS + LATE_BUFFER_MS
 INDEX, TIME_INDEX = file(0, "index"), file(0, "timeindex")
 GZIP = 1
 
@@ -95,7 +96,7 @@ def test_a_time_index_need_not_count_an_emptied_batch(tmp_path: Path) -> None:
 
 
 def test_an_emptied_batch_opens_no_transaction(tmp_path: Path) -> None:
-    late = {"now": NOW + HANGING_MS + 1}
+    late = {"now": NOW + LATE_MS + 1}
     log = build(tmp_path / "data", {0: [batch(0), emptied(2, 7, 0)], 4: [batch(4)]})
     assert codes(found(log.directory, **late), "error", "warning", "info") <= {"KD-TIME-HELD", "KD-TIME-ORDER"}
     log = build(tmp_path / "open", {0: [batch(0), emptied(2, 7, 0), produced(4, 7, 2)], 6: [batch(6)]})
@@ -103,7 +104,7 @@ def test_an_emptied_batch_opens_no_transaction(tmp_path: Path) -> None:
 
 
 def test_a_later_snapshot_closes_a_transaction_whose_marker_was_cleaned_away(tmp_path: Path) -> None:
-    late = {"now": NOW + HANGING_MS + 1}
+    late = {"now": NOW + LATE_MS + 1}
     state = encode_producer_snapshot([ProducerEntry(7, 0, 1, 3, 1, TIME + 4, 3, -1)])
     cleaned = {0: [batch(0), produced(2, 7, 0), batch(5)], 7: [batch(7)]}  # the marker was at offset 4
     log = build(tmp_path / "cleaned", cleaned, beside={file(7, "snapshot"): state})

@@ -1,0 +1,38 @@
+"""Which open transactions no marker will end, as kafka-transactions.sh find-hanging says it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+
+from kdump.transactions.partition import LATE_BUFFER_MS, MAX_TIMEOUT_MS
+
+
+class HangReason(StrEnum):
+    """What makes a transaction suspect: its age (brokers' late transactions), or that its coordinator has left it."""
+
+    LATE = "late"
+    NOT_COVERED = "not covered"
+
+
+def hang_reasons(
+    last_timestamp: int, now: int, *, is_covered: bool | None, max_timeout_ms: int = MAX_TIMEOUT_MS
+) -> tuple[HangReason, ...]:
+    """Why an open transaction is suspect at the time `now`, by its last record's timestamp (both ms).
+
+    `is_covered`: whether an end of its transactional id's transaction brings it a marker (TransactionalId.covers);
+    None where no transactional id of its producer is at hand. Kafka asks the coordinator about what is older than the
+    longest timeout, and calls late what is five minutes older than that; what has no timestamp is neither.
+    """
+    age = now - last_timestamp if last_timestamp > 0 else 0
+    reasons = []
+    if age > max_timeout_ms + LATE_BUFFER_MS:
+        reasons.append(HangReason.LATE)
+    if is_covered is False and age > max_timeout_ms:
+        reasons.append(HangReason.NOT_COVERED)
+    return tuple(reasons)
+
+
+def is_hanging(reasons: Collection[HangReason], *, is_covered: bool | None) -> bool:
+    """Whether no marker will end a transaction, as far as is known; what is only late its coordinator will end."""
+    return HangReason.NOT_COVERED in reasons or (is_covered is None and bool(reasons))
