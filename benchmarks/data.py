@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, count, pairwise
@@ -162,6 +164,22 @@ def _stretches(log: Log, batches: list[bytes], size: int) -> Iterator[memoryview
                 TIMESTAMPS.pack_into(stretch, start + TIMESTAMPS_AT, timestamp, timestamp + log.records - 1)
                 CRC.pack_into(stretch, start + CRC_AT, crc32c(memoryview(stretch)[start + CRC_START : end]))
         yield memoryview(stretch)[: size - done]
+
+def log_parser(description: str | None, *, repeat: int, divisor: int = 1) -> argparse.ArgumentParser:
+    """The command line of a benchmark of one log: where logs are, which one, how many turns."""
+    parser = argparse.ArgumentParser(description=description, allow_abbrev=False)
+    default = Path(tempfile.gettempdir()) / "kdump-benchmarks"
+    parser.add_argument("--dir", type=Path, default=default, help="where the logs are and stay (default: %(default)s)")
+    parser.add_argument("--log", choices=[log.name for log in LOGS], default=LARGE.name, help="which log is used")
+    parser.add_argument("--repeat", type=int, default=repeat, metavar="N", help="turns (default: %(default)s)")
+    parser.add_argument("--divisor", type=int, default=divisor, metavar="N", help="divide the log's size by N")
+    return parser
+
+
+def asked_log(options: argparse.Namespace) -> Path:
+    """The file of the log that `log_parser` was given; made if it is not there."""
+    log = next(log for log in LOGS if log.name == options.log)
+    return generate(log, options.dir / f"sizes-by-{options.divisor}", options.divisor)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,12 @@ included. Needs pyarrow, polars for text, and pyspark for --spark.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
 from pathlib import Path
 
-from data import LARGE, LOGS, generate
+from data import LOGS, generate, log_parser
 from processes import Cost, RunError, measure, run
 
 AGAIN, EXPORT, SPARK = "written again", "kdump export", "with Spark"
@@ -70,12 +69,7 @@ def measure_all(
 
 def main() -> int:
     """Measure and print; 1 where something could not be run, or a target is missed that was to be checked."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    default = Path(tempfile.gettempdir()) / "kdump-benchmarks"
-    parser.add_argument("--dir", type=Path, default=default, help="where the logs are and stay (default: %(default)s)")
-    parser.add_argument("--log", choices=[log.name for log in LOGS], default=LARGE.name, help="which log is exported")
-    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="turns (default: %(default)s)")
-    parser.add_argument("--divisor", type=int, default=1, metavar="N", help="divide the log's size by N")
+    parser = log_parser(__doc__, repeat=5)
     parser.add_argument("--format", choices=("parquet", *TEXT_WRITERS), default="parquet", help="what is written")
     parser.add_argument("--spark", action="store_true", help="measure the Spark engine too")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a target is missed")

@@ -6,19 +6,17 @@ work gives about the same. Needs pyarrow and polars.
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import sys
 import tempfile
 from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from data import LARGE, LOGS, generate
+from data import asked_log, log_parser
 
 from kdump.columns.scanning import scan
 from kdump.export.files import create
@@ -72,15 +70,9 @@ def jobs(rows: list[pa.RecordBatch], path: str) -> dict[str, Callable[[], object
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    default = Path(tempfile.gettempdir()) / "kdump-benchmarks"
-    parser.add_argument("--dir", type=Path, default=default, help="where the logs are and stay (default: %(default)s)")
-    parser.add_argument("--log", choices=[log.name for log in LOGS], default=LARGE.name, help="which log is read")
-    parser.add_argument("--repeat", type=int, default=3, metavar="N", help="turns (default: %(default)s)")
-    parser.add_argument("--divisor", type=int, default=4, metavar="N", help="divide the log's size by N")
+    parser = log_parser(__doc__, repeat=3, divisor=4)
     options = parser.parse_args()
-    log = next(log for log in LOGS if log.name == options.log)
-    segment = generate(log, options.dir / f"sizes-by-{options.divisor}", options.divisor)
+    segment = asked_log(options)
     rows = list(islice(scan(str(segment.parent), columns=COLUMNS).batches(), BATCHES))
     size = sum(each.nbytes for each in rows) / 1e6
     print(f"{options.log}: {size:.0f} MB of rows")

@@ -7,16 +7,14 @@ those of writing alone. All take turns in one run. Needs pyarrow and polars.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from data import LARGE, LOGS, generate
+from data import asked_log, log_parser
 from processes import run
 
 CODECS = ("none", "snappy", "lz4", "zstd")
@@ -71,15 +69,9 @@ def from_memory(source: str, target: str, codec: str, writer: str) -> Turn:
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    default = Path(tempfile.gettempdir()) / "kdump-benchmarks"
-    parser.add_argument("--dir", type=Path, default=default, help="where the logs are and stay (default: %(default)s)")
-    parser.add_argument("--log", choices=[log.name for log in LOGS], default=LARGE.name, help="which log is exported")
-    parser.add_argument("--repeat", type=int, default=3, metavar="N", help="turns (default: %(default)s)")
-    parser.add_argument("--divisor", type=int, default=1, metavar="N", help="divide the log's size by N")
+    parser = log_parser(__doc__, repeat=3)
     options = parser.parse_args()
-    log = next(log for log in LOGS if log.name == options.log)
-    segment = generate(log, options.dir / f"sizes-by-{options.divisor}", options.divisor)
+    segment = asked_log(options)
     size = segment.stat().st_size / 1e6
     print(f"{options.log}, {size:.0f} MB; MB of log a second, and a CPU second")
     with tempfile.TemporaryDirectory(dir=options.dir) as scratch:
