@@ -25,7 +25,7 @@ from ..shell.session import Troubles
 from ..shell.startup_options import chosen_startup
 from ..shell.values import duration_seconds, moment, read_by
 from .jsonl import rows
-from .text import Screen as Page
+from .text import Page
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ _MAX_NAMES = 2
 _AFTER_START = frozenset({"KD-TXN-HANGING"})
 
 
-class Screen:
+class Page:
     """The lines of one checkup."""
 
     def __init__(
