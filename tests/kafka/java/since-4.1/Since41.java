@@ -19,12 +19,27 @@ public final class Since41 {
             description.members().forEach(member -> ((ObjectNode) one.get("members").get(member.consumerId()))
                 .put("epoch", member.memberEpoch()));
         });
+        Map<String, Map<String, Long>> before = starts(admin, names);
+        for (int same = 0, tries = 0; same < 3 && tries < 40; tries++) {
+            Thread.sleep(500);
+            Map<String, Map<String, Long>> now = starts(admin, names);
+            same = now.equals(before) ? same + 1 : 0;
+            before = now;
+        }
+        before.forEach((name, starts) -> {
+            ObjectNode one = ((ObjectNode) shares.get(name)).putObject("starts");
+            starts.forEach(one::put);
+        });
+    }
+
+    /** Where the share partitions of groups begin. A coordinator that is still loading leaves some out. */
+    private static Map<String, Map<String, Long>> starts(Admin admin, Set<String> names) throws Exception {
+        Map<String, Map<String, Long>> found = new java.util.TreeMap<>();
         for (String name : names) {
-            ObjectNode starts = ((ObjectNode) shares.get(name)).putObject("starts");
-            Object result = admin.listShareGroupOffsets(Map.of(name, new ListShareGroupOffsetsSpec()))
-                .getClass().getMethod("all")
-                .invoke(admin.listShareGroupOffsets(Map.of(name, new ListShareGroupOffsetsSpec())));
-            Map<?, ?> all = (Map<?, ?>) ((org.apache.kafka.common.KafkaFuture<?>) result).get();
+            Map<String, Long> starts = new java.util.TreeMap<>();
+            Object result = admin.listShareGroupOffsets(Map.of(name, new ListShareGroupOffsetsSpec()));
+            Object future = result.getClass().getMethod("all").invoke(result);
+            Map<?, ?> all = (Map<?, ?>) ((org.apache.kafka.common.KafkaFuture<?>) future).get();
             for (Map.Entry<?, ?> entry : ((Map<?, ?>) all.get(name)).entrySet()) {
                 Object value = entry.getValue();
                 if (value != null) {
@@ -33,6 +48,8 @@ public final class Since41 {
                     starts.put(entry.getKey().toString(), start);
                 }
             }
+            found.put(name, starts);
         }
+        return found;
     }
 }
