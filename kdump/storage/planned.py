@@ -25,6 +25,7 @@ class VirtualDirectory:
     def __init__(self, log: PartitionLog) -> None:
         """Start with the files as they are. Raises OSError."""
         self.path = log.path
+        self._prefix = os.path.join(log.path, "")
         self.directories = log.directories
         self.source = {name: status_of(self.full(name)).size for name in log.files}
         self.files: dict[str, Recipe] = {name: SourceBytes(name, 0, size) for name, size in self.source.items()}
@@ -38,7 +39,7 @@ class VirtualDirectory:
 
     def full(self, name: str) -> str:
         """The path of a file."""
-        return os.path.join(self.path, name)
+        return self._prefix + name
 
     def names(self) -> list[str]:
         """The names of the files, sorted."""
