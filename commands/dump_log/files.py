@@ -19,7 +19,16 @@ from kdump.storage.payloads import inflate
 from ..shell.whole_lines import write_lines
 from .contents import contents_printer, control_printer
 from .exceptions import JavaError
-from .java import INT_MAX, base_offset_of, check_size, java_codec_error, java_fault, slice_end, snapshot_end_of
+from .java import (
+    INT_MAX,
+    base_offset_of,
+    check_size,
+    java_codec_error,
+    java_fault,
+    java_record_fault,
+    slice_end,
+    snapshot_end_of,
+)
 from .report import Report
 
 if TYPE_CHECKING:
@@ -145,9 +154,11 @@ class Dump:
         row = 0
         while row < block.length:
             stretch = inflate(block, row)
-            fault = text.render(block, row, stretch.stop, stretch.payloads, self._write) or stretch.fault
+            fault = text.render(block, row, stretch.stop, stretch.payloads, self._write)
             row = stretch.stop
             if fault:
-                raise java_fault(fault)
+                raise java_record_fault(fault, block, stretch)
+            if stretch.fault:
+                raise java_fault(stretch.fault)
             if stretch.error:
                 raise java_codec_error(block, row - 1, stretch.error)
