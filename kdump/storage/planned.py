@@ -25,7 +25,6 @@ class VirtualDirectory:
     def __init__(self, log: PartitionLog) -> None:
         """Start with the files as they are. Raises OSError."""
         self.path = log.path
-        self._prefix = os.path.join(log.path, "")
         self.directories = log.directories
         self.source = {name: status_of(self.full(name)).size for name in log.files}
         self.files: dict[str, Recipe] = {name: SourceBytes(name, 0, size) for name, size in self.source.items()}
@@ -38,8 +37,8 @@ class VirtualDirectory:
         return other
 
     def full(self, name: str) -> str:
-        """The path of a file."""
-        return self._prefix + name
+        """The path of a file; the name of one that is in another directory is its path."""
+        return os.path.join(self.path, name)
 
     def names(self) -> list[str]:
         """The names of the files, sorted."""
