@@ -19,9 +19,10 @@ UNKNOWN = "-"
 NAMES_SHOWN = 3
 
 LEFTOVERS = {
+    names.LIVE: "that .swap files replace",
     names.DELETED: "waiting for deletion (.deleted)",
     names.CLEANED: "of an unfinished cleaning (.cleaned)",
-    names.SWAP: "of a replacement that was not swapped in (.swap)",
+    names.SWAP: "of a replacement of segments that was not finished (.swap)",
     names.TMP: "of an unfinished write (.tmp)",
     names.PART: "of an unfinished snapshot (.part)",
 }
