@@ -338,7 +338,7 @@ def test_files_that_are_not_kafkas(run: Run, tmp_path: Path) -> None:
     (tmp_path / "disk-1").mkdir()
     (tmp_path / "disk-1" / "meta.properties").write_text("version=1\n")
     assert run("ls", tmp_path) == 3
-    assert "holds log directories, which are to be named instead: disk-1" in run.err
+    assert "it holds 1, name it instead: " in run.err
 
 
 def test_what_cannot_be_read_does_not_stop_the_rest(
