@@ -32,8 +32,10 @@ def clear_leftovers(directory: VirtualDirectory, config: LoadingSettings, steps:
         if name.endswith(_CLEANED):
             _delete(directory, name, "it is the unfinished work of the cleaner or of a split", steps)
     span = _range(directory, logs_of(swaps), config)
-    for name in replaced_by(span, directory.names()) if span else ():
-        _delete(directory, name, f"a complete swap replaces the offsets from {span[0]} to {span[1] - 1}", steps)
+    if span is not None:
+        why = f"a complete swap replaces the offsets from {span[0]} to {span[1] - 1}"
+        for name in replaced_by(span, directory.names()):
+            _delete(directory, name, why, steps)
     for name in (name for name in directory.names() if name.endswith(_SWAP)):
         new_name = name.removesuffix(_SWAP)
         directory.rename(name, new_name)
