@@ -79,7 +79,7 @@ class StartupOptions:
             clean if self.clean is None else self.clean,
             recovery_point if self.recovery_point is None else self.recovery_point,
             log_start if self.log_start_offset is None else self.log_start_offset,
-            LoadingSettings.of(settings.of(log.name.topic if log.name else "")),
+            LoadingSettings.of(settings.of(log.name.topic if log.name else ""), self.release),
         )
 
 
