@@ -31,7 +31,8 @@ SHAPES = {
         "uniqueId": (str, None), "topicId": (str, None), "logStartOffset": (int, None), "logEndOffset": (int, None),
         "records": (int, None), "segments": int, "size": int, "totalSize": int, "firstTimestamp": (int, None),
         "largestTimestamp": (int, None), "codecs": list, "checkpoints": dict, "leaderEpochs": list,
-        "producerSnapshots": list, "kraftSnapshots": list, "leftovers": list, "orphans": list, "strangeFiles": list,
+        "producerSnapshots": list, "kraftSnapshots": list, "leftovers": list, "replaced": list, "orphans": list,
+        "strangeFiles": list,
         "problems": list, "placement": (dict, None),
     },
     "segment": {

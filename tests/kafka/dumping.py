@@ -34,7 +34,11 @@ INDEX_MODES: Sequence[Sequence[str]] = (
     ("--verify-index-only", "--max-message-size", "200"),
 )
 
-_OVER_PAYLOADS = (b": Failed to decompress record stream", b": Found invalid record structure")
+_OVER_PAYLOADS = (
+    b": Failed to decompress record stream",
+    b": Found invalid record structure",
+    b": Incorrect declared batch size, premature EOF reached",
+)
 _OUT_OF_MEMORY = b'Exception in thread "main" java.lang.OutOfMemoryError'
 
 
@@ -47,7 +51,7 @@ def without_frames(err: bytes) -> bytes:
     """What a tool complains of, without the frames of Java's exceptions and what its logging says of itself.
 
     Of an exception over the payload of a batch the causes go too: they are the words of the libraries that decompress,
-    and of Java's buffers.
+    and of Java's buffers and varints.
     """
     said: list[bytes] = []
     for line in err.rstrip(b"\n").splitlines():
