@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tarfile
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kdump.spark.options import READ_OPTIONS
 from kdump.spark.write_options import WRITE_OPTIONS
 from tests.columns.reading import ROOT
+from tests.schemas.registries import avro, framed, partition, schema_record
 from tests.spark.building import log_directory
+from tests.topics.building import Log
 
 if TYPE_CHECKING:
     import pytest
@@ -35,7 +38,8 @@ def named_in_tables(section: str) -> set[str]:
 
 
 def test_the_python_code(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log_directory(tmp_path / "kafka-logs", orders_0=9, orders_1=4)
+    logs = log_directory(tmp_path / "kafka-logs", orders_0=9, orders_1=4)
+    _payments(logs)
     monkeypatch.delenv("JAVA_HOME", raising=False)  # which the code sets: it comes back afterwards
     found = []
     for code in blocks("python"):
@@ -49,11 +53,24 @@ def test_the_python_code(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
                 assert result.exception() is None
         else:
             exec(lines, names)
-    assert len(found) == 3
-    assert found[0].count() == 13
-    assert spark.read.parquet(f"{tmp_path}/out").count() == 13
+    everything, typed, _, _ = found
+    assert everything.where("topic = 'orders'").count() == 13
+    assert [(row.id, row.price, bool(row.valueError)) for row in typed.orderBy("offset").collect()] == [
+        (7, Decimal("9.90"), False), (None, None, True),
+    ]  # fmt: skip
+    assert spark.read.parquet(f"{tmp_path}/out").count() == everything.count()
     assert len(list((tmp_path / "made").glob("orders-*"))) == 12
     assert spark.read.format("kafka-log").load(f"{tmp_path}/made").count() == 2
+
+
+def _payments(logs: Path) -> None:
+    """A topic whose values have a schema; one of them does not decode."""
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 8, "scale": 2}
+    fields = [{"name": "id", "type": "long"}, {"name": "price", "type": price}]
+    schema = {"type": "record", "name": "Payment", "fields": fields}
+    partition(logs, schema_record("payments-value", 1, 1, schema))
+    good = avro(schema, {"id": 7, "price": Decimal("9.90")})
+    Log(logs / "payments-0").add((b"k", framed(1, good)), (b"k", framed(1, good[:1]))).write()
 
 
 def test_the_options_are_all_of_them() -> None:
