@@ -102,6 +102,11 @@ class FileName(NamedTuple):
     state: str = LIVE
     epoch: int | None = None
 
+    @property
+    def is_kafkas(self) -> bool:
+        """Whether Kafka names files so: not `notes.txt`, nor the `server.log` that an operator puts beside the data."""
+        return self.kind != OTHER and (self.kind not in SEGMENT_KINDS or self.offset is not None)
+
 
 class PartitionDirName(NamedTuple):
     """What the name of a partition directory says; `state` is LIVE, FUTURE, DELETE or STRAY.

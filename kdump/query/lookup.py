@@ -18,12 +18,13 @@ from kdump.formats.faults import BLOCK_FULL, SHORT_HEADER, UNDERSIZED, undersize
 from kdump.formats.index_entries import AbortedTxn, OffsetIndexEntry, TimeIndexEntry
 from kdump.releases import NEWEST, OFFSET_SEARCH_BY_BASE, KafkaRelease
 from kdump.storage.decoded import BadBatch
-from kdump.storage.facts import largest_in_tail, segment_end_offset
+from kdump.storage.facts import largest_in_tail
 from kdump.storage.indexes import OffsetIndex, TimeIndex
+from kdump.storage.leader_epochs import loaded_epochs
 from kdump.storage.log_reader import Entry, LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
-from kdump.storage.segment import Segment, first_offset_at
+from kdump.storage.segment import Segment, first_offset_at, segment_end_offset
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 """The broker's special timestamps of ListOffsets."""
@@ -416,8 +417,8 @@ class LogLookup:
         return bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1
 
     def _epochs(self, end: int | None) -> list[EpochEntry]:
-        """The leader epochs as a broker has them after loading: nothing at or behind the log's end `end`."""
-        return [entry for entry in self.log.leader_epochs if end is None or entry.start_offset < end]
+        """The leader epochs as a broker has them after loading: from the log start offset to the log's end `end`."""
+        return loaded_epochs(self.log.leader_epochs, self.log_start_offset, end)
 
 
 def _about(index: str, trace: Trace) -> Trace | None:

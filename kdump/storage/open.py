@@ -40,16 +40,15 @@ def open_directory(path: str | os.PathLike[str]) -> PartitionLog | LogDirectory:
     inner = log_directories_in(directory)
     if inner:
         raise HoldsLogDirectoriesError(
-            f"{path}: holds log directories, which are to be named instead: {', '.join(inner)}"
+            f"{path}: not a log directory; it holds {len(inner)}, name {'it' if len(inner) == 1 else 'them'} instead:"
+            f" {' '.join(os.path.join(path, name) for name in inner)}"
         )
     if directory.partition_names or names.META_PROPERTIES in directory.files:
         return directory
-    if names.META_PROPERTIES in directory.files:
-        return directory
-    named = is_partition_dir(os.path.basename(os.path.abspath(path)))
-    if named or any(says.kind in names.SEGMENT_KINDS for says in partition.files.values()):
+    kinds = {says.kind for says in partition.files.values() if says.is_kafkas}
+    if is_partition_dir(os.path.basename(os.path.abspath(path))) or kinds.intersection(names.SEGMENT_KINDS):
         return partition
-    if _has_brokers_files(directory):
+    if kinds:
         return directory
     raise NameFormatError(f"{path}: neither a partition directory (no .log in it) nor a log directory")
 
@@ -60,7 +59,7 @@ def check_has_kafka_files(log: PartitionLog) -> None:
     An empty directory counts as a partition if the one around it is a log directory: a broker that was killed while
     it created a topic leaves one. Raises RefusedError, OSError.
     """
-    if any(says.kind != names.OTHER for says in log.files.values()):
+    if any(says.is_kafkas for says in log.files.values()):
         return
     around = os.path.join(os.path.dirname(os.path.abspath(log.path)), names.META_PROPERTIES)
     if (os.path.isdir(log.path) and os.listdir(log.path)) or not os.path.exists(around):
@@ -68,7 +67,7 @@ def check_has_kafka_files(log: PartitionLog) -> None:
 
 
 def _has_brokers_files(directory: LogDirectory) -> bool:
-    return any(parse_file_name(name).kind != names.OTHER for name in directory.files)
+    return any(parse_file_name(name).is_kafkas for name in directory.files)
 
 
 def log_directories_in(directory: LogDirectory) -> list[str]:
@@ -104,4 +103,4 @@ def directory_of_kafka(target: str) -> str | None:
 def _is_kafkas(name: str) -> bool:
     """Whether only a partition or log directory has a file of this name."""
     says = parse_file_name(name)
-    return says.kind in _OF_A_LOG_DIRECTORY or (says.kind in names.SEGMENT_KINDS and says.offset is not None)
+    return says.kind in _OF_A_LOG_DIRECTORY or (says.kind in names.SEGMENT_KINDS and says.is_kafkas)

@@ -31,7 +31,8 @@ SHAPES = {
         "uniqueId": (str, None), "topicId": (str, None), "logStartOffset": (int, None), "logEndOffset": (int, None),
         "records": (int, None), "segments": int, "size": int, "totalSize": int, "firstTimestamp": (int, None),
         "largestTimestamp": (int, None), "codecs": list, "checkpoints": dict, "leaderEpochs": list,
-        "producerSnapshots": list, "kraftSnapshots": list, "leftovers": list, "orphans": list, "strangeFiles": list,
+        "producerSnapshots": list, "kraftSnapshots": list, "leftovers": list, "replaced": list, "orphans": list,
+        "strangeFiles": list,
         "problems": list, "placement": (dict, None),
     },
     "segment": {
@@ -236,7 +237,7 @@ def test_orders(run: Run, data: Path, key: str, wanted: list[tuple[str, int]]) -
     ("case", "said"),
     [
         ("z-3-29", "! topic-0: 3 files waiting for deletion (.deleted), 0 B: 00000000000000000000.index.deleted, "),
-        ("z-3-93", "of a replacement that was not swapped in (.swap)"),
+        ("z-3-93", "of a replacement of segments that was not finished (.swap)"),
         ("z-3-141", "4 files of an unfinished cleaning (.cleaned), 2.4 KiB: 00000000000000000646.index.cleaned, "),
         ("z-3-134", "! topic-0: 00000000000000002978.index: an index without its .log"),
         ("h-prealloc-log", "! topic-0/00000000000000000000.log: zeros from byte 61612 on: preallocated, or never"),
@@ -338,7 +339,7 @@ def test_files_that_are_not_kafkas(run: Run, tmp_path: Path) -> None:
     (tmp_path / "disk-1").mkdir()
     (tmp_path / "disk-1" / "meta.properties").write_text("version=1\n")
     assert run("ls", tmp_path) == 3
-    assert "holds log directories, which are to be named instead: disk-1" in run.err
+    assert "it holds 1, name it instead: " in run.err
 
 
 def test_what_cannot_be_read_does_not_stop_the_rest(

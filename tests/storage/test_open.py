@@ -51,7 +51,8 @@ def test_a_directory_of_log_directories(disks: tuple[str, ...], tmp_path: Path) 
     for name in disks:
         segment_file(tmp_path / name / "t-0", batch(0))
         (tmp_path / name / names.META_PROPERTIES).write_text("version=1\n")
-    with pytest.raises(HoldsLogDirectoriesError, match=", ".join(disks)):
+    (tmp_path / "server.log").write_text("not one of Kafka's data files\n")
+    with pytest.raises(HoldsLogDirectoriesError, match="it holds 2.*" + ".*".join(disks)):
         open_directory(str(tmp_path))
     segment_file(tmp_path / "u-0", batch(0))
     assert isinstance(open_directory(str(tmp_path)), LogDirectory)
@@ -59,6 +60,7 @@ def test_a_directory_of_log_directories(disks: tuple[str, ...], tmp_path: Path) 
 
 def test_other_directories(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "server.log").write_text("a log4j log, not a partition's")
     with pytest.raises(NameFormatError, match="neither a partition directory"):
         open_directory(str(tmp_path))
     with pytest.raises(FileNotFoundError):
