@@ -51,7 +51,7 @@ def checked(options: Mapping[str, str], schema: StructType) -> ReadOptions:
         if name in names and schema[name].dataType.simpleString() != types(found, quote="")[name]:
             raise OptionError(
                 f"the type of {name} is another one since the read was made: there is a newer schema, or"
-                " other records; make it anew, or name a schema with schemaId"
+                " other records; load it again, or name a schema with schemaId"
             )
     return found
 
