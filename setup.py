@@ -75,7 +75,7 @@ def native_kernels() -> list[Extension]:
         [f"{KERNELS}/_native.pyx"],
         include_dirs=[KERNELS],
         depends=sorted(path for kind in ("h", "pxi") for path in glob(f"{KERNELS}/**/*.{kind}", recursive=True)),
-        extra_compile_args=[*sanitize, "-fno-omit-frame-pointer", "-g", "-O1"] if sanitizer else ["-O3"],
+        extra_compile_args=[*sanitize, "-fno-omit-frame-pointer", "-g", "-O1"] if sanitizer else ["-O3", "-g0"],
         extra_link_args=sanitize,
         define_macros=[("Py_LIMITED_API", LIMITED_API)] if LIMITED_API else [],
         py_limited_api=LIMITED_API is not None,

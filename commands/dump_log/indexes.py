@@ -27,6 +27,7 @@ from .java import (
     check_size,
     java_codec_error,
     java_fault,
+    java_record_fault,
     slice_end,
 )
 from .tail import Tail
@@ -138,7 +139,8 @@ def _largest_in_batch(block: BatchBlock) -> int:
         while more:
             more = kernels.decode(block, records, 0, 1, stretch.payloads)
             largest = max((largest, *records.timestamp[: records.length]))
-        fault = records.fault
+        if records.fault:
+            raise java_record_fault(records.fault, block, stretch)
     if fault:
         raise java_fault(fault)
     return largest

@@ -201,7 +201,8 @@ class _Run:
         if options.format == "jsonl":
             self._out.write(json_line("answer", (_names(log) if several else {}) | answer))
         else:
-            self._out.write(f"{label}{words}\n")
+            said = words.removeprefix(f"offset {options.offset}: batch ") if several else words
+            self._out.write(f"{label}{'batch ' if said != words else ''}{said}\n")
 
     def _by_offset(self, lookup: LogLookup) -> tuple[Answer, str]:
         offset = self._options.offset or 0
@@ -215,7 +216,7 @@ class _Run:
         if not position.found:
             answer["logEndOffset"] = end
             if offset > end:
-                words += missing_words(end, self._checkpoint(names.REPLICATION_CHECKPOINT, lookup.log))
+                words += missing_words(end, self._checkpoint(names.REPLICATION_CHECKPOINT, lookup.log), lookup.log.path)
         if not (position.found and position.is_valid):
             self._worsen(exit_codes.FINDINGS)
         return answer, words

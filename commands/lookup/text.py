@@ -6,6 +6,8 @@ from typing import Any
 
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
+from kdump.formats.printable import safe_path
+from kdump.formats.words import number_words, offset_range
 from kdump.query.lookup import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -79,27 +81,24 @@ def offset_words(offset: int, position: OffsetPosition, lookup: LogLookup) -> st
         return f"offset {offset} is the log end offset: nothing is there yet"
     if not position.found:
         return f"no batch has offset {offset} or a later one, up to the log end offset {log_end_offset}"
-    gap = f": offset {offset} is in the gap before it" if position.batch_base_offset > offset else ""
-    damage = "" if position.is_valid else "\n! The batch fails its CRC: consumers stop here (KD-LOG-CRC)"
-    return _batch(position) + gap + damage
+    damage = "" if position.is_valid else "\n! The batch fails its CRC: consumers stop here. kdump explain KD-LOG-CRC"
+    return _batch(position, offset) + damage
 
 
-def missing_words(log_end_offset: int, high_watermark: int | None) -> str:
-    """Which committed offsets are not in the log; empty where none are missing."""
+def missing_words(log_end_offset: int, high_watermark: int | None, path: str) -> str:
+    """Which committed offsets are not in the log at `path`; empty if none are missing."""
     if high_watermark is None or high_watermark <= log_end_offset:
         return ""
-    committed = f"{log_end_offset} to {high_watermark - 1}"
-    return f"\nCommitted offsets {committed} are missing on this disk (KD-CKPT-HIGH-WATERMARK)"
+    committed = offset_range(log_end_offset, high_watermark - 1)
+    return f"\nCommitted offsets {committed} are missing: kdump doctor {safe_path(path)}"
 
 
 def timestamp_words(asked: int, found: TimestampOffset | None, lookup: LogLookup) -> str:
     """What a search for the time `asked` gives."""
     remote = ""
     if asked >= 0 and lookup.remote_start_offset is not None:
-        remote = (
-            f"\nOn this disk only: offsets {lookup.remote_start_offset} to {lookup.log_start_offset - 1} are in remote"
-            " storage, where a broker looks first"
-        )
+        there = offset_range(lookup.remote_start_offset, lookup.log_start_offset - 1)
+        remote = f"\nOn this disk only: offsets {there} are in remote storage, where a broker looks first"
     if found is None:
         return (
             "no record has that time or a later one: a broker answers offset -1, and a consumer group that is reset to"
@@ -119,9 +118,11 @@ def timestamp_words(asked: int, found: TimestampOffset | None, lookup: LogLookup
     return f"offset {found.offset}, {iso_time(found.timestamp)}{epoch}{deleted}{remote}"
 
 
-def _batch(position: OffsetPosition) -> str:
+def _batch(position: OffsetPosition, offset: int) -> str:
     segment = names.segment_file_name(position.segment or 0, f".{names.LOG}")
+    base = position.batch_base_offset or 0
+    empty = f"no record has offset {offset}; next: " if base > offset else f"offset {offset}: "
     return (
-        f"segment {segment}, batch of offsets {position.batch_base_offset} to {position.batch_last_offset} at byte"
-        f" {position.position}, {position.size} bytes"
+        f"{empty}batch {offset_range(base, position.batch_last_offset)} at byte {position.position} of {segment},"
+        f" {number_words(position.size or 0, 'byte')}"
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import counted, number_words, size_text
+from kdump.formats.words import counted, number_words, offset_range, size_text
 from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement
 from kdump.storage.broker import Duplicate
 from kdump.storage.facts import IndexInfo, SegmentInfo
@@ -267,7 +267,7 @@ def _partition_lines(info: PartitionInfo) -> Iterator[str]:
     if checkpoints:
         yield ", ".join(checkpoints)
     if info.remote_start_offset is not None:
-        yield f"in remote storage: offsets {info.remote_start_offset} to {(info.log_start_offset or 0) - 1}"
+        yield f"in remote storage: offsets {offset_range(info.remote_start_offset, (info.log_start_offset or 0) - 1)}"
     if info.leader_epochs:
         last = info.leader_epochs[-1]
         number = counted(len(info.leader_epochs), "leader epoch")

@@ -64,9 +64,7 @@ def apply_plan(
         check_changeable(plan)
         check_space(plan, files.directory, keep_old=keep_old, cuts=cuts)
         drafts = [Draft(each, "", *_recipe(plan, each)) for each in plan.operations]
-        return carry_out(
-            plan.path, drafts, files, command=command, keep_old=keep_old, cuts=cuts, made_directory=makes
-        )
+        return carry_out(plan.path, drafts, files, command=command, keep_old=keep_old, cuts=cuts, made_directory=makes)
     except BaseException:
         if makes and not os.path.lexists(files.path(place.JOURNAL)):
             durable.remove_empty_directory(plan.path)
@@ -178,8 +176,6 @@ def _is_taken(change: Change, name: str, later: Sequence[Step]) -> bool:
         operation = step.operation
         if operation.name == name and operation.action == REPLACE:
             return _is_placed(change, step)
-        if operation.name == name and operation.action == RENAME:
-            return not os.path.lexists(os.path.join(change.path, operation.source))
     return False
 
 
@@ -195,9 +191,7 @@ def _completed(change: Change) -> Change:
     after = state_of(change.path)
     touched = {step.operation.name for step in change.steps if step.operation.action in (REPLACE, TRUNCATE)}
     digests = {name: digest_of(os.path.join(change.path, name)) for name in sorted(touched) if name in after.files}
-    done = replace(
-        change, state=ChangeState.DONE, after=after, digests=digests, log_end_offset=end_offset(change.path)
-    )
+    done = replace(change, state=ChangeState.DONE, after=after, digests=digests, log_end_offset=end_offset(change.path))
     journal.write(done)
     tidy(done)
     return done

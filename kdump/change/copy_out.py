@@ -77,9 +77,7 @@ def copy_directories(folders: Sequence[tuple[str, str]], near: str, files: Itera
     copies = list(files)
     for folder, copied in folders:
         os.mkdir(copied)
-        copies += [
-            _Copy(os.path.join(folder, name), os.path.join(copied, name)) for name in list_directory(folder)[1]
-        ]
+        copies += [_Copy(os.path.join(folder, name), os.path.join(copied, name)) for name in list_directory(folder)[1]]
     _check_room(copies, near)
     for copy in copies:
         _copy(copy)

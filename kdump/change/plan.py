@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kdump.disk.reading import ReadOnlyFile
@@ -78,7 +78,7 @@ def make_plan(path: str, wanted: Mapping[str, Recipe], reasons: Mapping[str, str
     uses = Counter(recipe.name for recipe in wanted.values() if isinstance(recipe, SourceBytes))
     changes: list[Operation] = []
     by_name = {
-        name: list(_changes(name, _as_prefix(path, name, recipe, present), present, uses))
+        name: list(_changes(name, _as_prefix(path, name, recipe, present), present, wanted.keys(), uses))
         for name, recipe in wanted.items()
     }
     logs = {parse_file_name(name).offset for name, found in by_name.items() if found and _is_log(name)}
@@ -138,12 +138,25 @@ def _as_prefix(path: str, name: str, recipe: Recipe, present: Mapping[str, os.st
 
 
 def _changes(
-    name: str, recipe: Recipe, present: Mapping[str, os.stat_result], uses: Mapping[str, int]
+    name: str,
+    recipe: Recipe,
+    present: Mapping[str, os.stat_result],
+    wanted: Collection[str],
+    uses: Mapping[str, int],
 ) -> Iterator[Operation]:
-    """What makes the file `name`; nothing where it is as it shall be."""
+    """What makes the file `name`; nothing where it is as it shall be.
+
+    A file is renamed only where nothing else gets its name, so that renames can be made in any order.
+    """
     old = present.get(name)
     old_size = old.st_size if old else -1
-    if not isinstance(recipe, SourceBytes) or recipe.start or uses[recipe.name] > 1 or recipe.name not in present:
+    if (
+        not isinstance(recipe, SourceBytes)
+        or recipe.start
+        or uses[recipe.name] > 1
+        or recipe.name not in present
+        or (recipe.name != name and recipe.name in wanted)
+    ):
         yield Operation(REPLACE, name, recipe.size, old.st_ino if old else 0, old_size)
         return
     source = present[recipe.name]

@@ -29,7 +29,7 @@ from kdump.change.checkpoint_lines import put_offset
 from kdump.change.journal import Change, ChangeState, Step
 from kdump.change.place import ChangeFiles, new_change
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation, Plan
-from kdump.change.states import digest_of, file_differences, state_of
+from kdump.change.states import FileState, digest_of, file_differences, state_of
 from kdump.disk import durable
 from kdump.errors import RefusedError
 from kdump.storage.recipe import SourceBytes, joined
@@ -158,7 +158,7 @@ def _reverse(change: Change, step: Step) -> Iterator[Draft]:
     elif operation.action == TRUNCATE:
         size = os.path.getsize(kept)
         recipe = joined((SourceBytes(name, 0, operation.size), SourceBytes(kept, 0, size)))
-        was = change.before.files.get(operation.name) or change.before.files[_source(change, step)]
+        was = _before(change, step)
         back = Operation(REPLACE, name, operation.size + size, inode, operation.size, why=why)
         yield Draft(back, recipe=recipe, modified=was.modified)
     else:
@@ -172,10 +172,11 @@ def _reverse(change: Change, step: Step) -> Iterator[Draft]:
             yield Draft(back, source=kept)
 
 
-def _source(change: Change, step: Step) -> str:
+def _before(change: Change, step: Step) -> FileState:
+    """What a file was that a step cut; an earlier step may have renamed it."""
     operations = (each.operation for each in change.steps)
     renamed = (each.source for each in operations if each.action == RENAME and each.name == step.operation.name)
-    return next(renamed, step.operation.name)
+    return change.before.files[next(renamed, step.operation.name)]
 
 
 # --- an interrupted change -------------------------------------------------------------------------------------------
@@ -237,7 +238,7 @@ def _regrow(change: Change, step: Step, target: str, kept: str) -> None:
     with suppress(FileNotFoundError):
         os.remove(whole)
     size = step.operation.size
-    was = change.before.files.get(step.operation.name) or change.before.files[_source(change, step)]
+    was = _before(change, step)
     pieces = _pieces((target, size), (kept, os.path.getsize(kept)))
     durable.write_file(whole, pieces, os.stat(target), was.modified)
     os.replace(whole, target)

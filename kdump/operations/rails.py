@@ -27,7 +27,8 @@ class Rails:
     """Whether to apply, and how carefully.
 
     `command` is what changes are listed as. `ignore_lock` names the directory that may be changed whatever lock is
-    held there. `accept_loss` is how many valid records may be dropped (ALL_LOSSES: any number; None: none was named).
+    held there. `jobs` threads plan (0: one a processor). `accept_loss` is how many valid records may be dropped
+    (ALL_LOSSES: any number; None: none was named).
     `reads_beside`: the plan says what a running broker itself will do, so it may be made beside one.
     """
 

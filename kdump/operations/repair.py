@@ -22,6 +22,7 @@ from kdump.recovery.startup import Startup
 from kdump.repair.proposal import Request, Task, examine
 from kdump.repair.replicas import check_only_copy, replicas_of
 from kdump.storage.directory import LogDirectory
+from kdump.storage.parallel import processors
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
@@ -110,7 +111,7 @@ def _repair(target: Target, wanted: Repair, guard: Guard) -> Iterator[Repaired]:
         except (OSError, KdumpError) as error:
             return Repaired(path, None, error=error)
 
-    jobs = guard.rails.jobs
+    jobs = guard.rails.jobs or processors()
     if jobs == 1 or len(target.partitions) == 1:
         for path in target.partitions:
             yield _named(one(path), target)

@@ -20,6 +20,7 @@ from kdump.releases import NEWEST, OFFSET_SEARCH_BY_BASE, KafkaRelease
 from kdump.storage.decoded import BadBatch
 from kdump.storage.facts import largest_in_tail, segment_end_offset
 from kdump.storage.indexes import OffsetIndex, TimeIndex
+from kdump.storage.leader_epochs import loaded_epochs
 from kdump.storage.log_reader import Entry, LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
@@ -433,8 +434,8 @@ class LogLookup:
         return bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1
 
     def _epochs(self, end: int | None) -> list[EpochEntry]:
-        """The leader epochs as a broker has them after loading: nothing at or behind the log's end `end`."""
-        return [entry for entry in self.log.leader_epochs if end is None or entry.start_offset < end]
+        """The leader epochs as a broker has them after loading: from the log start offset to the log's end `end`."""
+        return loaded_epochs(self.log.leader_epochs, self.log_start_offset, end)
 
 
 def _about(index: str, trace: Trace) -> Trace | None:

@@ -27,7 +27,8 @@ from kdump.repair.indexes import examine_indexes
 from kdump.repair.load_result import holding, open_txns
 from kdump.repair.needed import needed
 from kdump.repair.proposal import FIX_BIT, INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
-from kdump.repair.salvage_partition import GivenUp, Rescue, rescue
+from kdump.repair.salvage_partition import Rescue, rescue
+from kdump.repair.salvaged_files import GivenUp
 from kdump.repair.survey import TAIL, Survey, survey
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory

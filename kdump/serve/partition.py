@@ -26,6 +26,7 @@ from kdump.serve.copies import Good, Instead, first_that_has
 from kdump.serve.open_files import KeptFile, OpenFiles
 from kdump.storage.damage import Damage
 from kdump.storage.facts import log_end_offset
+from kdump.storage.leader_epochs import loaded_epochs
 from kdump.storage.log_reader import Entry
 from kdump.storage.replica import Replica
 from kdump.storage.scan import MAX_OFFSET
@@ -188,9 +189,9 @@ class ServedPartition:
 
     @property
     def leader_epochs(self) -> list[EpochEntry]:
-        """The epochs that begin inside the log; none where their file cannot be read."""
+        """The epochs from the log start offset on; none where their file cannot be read."""
         with suppress(KdumpError, OSError):
-            return [entry for entry in self.log.leader_epochs if entry.start_offset <= self.end_offset]
+            return loaded_epochs(self.log.leader_epochs, self.log_start_offset, self.end_offset + 1)
         return []
 
     @property

@@ -20,7 +20,7 @@ from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.settings.views import RetentionSettings
 from kdump.storage.damage import Damage
-from kdump.storage.parallel import ordered
+from kdump.storage.parallel import ordered, processors
 from kdump.topics.clusters import ClusterMetadata
 from kdump.verify.directory import Place
 from kdump.verify.effects import Effects
@@ -101,7 +101,7 @@ class Verification:
         self.on_partition: Callable[[str], object] | None = None
         self._options = options
         self._now = int(time.time() * 1000) if options.now is None else options.now
-        self._jobs = options.jobs or os.cpu_count() or 1
+        self._jobs = options.jobs or processors()
         self._place = Place()
         self._has_around = around is not None
         self._alike = FindingLimit(options.most_alike)

@@ -10,6 +10,7 @@ import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice, product
 from math import prod
 from pathlib import Path
@@ -81,13 +82,14 @@ class Disk:
         while pending:
             folder, path = pending.pop()
             for name, inode in children.get(folder, ()):
-                below = os.path.join(path, name)
-                found.add((below, self.files.get(inode)))
-                if inode not in self.files:
-                    pending.append((inode, below))
+                file = self.files.get(inode)
+                found.add((path + name, file))
+                if file is None:
+                    pending.append((inode, f"{path}{name}/"))
         return frozenset(found)
 
 
+@lru_cache(maxsize=1 << 14)
 def changed(file: File, event: Write | Resize | Touch) -> File:
     """A file after an event."""
     if isinstance(event, Touch):
@@ -101,15 +103,30 @@ def changed(file: File, event: Write | Resize | Touch) -> File:
     return File(content, event.modified)
 
 
-def is_sure(events: Sequence[Event], number: int) -> bool:
-    """Whether an event is on the disk for certain once all of `events` were asked for."""
-    event = events[number]
-    if isinstance(event, Sync):
-        return True
-    later = {each.inode for each in events[number:] if isinstance(each, Sync)}
-    if isinstance(event, Names):
-        return {folder for folder, _, _ in event.entries} <= later
-    return event.inode in later
+class Pending:
+    """Which of the events that were asked for need not be on the disk yet: what each of them still has to be synced."""
+
+    def __init__(self) -> None:
+        self._unsynced: list[set[int]] = []
+
+    def ask(self, event: Event) -> None:
+        """One more event was asked for."""
+        if isinstance(event, Sync):
+            for unsynced in self._unsynced:
+                unsynced.discard(event.inode)
+            self._unsynced.append(set())
+        elif isinstance(event, Names):
+            self._unsynced.append({folder for folder, _, _ in event.entries})
+        else:
+            self._unsynced.append({event.inode})
+
+    def first(self) -> int:
+        """The number of the first event that need not be there, or of all events."""
+        return next((at for at, unsynced in enumerate(self._unsynced) if unsynced), len(self._unsynced))
+
+    def is_sure(self, number: int) -> bool:
+        """Whether an event is on the disk for certain."""
+        return not self._unsynced[number]
 
 
 NOTHING, ALL = 0, 1
@@ -141,12 +158,15 @@ def crash_states(
     one event alone is missing, or there. None stands for a state that an earlier power cut left as well.
     """
     met: set[bytes] = set()
+    pending = Pending()
+    parts = [parts_of(event) for event in events]
     for count in range(len(events) + 1):
-        asked = events[:count]
-        sure = next((at for at in range(count) if not is_sure(asked, at)), count)
-        disk = before.after(asked[:sure])  # what all of them have
-        choices = [[Part(ALL, each)] if is_sure(asked, at) else parts_of(each) for at, each in enumerate(asked)]
-        for chosen in _combinations(choices[sure:], most, numbers):
+        if count:
+            pending.ask(events[count - 1])
+        sure = pending.first()
+        disk = before.after(events[:sure])  # what all of them have
+        choices = [[Part(ALL, events[at])] if pending.is_sure(at) else parts[at] for at in range(sure, count)]
+        for chosen in _combinations(choices, most, numbers):
             key = (bytes((ALL,)) * sure + bytes(part.number for part in chosen)).rstrip(bytes((NOTHING,)))
             if key in met:
                 yield count, None
@@ -166,16 +186,31 @@ def _combinations(choices: Sequence[Sequence[Part]], most: int, numbers: random.
             yield [*nothing[:at], option, *nothing[at + 1 :]]
             yield [*everything[:at], option, *everything[at + 1 :]]
     for _ in islice(iter(int, 1), most):
-        yield [numbers.choice(options) for options in choices]
+        yield [options[int(numbers.random() * len(options))] for options in choices]
+
+
+def state_of(root: Path) -> State:
+    """The state that a directory is in."""
+    return frozenset(_entries(str(root), ""))
+
+
+def _entries(folder: str, below: str) -> Iterator[tuple[str, File | None]]:
+    for entry in os.scandir(folder):
+        if entry.is_dir():
+            yield below + entry.name, None
+            yield from _entries(entry.path, f"{below}{entry.name}/")
+        else:
+            with open(entry.path, "rb", buffering=0) as file:
+                yield below + entry.name, File(file.read(), entry.stat().st_mtime_ns)
 
 
 def put(state: State, root: Path) -> None:
-    """Make the directory what the state says."""
-    for path, file in sorted(state, key=lambda each: each[0]):
-        at = root / path
+    """Make the directory, which is empty, what the state says."""
+    for path, file in sorted(state, key=lambda each: each[0]):  # a directory before what is in it
+        at = os.path.join(root, path)
         if file is None:
-            at.mkdir(exist_ok=True)
+            os.mkdir(at)
             continue
-        at.parent.mkdir(parents=True, exist_ok=True)
-        at.write_bytes(file.content)
+        with open(at, "wb", buffering=0) as new:
+            new.write(file.content)
         os.utime(at, ns=(file.modified, file.modified))

@@ -98,6 +98,10 @@ class Scenario:
     def end(self) -> End:
         return COMMANDS[self.command].end
 
+    def partition(self, root: Path) -> Path:
+        """The partition that a command changes which names one."""
+        return Path(COMMANDS[self.command].arguments[1].format(root=root))
+
     def arguments(self, root: Path, change: str = "") -> list[str]:
         """The command line, for the change with this id."""
         return [each.format(root=root) for each in COMMANDS[self.command].arguments] + (
@@ -184,14 +188,18 @@ def same_every_time() -> Iterator[None]:
 
     Not the names of directories that are set aside: a second run makes others.
     """
-    numbers = random.Random(0)
-    with (
+    numbers, now = random.Random(0), time.gmtime(NOW // 1000)
+
+    def the_same(*_: object) -> time.struct_time:
+        return now
+
+    with (  # functions, not mocks: these take a millisecond to make
         mock.patch("kdump.disk.locks.GROWTH_WATCH_SECONDS", 0),
         mock.patch.object(secrets, "token_bytes", numbers.randbytes),
         mock.patch.object(secrets, "token_hex", lambda size: os.urandom(size).hex()),
-        mock.patch.object(time, "gmtime", return_value=time.gmtime(NOW // 1000)),
-        mock.patch.object(time, "time", return_value=NOW / 1000),
-        mock.patch.object(time, "time_ns", return_value=NOW * 1_000_000),
+        mock.patch.object(time, "gmtime", the_same),
+        mock.patch.object(time, "time", (NOW / 1000).__float__),
+        mock.patch.object(time, "time_ns", (NOW * 1_000_000).__int__),
     ):
         yield
 

@@ -17,7 +17,7 @@ import pytest
 
 from kdump import kernels
 from kdump.commands.dump_log import command as dump_log
-from kdump.formats.batch import CONTROL, TRANSACTIONAL
+from kdump.formats.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL
 from kdump.formats.codecs import GZIP, LZ4, SNAPPY, ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_wrapper
 from kdump.kernels import portable
@@ -170,6 +170,26 @@ def test_a_value_too_short_for_its_decoder(tmp_path: Path) -> None:
     done = process("--files", log, "--value-decoder-class", "org.apache.kafka.tools.api.LongDecoder")
     assert done.returncode == 1
     assert done.stderr == 'Exception in thread "main" java.nio.BufferUnderflowException\n'
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize("sound_first", [True, False])
+def test_more_records_than_an_array_holds(tmp_path: Path, codec: int, sound_first: bool) -> None:
+    """Kafka makes a list for as many records as a compressed batch says, before it reads the first."""
+    too_many = framed(encode_batch(records(1))[HEADER_SIZE:], (1 << 31) - 1, codec)
+    batches = [encode_batch(records(2), NewBatch(codec)), too_many]
+    log = write_segment(tmp_path / "t-0", 0, batches[not sound_first :], indexes=False)
+    done = process("--files", log, "--deep-iteration")
+    text = "java.lang.OutOfMemoryError: Requested array size exceeds VM limit"
+    assert (done.returncode, done.stderr) == (1, f'Exception in thread "main" {text}\n')
+
+
+def test_no_payload_to_decompress(tmp_path: Path) -> None:
+    empty = mended(encode_batch(records(1), NewBatch(SNAPPY))[:HEADER_SIZE])
+    done = process("--files", write_segment(tmp_path / "t-0", 0, [empty], indexes=False), "--deep-iteration")
+    cause = "org.xerial.snappy.SnappyIOException: [EMPTY_INPUT] Cannot decompress empty stream"
+    text = f"org.apache.kafka.common.KafkaException: {cause}"
+    assert (done.returncode, done.stderr) == (1, f'Exception in thread "main" {text}\n')
 
 
 def test_the_old_names_of_decoders(tmp_path: Path) -> None:

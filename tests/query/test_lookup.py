@@ -110,6 +110,13 @@ def test_records_below_the_log_start_offset_are_not_found(log_dir: Path) -> None
         assert lookup.find_timestamp(EARLIEST) == TimestampOffset(4, -1, 0)
 
 
+@pytest.mark.parametrize(("start", "epoch"), [(7, 0), (8, 2), (19, 2), (20, 3), (21, 3)])
+def test_the_log_start_offset_has_the_epoch_that_goes_on_there(log_dir: Path, start: int, epoch: int) -> None:
+    """A broker cuts its epochs at the log start offset when it loads the log, whatever the file still has."""
+    with LogLookup(kdump.open_log(str(log_dir)), start, clean=False) as lookup:
+        assert lookup.find_timestamp(EARLIEST) == TimestampOffset(start, -1, epoch)
+
+
 def test_special_times(log_dir: Path) -> None:
     with LogLookup(kdump.open_log(str(log_dir)), clean=False) as lookup:
         assert lookup.find_timestamp(LATEST) == TimestampOffset(22, -1, 3)

@@ -32,6 +32,7 @@ _HEADER = _MAGIC + _VERSIONS.pack(1, 1)
 _HEADER_SIZE = 16
 _LENGTH = Struct(">i")
 _CHUNK_SIZE = 32 << 10
+EMPTY = "Cannot decompress empty stream"
 _MOST_EXPANSION = 22  # the densest element makes 64 bytes of 3
 
 
@@ -43,7 +44,7 @@ def pieces(data: Buffer, limit: int) -> Iterator[bytes]:
     view = memoryview(data)
     total = len(view)
     if not total:
-        raise CodecError("Cannot decompress empty stream")
+        raise CodecError(EMPTY)
     if total < _HEADER_SIZE or view[:8] != _MAGIC:
         block = _decompress_block(view, "the payload, a bare block", 0, limit)
         yield b""
