@@ -77,14 +77,15 @@ class Rescue(NamedTuple):
 
     `outcome` is that of the last attempt at loading. `kept` and `kafka_keeps` count what the .log files hold
     afterwards of what they held, with this strategy and with Kafka's own recovery of all segments (None where that
-    ends in an exception). `markers` are those that were put in, `open_txns` the producers whose transaction is open at
-    the end. `given_up` are the damaged ranges of logs, `dropped` the valid batches whose offsets fit nowhere, and
-    `kafka_drops` what Kafka's own recovery would throw away.
+    ends in an exception); of a sound partition, of which nothing goes, neither is counted. `markers` are those that
+    were put in, `open_txns` the producers whose transaction is open at the end. `given_up` are the damaged ranges of
+    logs, `dropped` the valid batches whose offsets fit nowhere, and `kafka_drops` what Kafka's own recovery would
+    throw away.
     """
 
     outcome: LoadOutcome
     cuts: tuple[Cut, ...]
-    kept: Loss
+    kept: Loss | None
     kafka_keeps: Loss | None
     markers: tuple[NewMarker, ...]
     open_txns: tuple[ProducerEntry, ...]
