@@ -403,4 +403,4 @@ def _format(out: Output, options: Options, *, schemas: bool) -> Format:
         return CsvRows(out.write, batches=options.batches_only, schemas=schemas)
     from .text import TextLines
 
-    return TextLines(out.write, color=wants_color(options.color), full=options.full)
+    return TextLines(out.write, color=wants_color(options.color), full=options.full, batches_only=options.batches_only)

@@ -11,10 +11,10 @@ from kdump.formats.batch import ABORT, COMMIT, control_type_name
 from kdump.formats.iso_times import iso_time as utc_time
 from kdump.formats.printable import safe
 from kdump.formats.schema_prefix import likely_id
-from kdump.formats.words import size_text
+from kdump.formats.words import offset_range, size_text
 from kdump.interchange.fields import Content, Contents, Origin, Payload, Table, Value, Write
 from kdump.query.sweep import Selected
-from kdump.storage.records import NO_TIMESTAMP_TYPE, Batch, TxnState, header_pairs
+from kdump.storage.records import LOG_APPEND, NO_TIMESTAMP_TYPE, Batch, TxnState, header_pairs
 
 from ..shell.output import Style
 from ..shell.screen import Screen
@@ -28,9 +28,12 @@ TABLE_ROWS = 1000
 class TextLines:
     """Prints text, in colour if asked to."""
 
-    def __init__(self, write: Write, *, color: bool = False, full: bool = False) -> None:
-        """`full` shows binary contents to their end."""
+    def __init__(
+        self, write: Write, *, color: bool = False, full: bool = False, batches_only: bool = False
+    ) -> None:
+        """`full` shows binary contents to their end; `batches_only` makes a table of the batches."""
         self._write = write
+        self._is_table = batches_only
         self._full = full
         self._title = Style(color, bold=True)
         self._head = Style(color, "cyan")
@@ -39,18 +42,26 @@ class TextLines:
         self._bad = Style(color, "red", bold=True)
         self._control = Style(color, "yellow")
         self._widths = [0, 0, 0]  # of offsets, number of records and position in the lines of batches
-        self._begun = False
+        self._begun = self._has_heading = False
         self._shows_schemas = True
 
     def begin(self, origin: Origin, size: int) -> None:
         """The title of a log."""
         self._shows_schemas = not (origin.topic or "").startswith("__")
         self._begin(origin, ", ".join(filter(None, (size_text(size), origin.note))))
-        self._widths = [2 * len(str(origin.number or 0)) + 10, 11, 11]
+        number = 2 * len(str(origin.number or 0))
+        if self._is_table:
+            self._widths = [max(7, number + 1), 7, 7]
+            self._has_heading = False
+        else:
+            self._widths = [number + 10, 11, 11]
 
     def batch(self, batch: Batch, transaction: TxnState) -> None:
         """The line of a batch."""
-        offsets = f"{'' if batch.is_wrapper else batch.base_offset}..{batch.last_offset}"
+        if self._is_table:
+            self._batch_row(batch, transaction)
+            return
+        offsets = _offsets_of(batch)
         count = "?" if batch.is_wrapper else str(batch.record_count)
         records = f"{count} record" if count == "1" else f"{count} records"
         position = f"at {batch.position}"
@@ -67,10 +78,40 @@ class TextLines:
         parts.append(f"{batch.timestamp_type} {_time(batch.max_timestamp)}" if timed else _time(-1))
         if batch.magic >= 2:
             parts.append(f"epoch {batch.leader_epoch}")
+        self._write_batch(batch, parts, transaction)
+
+    def _batch_row(self, batch: Batch, transaction: TxnState) -> None:
+        """A row of the table; what few batches have follows in words."""
+        cells = (_offsets_of(batch), "?" if batch.is_wrapper else str(batch.record_count), str(batch.position))
+        self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
+        if not self._has_heading:
+            self._has_heading = True
+            self._write(f"{self._dim(self._row(('OFFSETS', 'RECORDS', 'BYTE'), 'SIZE', 'CODEC', 'EPOCH'))}")
+            self._write(f"  {self._dim('MAX TIMESTAMP')}\n")
+        epoch = str(batch.leader_epoch) if batch.magic >= 2 else "-"
+        has_time = batch.timestamp_type != NO_TIMESTAMP_TYPE
+        parts = [
+            self._row(cells, str(batch.size), batch.codec, epoch),
+            _time(batch.max_timestamp if has_time else -1),
+        ]
+        if batch.timestamp_type == LOG_APPEND:
+            parts.append(batch.timestamp_type)
+        if batch.magic < 2:
+            parts.append(f"v{batch.magic}")
+        self._write_batch(batch, parts, transaction)
+
+    def _row(self, cells: tuple[str, str, str], size: str, codec: str, epoch: str) -> str:
+        offsets, records, byte = (
+            f"{cell:{sign}{width}}" for cell, sign, width in zip(cells, "<>>", self._widths, strict=True)
+        )
+        return f"{offsets}  {records}  {byte}  {size:>6}  {codec:<6}  {epoch:>5}"
+
+    def _write_batch(self, batch: Batch, parts: list[str], transaction: TxnState) -> None:
+        """The rest of a batch's line, which few batches have."""
         if batch.producer_id >= 0:
             parts.append(f"producer {batch.producer_id} epoch {batch.producer_epoch}")
         if batch.base_sequence >= 0:
-            parts.append(f"seq {batch.base_sequence}..{batch.last_sequence}")
+            parts.append(f"seq {offset_range(batch.base_sequence, batch.last_sequence)}")
         if batch.is_transactional:
             parts.append("transactional" if transaction is TxnState.NONE else f"transaction {transaction}")
         if batch.is_control:
@@ -78,7 +119,8 @@ class TextLines:
         if batch.delete_horizon is not None:
             parts.append(f"delete horizon {_time(batch.delete_horizon)}")
         mark = "" if batch.valid else f"  {self._bad('BAD CRC')}"
-        self._write(f"{self._head('  '.join(parts))}{mark}\n")
+        line = "  ".join(parts)
+        self._write(f"{line if self._is_table else self._head(line)}{mark}\n")
 
     def records(
         self, batch: Batch, transaction: TxnState, selected: Selected, contents: Sequence[Contents] | None = None
@@ -243,6 +285,11 @@ def _control_type(key: bytes | None) -> int | None:
 
 def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None:
     return bytes(source[position : position + length]) if length >= 0 else None
+
+
+def _offsets_of(batch: Batch) -> str:
+    """The offsets of a batch; of a wrapper that was not opened only the last one is known."""
+    return f"\N{EN DASH}{batch.last_offset}" if batch.is_wrapper else offset_range(batch.base_offset, batch.last_offset)
 
 
 def _time(ms: int) -> str:

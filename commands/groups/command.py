@@ -16,7 +16,7 @@ from ..shell.options import now_option, topic_option
 from ..shell.replicas import newest, replicas_at
 from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
-from .text import Printer, json_lines, text_lines
+from .text import Printer, Sums, json_lines, text_lines
 
 
 @click.command("groups")
@@ -59,25 +59,21 @@ def command(
     groups = GroupsOf(found, troubles, newest(offsets, troubles))
     chosen = chooses(patterns)
     lines: Printer = json_lines if format_ == "jsonl" else text_lines
-    shown = dead = dead_bytes = 0
+    sums = Sums()
     with output_for(format_) as out:
         for group in groups:
             if not chosen(group.name) or not _has_partitions(group, topics):
                 continue
-            shown += 1
+            sums.add(group, groups.ranges)
             if groups.is_beyond(group):
                 troubles.worsen(exit_codes.FINDINGS)
             if format_ == "text" and group.is_dead:
-                dead += 1
-                dead_bytes += group.superseded_bytes
                 continue
             for line in lines(group, groups.ranges, retention_ms, now):
                 out.write(line)
-        if format_ == "text" and shown:
-            from .text import summary
-
-            out.write(summary(shown - dead, dead, dead_bytes))
-    if patterns and not shown:
+        if format_ == "text" and sums.groups:
+            out.write("".join(sums.lines(troubles.code)))
+    if patterns and not sums.groups:
         raise KdumpError(f"no group matches {', '.join(map(safe, patterns))}")
     return troubles.code
 

@@ -6,45 +6,80 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kdump.formats.printable import safe
-from kdump.formats.words import size_text
+from kdump.formats.words import number_words, size_text
 from kdump.topics.groups import CLASSIC, Assignment, Commit, Group, Member
 from kdump.topics.lag import BEFORE_START, BEYOND_END, Range, Ranges
 from kdump.topics.share_state import ShareStart
 
 from ..shell.rows import json_line
-from ..shell.tables import aligned
+from ..shell.screen import Screen
+from ..shell.tables import aligned, times_of_table
 from ..shell.times import iso_time
+from ..shell.words import verdict
 
 Printer = Callable[[Group, Ranges, int, int], Iterator[str]]
 
 def text_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:
     """A group for people."""
-    yield f"{safe(group.name) or '(no name)'}: {', '.join(_headline(group))}\n"
-    yield (
-        f"  in __consumer_offsets-{group.partition}: {_amount(group.live_bytes, group.live_records)} live,"
-        f" {_amount(group.superseded_bytes, group.superseded_records)} superseded\n"
-    )
+    commits = len(group.commits) + len(group.pending)
+    said = [*_headline(group), *([number_words(commits, "commit")] if commits else []), _size(group.live_bytes)]
+    yield f"{safe(group.name) or '(no name)'}: {', '.join(said)}\n"
+    if Screen.current.verbosity:
+        yield (
+            f"  in __consumer_offsets-{group.partition}: {_amount(group.live_bytes, group.live_records)} live,"
+            f" {_amount(group.superseded_bytes, group.superseded_records)} superseded\n"
+        )
     members = [_member_cells(member) for member in group.members]
-    yield from aligned(("MEMBER", "CLIENT", "HOST", "EPOCH", "STATE", "ASSIGNED"), members, indent="  ")
-    commits = [_commit_cells(group, commit, ranges, retention_ms, now) for commit in (*group.commits, *group.pending)]
+    drop = ("EPOCH", "HOST", "STATE")
+    yield from aligned(("MEMBER", "CLIENT", "HOST", "EPOCH", "STATE", "ASSIGNED"), members, indent="  ", drop=drop)
+    every = (*group.commits, *group.pending)
+    date, shown = times_of_table([commit.commit_timestamp for commit in every if commit.commit_timestamp != -1])
+    rows = [_commit_cells(group, commit, ranges, retention_ms, now, shown) for commit in every]
+    numbers: tuple[str, ...] = ("COMMITTED", "LOG END", "LAG", "LEADER EPOCH")
     yield from aligned(
-        ("TOPIC", "PARTITION", "OFFSET", "LAG", "LEADER EPOCH", "COMMITTED", "REMARKS"),
-        commits,
-        right=("PARTITION", "OFFSET", "LAG", "LEADER EPOCH"),
-        indent="  ",
-    )
+        ("PARTITION", *numbers, "COMMITTED AT", "REMARKS"), rows, right=numbers, indent="  ",
+        drop=("LEADER EPOCH", "COMMITTED AT"),
+    )  # fmt: skip
+    if date:
+        yield f"  Times: {date} UTC.\n"
     starts = [_start_cells(topic, start, ranges) for topic, start in group.share_starts]
-    numbers = ("PARTITION", "START OFFSET", "LAG", "STATE EPOCH")
-    yield from aligned(("TOPIC", *numbers), starts, right=numbers, indent="  ")
+    numbers = ("START OFFSET", "LOG END", "LAG", "STATE EPOCH")
+    yield from aligned(("PARTITION", *numbers), starts, right=numbers, indent="  ")
     yield "\n"
 
 
-def summary(groups: int, dead: int, dead_bytes: int) -> str:
-    """The last line."""
-    text = f"{groups} {'group' if groups == 1 else 'groups'}"
-    if dead:
-        text += f"; {dead} deleted, which still take {size_text(dead_bytes)} until compaction removes them"
-    return f"{text}\n"
+class Sums:
+    """What the groups that were shown add up to, for the last lines."""
+
+    def __init__(self) -> None:
+        self.groups = self.dead = self.dead_bytes = 0
+        self.commits = self.beyond = 0
+
+    def add(self, group: Group, ranges: Ranges) -> None:
+        """Count a group."""
+        self.groups += 1
+        for commit in (*group.commits, *group.pending):
+            known = ranges.of(commit.topic, commit.partition)
+            self.commits += 1
+            self.beyond += known is not None and known.place(commit) == BEYOND_END
+        if group.is_dead:
+            self.dead += 1
+            self.dead_bytes += group.superseded_bytes
+
+    def lines(self, code: int) -> Iterator[str]:
+        """The deleted groups, and the verdict."""
+        if self.dead:
+            verb = "takes" if self.dead == 1 else "take"
+            dead = number_words(self.dead, "deleted group")
+            yield f"{dead} still {verb} {_size(self.dead_bytes)}, until compaction removes it\n"
+        found = []
+        if self.beyond:
+            verb = "is" if self.beyond == 1 else "are"
+            commits = f"{self.beyond:,} of {number_words(self.commits, 'commit')}"
+            found.append(f"{commits} {verb} above the log end offset")
+        yield f"{verdict(code, found, number_words(self.groups - self.dead, 'group'))}\n"
+        if self.beyond:
+            yield "auto.offset.reset decides where the consumer continues.\n"
 
 
 def json_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:
@@ -99,7 +134,11 @@ def _headline(group: Group) -> Iterator[str]:
 
 
 def _amount(size: int, records: int) -> str:
-    return f"{size_text(size)} in {records} record{'' if records == 1 else 's'}"
+    return f"{_size(size)} in {number_words(records, 'record')}"
+
+
+def _size(size: int) -> str:
+    return number_words(size, "byte") if size < 10_000 else size_text(size)
 
 
 def _member_cells(member: Member) -> tuple[str, ...]:
@@ -125,15 +164,18 @@ def _ranges(numbers: list[int]) -> str:
     return ",".join("-".join(map(str, part)) for part in parts)
 
 
-def _commit_cells(group: Group, commit: Commit, ranges: Ranges, retention_ms: int, now: int) -> tuple[str, ...]:
+def _commit_cells(
+    group: Group, commit: Commit, ranges: Ranges, retention_ms: int, now: int, shown: Callable[[int], str]
+) -> tuple[str, ...]:
     known = ranges.of(commit.topic, commit.partition)
+    is_beyond = known is not None and known.place(commit) == BEYOND_END
     return (
-        safe(commit.topic),
-        str(commit.partition),
+        f"{safe(commit.topic)}-{commit.partition}",
         str(commit.offset),
-        "-" if known is None else str(known.lag(commit)),
+        "-" if known is None else str(known.end),
+        "-" if known is None or is_beyond else str(known.lag(commit)),
         "-" if commit.leader_epoch < 0 else str(commit.leader_epoch),
-        "-" if commit.commit_timestamp == -1 else iso_time(commit.commit_timestamp),
+        "-" if commit.commit_timestamp == -1 else shown(commit.commit_timestamp),
         ", ".join(_remarks(group, commit, known, retention_ms, now)),
     )
 
@@ -146,9 +188,9 @@ def _remarks(group: Group, commit: Commit, known: Range | None, retention_ms: in
     if known is not None:
         place = known.place(commit)
         if place == BEFORE_START:
-            yield f"{BEFORE_START} {known.start}"
+            yield f"below the log start offset {known.start}"
         elif place == BEYOND_END:
-            yield f"BEYOND LOG END {known.end}"
+            yield "above the log end offset"
     if commit.expire_timestamp >= 0:
         yield f"expires {iso_time(commit.expire_timestamp)}"
     if commit.metadata:
@@ -206,8 +248,8 @@ def _commit_fields(group: Group, commit: Commit, ranges: Ranges, retention_ms: i
 def _start_cells(topic: str, start: ShareStart, ranges: Ranges) -> tuple[str, ...]:
     fields = _start_fields(topic, start, ranges)
     return (
-        safe(topic),
-        *("-" if fields[name] is None else str(fields[name]) for name in ("partition", "startOffset", "lag")),
+        f"{safe(topic)}-{start.partition}",
+        *("-" if fields[name] is None else str(fields[name]) for name in ("startOffset", "logEndOffset", "lag")),
         str(start.state_epoch),
     )
 

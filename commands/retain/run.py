@@ -22,6 +22,7 @@ from ..shell.groups import grouped
 from ..shell.output import note
 from ..shell.progress import PathCounter
 from ..shell.rows import output_for
+from ..shell.screen import Screen
 from ..shell.session import Failures
 
 
@@ -84,7 +85,7 @@ def _printer(write: Callable[[str], None], options: Options) -> Printer:
         return JsonLines(write)
     from .text import Text
 
-    return Text(write)
+    return Text(write, is_all=Screen.current.verbosity > 0, applies=options.applies)
 
 
 class _Run:

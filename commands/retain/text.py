@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from kdump.change.plan import Plan
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import counted, duration, number_words, size_text
+from kdump.formats.words import counted, duration, number_words, offset_range, size_text
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.holder import Holder
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention, Share
@@ -25,40 +25,44 @@ NAMES_SHOWN = 3
 
 _POLICY_WORDS = {LOG_START: "log start offset", SIZE: "size", TIME: "time"}
 _SOURCE_WORDS = {TIME_INDEX: "time index", BATCHES: "batches", MTIME: "file time"}
-_HEAD = ("BASE OFFSET", "NEXT OFFSET", "SIZE", "MAX TIMESTAMP", "SOURCE", "DELETED AFTER")
-_RIGHT = _HEAD[:3]
-
-
-MAX_SHOWN = 5
-"""So many partitions are shown in full, whatever becomes of them."""
+_HEAD = ("BASE OFFSET", "LAST", "SIZE", "MAX TIMESTAMP", "SOURCE", "DELETED IN")
+_RIGHT = (*_HEAD[:3], _HEAD[-1])
+_DROP = ("SOURCE",)
+MAX_SHOWN = 10
+"""Partitions of a log directory that are shown by default."""
 
 
 class Text:
     """Prints findings for people."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        """`write` takes whole lines."""
+    def __init__(self, write: Callable[[str], None], *, is_all: bool = False, applies: bool = False) -> None:
+        """`write` takes complete lines; routine partitions of a log directory are shown if `is_all`."""
         self._write = write
+        self._is_all = is_all
+        self._applies = applies
         self._is_first = True
-        self._shown = self._routine = 0
+        self._shown = self._routine = self._changed = self._more = 0
 
     def partition(self, found: PartitionRetention, *, segments: bool) -> None:
-        """A heading with what is known, the table of the segments, what goes and what comes next, what blocks.
+        """A heading with the settings, the table of the segments, what goes and what comes next, what blocks.
 
-        Of many partitions of a log directory, those of which nothing goes and nothing is blocked are counted.
+        Of a log directory, partitions of which nothing goes and nothing is blocked are counted.
         """
+        if not self._is_all and not segments:
+            if not found.has_work and found.block is None:
+                self._routine += 1
+                self._changed += bool(found.problems)
+                return
+            if self._shown >= MAX_SHOWN:
+                self._more += 1
+                return
         self._shown += 1
-        if self._shown > MAX_SHOWN and not segments and not found.has_work and found.block is None:
-            self._routine += 1
-            return
-        self._heading(safe_path(found.log.path))
-        self._lines(_facts(found))
+        self._heading(f"{safe_path(found.log.path)}   {_settings_words(found)}")
         if segments and found.segments:
-            self._line("")
             rows = [_row(found, number) for number in range(len(found.segments))]
-            for line in aligned(_HEAD, rows, right=_RIGHT, indent="  "):
+            for line in aligned(_HEAD, rows, right=_RIGHT, indent="  ", drop=_DROP):
                 self._write(line)
-            self._line("")
+        self._lines(_facts(found))
         self._lines(_outcome(found))
         self._lines(f"! {text}" for text in _notes(found))
         if found.block:
@@ -67,22 +71,33 @@ class Text:
 
     def directory(self, path: str, totals: Totals) -> None:
         """What each policy frees, and together."""
+        shown = safe_path(path)
+        if self._more:
+            self._heading(f"{number_words(self._more, 'more partition')} with work or blocked (-v)")
+        space = f"{number_words(totals.segments, 'segment')}, {size_text(totals.space)}"
+        self._heading(f"{shown}   {number_words(totals.partitions, 'partition')}, {space}")
         if self._routine:
-            more = number_words(self._routine, "more partition")
-            self._heading(f"{more} delete nothing now: --format jsonl lists them")
-        self._shown = self._routine = 0
-        self._heading(safe_path(path))
-        space = f"{counted(totals.segments, 'segment')}, {size_text(totals.space)}"
-        self._line(f"  {counted(totals.partitions, 'partition')}, {space}")
-        rows = [(_POLICY_WORDS[policy], *_shown(totals, policy)) for policy in POLICIES]
-        rows.append(("together", str(totals.freed.segments), size_text(totals.freed.space), ""))
-        for line in aligned(
-            ("POLICY", "SEGMENTS", "FREES", "ALONE"), rows, right=("SEGMENTS", "FREES", "ALONE"), indent="  "
-        ):
-            self._write(line)
+            verb = "deletes" if self._routine == 1 else "delete"
+            self._line(f"  {number_words(self._routine, 'partition')} {verb} nothing now (-v)")
+        if self._changed:
+            verb = "loses" if self._changed == 1 else "lose"
+            self._line(f"  {number_words(self._changed, 'partition')} of these {verb} data at the next start:"
+                f" kdump doctor {shown}")
+        self._shown = self._routine = self._changed = self._more = 0
+        if totals.freed.segments:
+            rows = [(_POLICY_WORDS[policy], *_shown(totals, policy)) for policy in POLICIES]
+            rows.append(("together", str(totals.freed.segments), size_text(totals.freed.space), ""))
+            heading = ("POLICY", "SEGMENTS", "FREES", "BY THIS RULE ONLY")
+            for line in aligned(heading, rows, right=heading[1:], indent="  "):
+                self._write(line)
         if totals.blocked:
-            held = f"{counted(totals.blocked, 'partition')} blocked, {size_text(totals.held_space)} held back"
-            self._line(f"  {held}")
+            blocked = f"{number_words(totals.blocked, 'partition')} blocked"
+            self._line(f"  {blocked}: {size_text(totals.held_space)} stay that are old enough")
+        if totals.working and not self._applies:
+            would = f"{number_words(totals.working, 'partition')} would be"
+            self._line(f"Dry run: nothing was changed, {would}. Next: the same command with --apply")
+        elif not totals.working and not totals.blocked:
+            self._line("Nothing to do.")
 
     def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
         """That it was done, and where the old is kept."""
@@ -109,35 +124,34 @@ class Text:
         self._write(f"{text}\n")
 
 
-def _facts(found: PartitionRetention) -> Iterator[str]:
+def _settings_words(found: PartitionRetention) -> str:
     config = found.config
     limits = (
-        f", {config.time_name} {_limit(config.time_limit_ms, duration)}"
+        f"; {config.time_name} {_limit(config.time_limit_ms, duration)}"
         f", {config.size_name} {_limit(config.size_limit, size_text)}"
     )
-    yield f"cleanup.policy {config.policy}{limits if config.deletes else ': nothing goes by time or by size'}"
-    yield f"(settings from {' and '.join(map(safe, found.settings.sources))})"
-    known = "" if found.is_watermark_known else " (not known: the log's end is taken)"
-    yield ", ".join(
-        (
-            f"log start offset {found.log_start_offset}",
-            f"high watermark {found.high_watermark}{known}",
-            f"log end offset {found.end_offset}",
-            f"{counted(len(found.segments), 'segment')}",
-            size_text(sum(state.space for state in found.segments)),
-        )
+    rules = limits if config.deletes else ": nothing is deleted by time or by size"
+    return f"{config.policy}{rules} (from {' and '.join(map(safe, found.settings.sources))})"
+
+
+def _facts(found: PartitionRetention) -> Iterator[str]:
+    unknown = "" if found.is_watermark_known else " (not known: the log end offset is used)"
+    space = size_text(sum(state.space for state in found.segments))
+    yield (
+        f"Uses {space}; log start offset {found.log_start_offset}, high watermark {found.high_watermark}{unknown},"
+        f" log end offset {found.end_offset}."
     )
 
 
 def _limit(value: int, words: Callable[[int], str]) -> str:
-    return f"{value} ({words(value)})" if value >= 0 else f"{value} (no limit)"
+    return words(value) if value >= 0 else "no limit"
 
 
 def _row(found: PartitionRetention, number: int) -> tuple[str, ...]:
     state = found.segments[number]
     return (
         str(state.base_offset),
-        str(state.end_offset),
+        str(state.end_offset - 1) if state.end_offset > state.base_offset else "-",
         size_text(state.size),
         iso_time(state.largest_timestamp),
         _SOURCE_WORDS[state.source],
@@ -150,12 +164,13 @@ def _goes(found: PartitionRetention, number: int) -> str:
     if number < len(found.reasons):
         return f"now, by {_POLICY_WORDS[found.reasons[number]]}"
     if found.block and state in found.block.held:
-        return "is held back"
+        return "blocked"
     if state.is_last and not state.size:
         return "stays, empty"
     if not found.config.deletes or found.config.time_limit_ms < 0:
         return ""
-    return f"from {iso_time(state.largest_timestamp + found.config.time_limit_ms + 1)}"
+    left = state.largest_timestamp + found.config.time_limit_ms + 1 - found.now
+    return duration(left) if left > 0 else "blocked"
 
 
 def _outcome(found: PartitionRetention) -> Iterator[str]:
@@ -170,7 +185,7 @@ def _outcome(found: PartitionRetention) -> Iterator[str]:
     elif found.moves_start:
         yield f"deletes no segment; the log then starts at {found.new_log_start_offset}"
     else:
-        yield "deletes nothing"
+        yield "deletes nothing now" if found.block else "Nothing to do."
     for file, old, new in found.checkpoint_changes():
         yield f"{file}: {'no entry' if old is None else old} becomes {'no entry' if new is None else new}"
     yield from _next(found)
@@ -194,7 +209,7 @@ def _next(found: PartitionRetention) -> Iterator[str]:
     if following.log_start_offset is not None:
         ways.append(f"once the log starts at {following.log_start_offset} or later")
     if ways:
-        yield f"the next to go is segment {following.base_offset}: {', or '.join(ways)}"
+        yield f"The next segment to go is {following.base_offset}: {', or '.join(ways)}."
 
 
 def _waiting(what: str, waiting: Waiting, found: PartitionRetention) -> str:
@@ -226,7 +241,7 @@ def _notes(found: PartitionRetention) -> Iterator[str]:
             yield f"{_name(state)} goes because its timestamps, such as {state.largest_timestamp}, are in {unit}"
     later = [state for state in found.future if not found.block or state is not found.block.blocker]
     if later:
-        yield f"{_listed(later)}: timestamps of the future, which hold back what follows them until then"
+        yield f"{_listed(later)}: timestamps of the future, which block what follows them until then"
     if found.config.remote_storage:
         yield (
             "the topic is tiered: a broker deletes here only what is in remote storage already, which is not looked at;"
@@ -238,11 +253,11 @@ def _notes(found: PartitionRetention) -> Iterator[str]:
 def _blocked(found: PartitionRetention, block: Block) -> Iterator[str]:
     held = f"{counted(len(block.held), 'segment')}, {size_text(block.space)}"
     if block.reason == HIGH_WATERMARK:
-        yield f"BLOCKED: nothing goes at or above the high watermark {found.high_watermark}; held back: {held}"
+        yield f"BLOCKED: nothing goes at or above the high watermark {found.high_watermark}; blocked: {held}"
         return
     name = _name(block.blocker)
     if block.held:
-        yield f"BLOCKED: retention stops at {name}, which is not older than {found.config.time_name}; held back: {held}"
+        yield f"BLOCKED: retention stops at {name}, which is not older than {found.config.time_name}; blocked: {held}"
     else:
         yield f"BLOCKED: {name} will not be older than {found.config.time_name} in time, and blocks what follows it"
     state = block.blocker
@@ -254,13 +269,13 @@ def _blocked(found: PartitionRetention, block: Block) -> Iterator[str]:
 
 def _holder(found: PartitionRetention, holder: Holder) -> Iterator[str]:
     who = f" of producer {holder.producer_id} (epoch {holder.producer_epoch})" if holder.producer_id >= 0 else ""
-    offsets = f"offsets {holder.base_offset} to {holder.last_offset}"
+    offsets = f"offsets {offset_range(holder.base_offset, holder.last_offset)}"
     what = "a batch" if holder.record_offset is None else f"the record at offset {holder.record_offset}, in the batch"
     stamp = f"timestamp {_time(holder.timestamp)}"
     yield f"{what}{who} at byte {holder.position} with {offsets}, has {stamp}"
     if holder.unit:
         off = _off(holder.timestamp, found.now)
-        yield f"{holder.timestamp} is a time in {holder.unit}; Kafka takes it for ms: {off}"
+        yield f"{holder.timestamp} is a time in {holder.unit}; Kafka treats it as ms: {off}"
     if holder.is_append_time:
         yield "the time was set by the broker (LogAppendTime)"
     others = f", the others go up to {_time(holder.largest_of_others)}" if holder.largest_of_others >= 0 else ""

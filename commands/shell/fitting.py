@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from .text_width import text_width
 
 _COMMAND = re.compile(r"(?:(?<=\s)|^)(?:kdump|kafka-[a-z-]+\.sh) (?=\S)")
+_WORD = re.compile(r" *[^ ]+")
+_WORD_OF_COMMAND = re.compile(r" *(?:--?[a-z][^ =]* (?=[^- ]))?(?:'[^']*'|[^ '])+| *[^ ]+")
+"""An option stays with its value."""
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _SEPARATE = 2
 """Spaces from which on two texts of a line stand in columns."""
@@ -31,13 +34,15 @@ def _folded(line: str, width: int) -> Iterator[str]:
     margin = len(line) - len(line.lstrip(" "))
     held = line[:margin]
     has_words = False
-    for word in re.finditer(r" *[^ ]+", line[margin:]):
+    at = margin
+    while word := (_WORD_OF_COMMAND if at >= begin else _WORD).match(line, at):
         text = word[0]
-        is_in_command = word.start() + margin > begin
+        is_in_command = at > begin
+        at = word.end()
         room = width - 2 if is_in_command else width
         if has_words and text_width(_ESCAPE.sub("", held + text)) > room:
             yield held + (" \\" if is_in_command else "")
-            held = indent + ("  " if is_in_command else "") + text.lstrip(" ")
+            held = indent + ("  " if is_in_command and begin != margin else "") + text.lstrip(" ")
         else:
             held += text
         has_words = True

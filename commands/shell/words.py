@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kdump.findings.kind import Remedy
 from kdump.formats.words import number_words, offset_range
 from kdump.recovery.outcome import Loss
+
+from . import exit_codes
+
+
+def verdict(code: int, found: Sequence[str], fine: str) -> str:
+    """The last line of a check that exits with `code`: what was found, or what is fine.
+
+    Where something could not be read, stderr says so, and nothing here is called OK.
+    """
+    if found:
+        return f"FOUND: {', '.join(found)}."
+    if code == exit_codes.FINDINGS:
+        return f"FOUND: damage. {fine}."
+    return f"OK. {fine}." if code == exit_codes.OK else f"{fine}."
 
 
 def loss_words(loss: Loss, *, offsets: bool = True) -> str:

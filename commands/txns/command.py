@@ -15,7 +15,7 @@ from kdump.transactions.partition import MAX_TIMEOUT_MS
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition
 from ..shell.completing import topics_of_paths
-from ..shell.options import now_option
+from ..shell.options import now_option, verbose_option
 from ..shell.replicas import newest, replicas_at
 from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
@@ -33,6 +33,7 @@ from .text import JsonLines, TextLines
 @click.option("--all", "is_all", is_flag=True,
     help="Also show partitions without anything open, and transactional ids without a transaction.")
 @now_option
+@verbose_option
 @format_option
 def command(
     paths: tuple[str, ...],
@@ -41,6 +42,7 @@ def command(
     ended: bool,
     is_all: bool,
     now: int,
+    verbose: int,
     format_: str,
 ) -> int:
     """Show open transactions, the last stable offset, and which transactions hang.
@@ -81,7 +83,8 @@ def command(
     single = len(found) == 1
     is_all_shown = is_all or single
     with output_for(format_) as out:
-        printer = (JsonLines if format_ == "jsonl" else TextLines)(out.write, now)
+        is_full = is_all_shown or verbose > 0
+        printer = JsonLines(out.write, now) if format_ == "jsonl" else TextLines(out.write, now, is_all=is_full)
         for each in transactions.of(partitions, keep_ended=ended):
             if not each.is_sound:
                 troubles.worsen(exit_codes.FINDINGS)
@@ -94,5 +97,5 @@ def command(
                 troubles.worsen(exit_codes.FINDINGS)
             if is_all_shown or owner.partitions or owner.state in ENDING:
                 printer.transactional_id(owner, is_stuck)
-        printer.finish()
+        printer.finish(troubles.code)
     return troubles.code

@@ -7,7 +7,7 @@ from shlex import quote
 from typing import Any
 
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import counted, duration, size_text
+from kdump.formats.words import duration, number_words, offset_range
 from kdump.operations.transactions import OpenTransaction
 from kdump.topics.hanging import HangReason
 from kdump.topics.transaction_ids import TransactionalId
@@ -17,6 +17,7 @@ from kdump.transactions.txn_index import EndedTxn, IndexMismatch
 from ..shell.rows import json_line
 from ..shell.tables import aligned
 from ..shell.times import iso_time
+from ..shell.words import verdict
 
 _TOOL = "kafka-transactions.sh --bootstrap-server HOST:PORT abort"
 _MISMATCHES = {
@@ -25,9 +26,19 @@ _MISMATCHES = {
     "starts late": "lets it begin after its first record",
 }
 _REASONS = {
-    HangReason.LATE: "its last record is older than the longest timeout and five minutes",
+    HangReason.LATE: "last record is older than transaction.max.timeout.ms plus 5 min",
     HangReason.NOT_COVERED: "the state of its transactional id does not cover this partition any more",
 }
+_FIRST = (
+    "Start the broker and run this again: the coordinator may end it.",
+    "Still open, and its transactional id is not in PrepareCommit:",
+)
+_BEFORE_3_0 = "Before Kafka 3.0: "
+_LABEL = 9
+MAX_SHOWN = 5
+"""Partitions that are shown by default."""
+MAX_IDS = 10
+"""Transactional ids that are shown by default."""
 
 
 def abort_line(found: PartitionTxns, txn: OpenTxn) -> str:
@@ -48,42 +59,43 @@ def _partition_options(found: PartitionTxns) -> str:
 
 
 class TextLines:
-    """For people."""
+    """For people: the partitions with something open, what is to be done about it, and the verdict."""
 
-    def __init__(self, write: Callable[[str], None], now: int) -> None:
+    def __init__(self, write: Callable[[str], None], now: int, *, is_all: bool = False) -> None:
+        """All partitions that are worth it are shown if `is_all`, otherwise the first ones."""
         self._write = write
         self._now = now
-        self._partitions = self._open = self._hanging = self._stuck = self._mismatches = 0
+        self._is_all = is_all
+        self._partitions = self._shown = self._open = self._stuck = self._mismatches = 0
+        self._hanging = self._with_hanging = self._with_open = 0
         self._ids: list[tuple[str, ...]] = []
 
     def partition(self, found: PartitionTxns, rows: Sequence[OpenTransaction], *, is_shown: bool) -> None:
         """A partition with its open transactions."""
+        hanging = sum(row.is_hanging for row in rows)
         self._partitions += 1
         self._open += len(rows)
-        self._hanging += sum(row.is_hanging for row in rows)
+        self._with_open += bool(rows)
+        self._hanging += hanging
+        self._with_hanging += bool(hanging)
         self._mismatches += len(found.mismatches)
         if not is_shown:
             return
-        write = self._write
-        watermark = str(found.high_watermark) if found.replica.high_watermark is not None else "unknown"
-        write(
-            f"{safe_path(found.replica.name)}: log start offset {found.replica.log_start_offset}, last stable offset"
-            f" {found.last_stable_offset}, high watermark {watermark}, log end offset {found.end_offset}\n"
-        )
-        if found.last_stable_offset < found.end_offset:
-            write(f"  {_held_by(found)}\n")
+        self._shown += 1
+        if not self._is_all and self._shown > MAX_SHOWN:
+            return
+        self._write(f"{safe_path(found.replica.log.path)}   {_stable_words(found)}\n")
+        if self._is_all or found.commits or found.aborts:
+            self._field("log", _log_words(found))
         for row in rows:
             self._open_row(found, row)
-        if found.commits or found.aborts:
-            ended_none = f"{found.empty} without an open transaction"
-            write(f"  markers: {found.commits} COMMIT, {found.aborts} ABORT; {ended_none}\n")
         ended = [_ended_cells(txn) for txn in found.ended]
         heading = ("ENDED", "PRODUCER", "EPOCH", "FIRST OFFSET", "MARKER", "COORDINATOR EPOCH", "TIME")
         for line in aligned(heading, ended, right=heading[1:-1], indent="  "):
-            write(line)
+            self._write(line)
         for mismatch in found.mismatches:
-            write(f"  {_mismatch(mismatch)}\n")
-        write("\n")
+            self._field("index", _mismatch(mismatch))
+        self._write("\n")
 
     def transactional_id(self, found: TransactionalId, is_stuck: bool) -> None:
         """A row of the table of transactional ids."""
@@ -100,48 +112,69 @@ class TextLines:
             )
         )
 
-    def finish(self) -> None:
-        """The table of transactional ids, and the sums."""
+    def finish(self, code: int) -> None:
+        """The table of transactional ids, and the verdict."""
+        if not self._is_all and self._shown > MAX_SHOWN:
+            self._write(f"{number_words(self._shown - MAX_SHOWN, 'more partition')} with open transactions (-v)\n\n")
         heading = ("TRANSACTIONAL ID", "STATE", "PRODUCER", "EPOCH", "LAST UPDATE", "PARTITIONS")
-        for line in aligned(heading, self._ids, right=("PRODUCER", "EPOCH")):
+        ids = self._ids if self._is_all else self._ids[:MAX_IDS]
+        for line in aligned(heading, ids, right=("PRODUCER", "EPOCH")):
             self._write(line)
-        if self._ids:
+        if len(ids) < len(self._ids):
+            self._write(f"{number_words(len(self._ids) - len(ids), 'more transactional id')} (-v)\n")
+        if ids:
             self._write("\n")
-        text = f"{counted(self._partitions, 'partition')}; {counted(self._open, 'open transaction')}"
-        text += f", {self._hanging} hanging"
+        of = f"of {number_words(self._partitions, 'partition')}"
+        found = []
+        if self._hanging:
+            found.append(f"{number_words(self._hanging, 'hanging transaction')} in {self._with_hanging:,} {of}")
         if self._stuck:
-            text += f"; {counted(self._stuck, 'transactional id')} stuck"
+            found.append(f"{number_words(self._stuck, 'transactional id')} stuck")
         if self._mismatches:
-            text += f"; {counted(self._mismatches, 'mismatch', 'mismatches')} with the transaction index"
-        self._write(f"{text}\n")
+            found.append(f"{number_words(self._mismatches, 'mismatch', 'mismatches')} with the transaction index")
+        if self._open:
+            fine = f"{number_words(self._open, 'open transaction')} in {self._with_open:,} {of}, none hangs"
+        else:
+            fine = f"No open transaction in {number_words(self._partitions, 'partition')}"
+        self._write(f"{verdict(code, found, fine)}\n")
+
+    def _field(self, label: str, text: str) -> None:
+        self._write(f"  {label:<{_LABEL}}{text}\n")
 
     def _open_row(self, found: PartitionTxns, row: OpenTransaction) -> None:
-        txn, write = row.txn, self._write
-        verdict = "HANGING" if row.is_hanging else "open"
-        owner = ""
-        if row.owner:
-            owner = f', transactional id "{safe(row.owner.transactional_id)}" ({row.owner.state}'
-            owner += f", epoch {row.owner.producer_epoch})"
-        write(f"  {verdict} transaction at offset {txn.first_offset}: producer {txn.producer_id} epoch")
-        write(f" {txn.producer_epoch}{owner}\n")
-        if txn.batches:
-            write(
-                f"    up to offset {txn.last_offset}, {counted(txn.records, 'record')} in"
-                f" {counted(txn.batches, 'batch', 'batches')}, {size_text(txn.size)}\n"
-            )
+        txn = row.txn
+        self._field("hanging" if row.is_hanging else "open", self._txn_words(txn))
         if txn.is_older:
-            write("    its first records are no longer in the log: a producer snapshot tells of it\n")
-        age = duration(self._now - txn.last_timestamp)
-        write(f"    last record {iso_time(txn.last_timestamp)}, {age} ago")
-        write(f"; first {iso_time(txn.first_timestamp)}\n" if txn.first_timestamp >= 0 else "\n")
-        if row.owner and row.reasons and not row.is_hanging:
-            write(f"    its coordinator has it as {row.owner.state} (timeout {duration(row.owner.timeout_ms)}),")
-            write(" and ends it when it runs\n")
+            self._field("older", "its first records are no longer in the log; a producer snapshot has it")
+        if row.owner:
+            state = f"{row.owner.state}, epoch {row.owner.producer_epoch}, timeout {duration(row.owner.timeout_ms)}"
+            self._field("id", f'"{safe(row.owner.transactional_id)}" ({state})')
         if row.is_hanging:
             for reason in row.reasons:
-                write(f"    it hangs: {_REASONS[reason]}\n")
-            write(f"    {safe(abort_line(found, txn))}\n")
-            write(f"    before Kafka 3.0: {safe(old_abort_line(found, txn))}\n")
+                self._field("why", _REASONS[reason])
+            self._ways(found, row)
+        elif row.owner and row.reasons:
+            self._field("do", f"nothing: its coordinator has it as {row.owner.state}, and ends it when it runs")
+
+    def _txn_words(self, txn: OpenTxn) -> str:
+        said = [f"producer {txn.producer_id} epoch {txn.producer_epoch}"]
+        if txn.batches:
+            noun = "offset" if txn.first_offset == txn.last_offset else "offsets"
+            said.append(f"{noun} {offset_range(txn.first_offset, txn.last_offset)}")
+            said.append(number_words(txn.records, "record"))
+        else:
+            said.append(f"since offset {txn.first_offset}")
+        said.append(f"open {duration(self._now - txn.last_timestamp)} (last record {iso_time(txn.last_timestamp)})")
+        return ", ".join(said)
+
+    def _ways(self, found: PartitionTxns, row: OpenTransaction) -> None:
+        """What ends a hanging transaction: the coordinator, if it may still do so, before the command that aborts."""
+        ways = [] if HangReason.NOT_COVERED in row.reasons else list(_FIRST)
+        ways += [safe(abort_line(found, row.txn)), f"{_BEFORE_3_0}{safe(old_abort_line(found, row.txn))}"]
+        for number, text in enumerate(ways):
+            self._field("" if number else "do", text)
+        records = f"the {number_words(row.txn.records, 'record')}" if row.txn.records > 1 else "its record"
+        self._field("", f"Loses {records} for read_committed consumers.")
 
 
 class JsonLines:
@@ -196,7 +229,7 @@ class JsonLines:
         }
         self._write(json_line("transactionalId", fields))
 
-    def finish(self) -> None:
+    def finish(self, code: int) -> None:
         """Nothing follows."""
 
     def _open_fields(self, found: PartitionTxns, row: OpenTransaction) -> dict[str, Any]:
@@ -224,15 +257,32 @@ class JsonLines:
         }
 
 
-def _held_by(found: PartitionTxns) -> str:
-    holder = found.holder
-    if holder:
-        whose = f"producer {holder.producer_id}"
-        return f"blocked by the transaction of {whose} that is open at offset {holder.first_offset}"
-    if found.unreplicated is not None and found.last_stable_offset < found.high_watermark:
+def _stable_words(found: PartitionTxns) -> str:
+    """How far read_committed consumers get, and what stops them."""
+    stable = found.last_stable_offset
+    if stable == found.end_offset:
+        return "no transaction is open" if not found.open else "the log is empty"
+    stop = f"read_committed consumers stop at offset {stable}"
+    if found.holder:
+        return stop
+    if found.unreplicated is not None and stable < found.high_watermark:
         where = f"offset {found.unreplicated}"
-        return f"blocked by the transaction at {where}, whose marker is not below the high watermark"
-    return "blocked by the high watermark"
+        return f"{stop}: blocked by the transaction at {where}, whose marker is not below the high watermark"
+    return f"{stop}: blocked by the high watermark"
+
+
+def _log_words(found: PartitionTxns) -> str:
+    """The offsets of a log, and its markers."""
+    watermark = str(found.high_watermark) if found.replica.high_watermark is not None else "unknown"
+    said = (
+        f"log start offset {found.replica.log_start_offset}, last stable offset {found.last_stable_offset},"
+        f" high watermark {watermark}, log end offset {found.end_offset}"
+    )
+    if found.commits or found.aborts:
+        said += f"; markers: {found.commits} COMMIT, {found.aborts} ABORT"
+    if found.empty:
+        said += f"; {number_words(found.empty, 'marker')} without an open transaction"
+    return said
 
 
 def _ended_cells(txn: EndedTxn) -> tuple[str, ...]:
@@ -262,8 +312,9 @@ def _ended_fields(txn: EndedTxn) -> dict[str, Any]:
 
 def _mismatch(mismatch: IndexMismatch) -> str:
     return (
-        f"aborted transaction of producer {mismatch.producer_id}, offsets {mismatch.first_offset} to"
-        f" {mismatch.last_offset}: {safe_path(mismatch.path)} {_MISMATCHES[mismatch.kind]}"
+        f"aborted transaction of producer {mismatch.producer_id}, offsets"
+        f" {offset_range(mismatch.first_offset, mismatch.last_offset)}: {safe_path(mismatch.path)}"
+        f" {_MISMATCHES[mismatch.kind]}"
     )
 
 

@@ -284,9 +284,9 @@ def test_text(tmp_path: Path) -> None:
     sizes = [f"{len(item):>7} B" for item in data]
     assert run(path).stdout.splitlines() == [
         f"{path}  {size} B",
-        f"batch 9..13         5 records    at {at[0]:<8}  {sizes[0]}  v2 lz4"
+        f"batch 9\N{EN DASH}13          5 records    at {at[0]:<8}  {sizes[0]}  v2 lz4"
         "     CreateTime +10000-01-01T00:00:00.000Z"
-        "  epoch 2  producer 77 epoch 1  seq 5..9",
+        "  epoch 2  producer 77 epoch 1  seq 5\N{EN DASH}9",
         '   9  2023-11-14T22:13:20.000Z    user-1            {"a":"x"}',
         "      header trace  a1",
         "      header n      null",
@@ -294,12 +294,12 @@ def test_text(tmp_path: Path) -> None:
         '  11  1970-01-01T00:00:00.005Z    "null"            "null"',
         f"  12  no time                     0x00000001 (4 B)  0x{'ff' * 64}… (100 B)",
         "  13  +10000-01-01T00:00:00.000Z  k                 two\\nlines\\t\\x1b[31m \\n",
-        f"batch 14..14        1 record     at {at[1]:<8}  {sizes[1]}  v2 none    CreateTime"
+        f"batch 14            1 record     at {at[1]:<8}  {sizes[1]}  v2 none    CreateTime"
         " 2023-11-14T22:13:20.000Z  epoch -1  producer 77 epoch 1  transaction committed  control",
         "  14  2023-11-14T22:13:20.000Z  COMMIT  coordinator epoch 7",
-        f"batch 15..15        1 record     at {at[2]:<8}  {sizes[2]}  v0 none    no time",
+        f"batch 15            1 record     at {at[2]:<8}  {sizes[2]}  v0 none    no time",
         "  15    old  null",
-        f"batch ..17          ? records    at {at[3]:<8}  {sizes[3]}  v1 gzip    CreateTime"
+        f"batch \N{EN DASH}17           ? records    at {at[3]:<8}  {sizes[3]}  v1 gzip    CreateTime"
         " 2023-11-14T22:13:20.000Z",
         "  17  2023-11-14T22:13:20.000Z  o  v",
     ]
@@ -743,7 +743,7 @@ def test_an_interrupt_ends_it_with_a_whole_line(format_: str, tmp_path: Path) ->
         rest = child.stdout.read()
         assert child.stderr.read().strip() == b""
         assert child.wait() == 130
-    assert b"batch 19950..19999" not in rest
+    assert "batch 19950\N{EN DASH}19999".encode() not in rest
     assert b'"offset":19999' not in rest
     assert rest.endswith(b"\n")
 

@@ -85,7 +85,7 @@ def test_standard_input(home: Path) -> None:
         input=(home / "saved.bin").read_bytes(), capture_output=True, check=True,
     )  # fmt: skip
     assert done.stdout.startswith(b"standard input  ")
-    assert done.stdout.count(b"\nbatch ") > 1
+    assert done.stdout.count("\N{EN DASH}".encode()) > 1
 
 
 @pytest.mark.parametrize("name", ["bad.gz", "bad.zst"])

@@ -66,15 +66,20 @@ def test_a_log_directory_in_words(run: Run, data: Path) -> None:
     assert run.err == ""
     assert tree(data) == before
     text = run.out
-    assert f"{data}/orders-0\n  cleanup.policy delete, retention.ms {7 * DAY} (7 d), retention.bytes -1" in text
+    assert "1 partition deletes nothing now (-v)" in text
+    assert "Dry run: nothing was changed, 1 partition would be. Next: the same command with --apply\n" in text
+    assert f"{data}/keyed-0" not in text
+    assert run("retain", data, WEEK, AT, "-v") == 1
+    text = run.out
+    assert f"{data}/orders-0   delete; retention.ms 7 d, retention.bytes no limit (from the command line" in text
     assert "deletes 2 segments (2 by time)" in text
     assert "the log then starts at 2" in text
-    assert "the next to go is segment 2: at 2027-01-22T07:00:00.001Z, in 6 d 23 h" in text
+    assert "The next segment to go is 2: at 2027-01-22T07:00:00.001Z, in 6 d 23 h" in text
     assert "BLOCKED: retention stops at 00000000000000000000.log, which is not older than retention.ms" in text
-    assert "the record at offset 1, in the batch at byte 0 with offsets 0 to 1" in text
-    assert f"{OLD * 1000} is a time in microseconds; Kafka takes it for ms" in text
+    assert "the record at offset 1, in the batch at byte 0 with offsets 0\N{EN DASH}1" in text
+    assert f"{OLD * 1000} is a time in microseconds; Kafka treats it as ms" in text
     assert "kafka-delete-records.sh --bootstrap-server HOST:9092 --offset-json-file delete.json" in text
-    assert "cleanup.policy compact: nothing goes by time or by size" in text
+    assert "compact: nothing is deleted by time or by size" in text
     assert "the cleaner's checkpoint, which names the partition" in text
     assert "no tombstones" in text
     rows = run.table("POLICY")
@@ -90,12 +95,12 @@ def test_a_log_directory_in_words(run: Run, data: Path) -> None:
 def test_a_partition_lists_its_segments(run: Run, data: Path) -> None:
     assert run("retain", data / "stuck-0", WEEK, AT) == 0
     rows = run.table("BASE OFFSET")
-    assert [(row["BASE OFFSET"], row["NEXT OFFSET"], row["SOURCE"]) for row in rows] == [
-        ("0", "2", "time index"),
-        ("2", "3", "time index"),
-        ("3", "4", "time index"),
+    assert [(row["BASE OFFSET"], row["LAST"]) for row in rows[:3]] == [
+        ("0", "1"),
+        ("2", "2"),
+        ("3", "3"),
     ]
-    assert [row["DELETED AFTER"] for row in rows][1:] == ["is held back", "from 2027-01-22T07:00:00.001Z"]
+    assert [row["DELETED IN"] for row in rows[1:3]] == ["blocked", "6 d 23 h"]
     assert run("retain", data / "stuck-0", WEEK, AT, "--no-segments") == 0
     assert "BASE OFFSET" not in run.out
 
@@ -178,6 +183,12 @@ def test_settings_from_the_metadata_log_beside(run: Run, data: Path) -> None:
     assert orders["configFrom"] == ["the cluster's metadata log"]
     assert (orders["config"]["retention.ms"], orders["config"]["retention.bytes"]) == (30 * DAY, 12)
     assert stuck["config"]["retention.ms"] == 20 * DAY
+    other = data.parent / "other"
+    other.mkdir()
+    (other / names.META_PROPERTIES).write_bytes((data / names.META_PROPERTIES).read_bytes())
+    (data / "stuck-0").rename(other / "stuck-0")
+    assert run("retain", data, other, AT, "--format=jsonl") == 1
+    assert only(run.rows, "partition", topic="stuck")["config"]["retention.ms"] == 20 * DAY
     log = metadata / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[:-1] + b"\xff")
     assert run("retain", data, AT, "--format=jsonl") == 1
@@ -306,7 +317,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_done(run: Run, data: Path) -> 
     (data / "orders-0" / f"{1:020d}.log").unlink()
     (data / "orders-0" / f"{1:020d}.log").symlink_to(data / "orders-0" / "nowhere")
     checkpoint(data, names.LOG_START_CHECKPOINT, stuck=99)
-    assert run("retain", data, WEEK, AT) == 3
+    assert run("retain", data, WEEK, AT, "-v") == 3
     assert "the log start offset 99 is above the log end offset 4" in run.err
     assert f"{data}/keyed-0" in run.out
 
