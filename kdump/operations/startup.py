@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
-from kdump.formats.names import LIVE, PartitionDirName, parse_partition_dir
+from kdump.formats.names import LIVE, PartitionDirName
 from kdump.recovery.broker_start import (
     DirectoryState,
     already_offline,
@@ -155,7 +155,7 @@ class BrokerStart:
         self._note(directory.path, (*state.failures, *self._misfits(directory, cluster)))
         has_fault = state.has_fault
         loaded: dict[str, Loaded] = {}
-        for name in sorted(directory.partition_names, key=_by_topic_and_number):
+        for name in directory.partition_names:
             path = os.path.join(directory.path, name)
             found = self._attempt(path, partial(self._load, path, state, cluster))
             if found is None:
@@ -295,8 +295,3 @@ def _ends_offline(path: str, loaded: dict[str, Loaded], has_fault: bool) -> list
             return [already_offline(path, name)]
         has_fault = has_fault or bool(outcome.failure and outcome.failure.file in _HANDLED)
     return []
-
-
-def _by_topic_and_number(name: str) -> tuple[str, int, str]:
-    says = parse_partition_dir(name)
-    return says.topic, says.partition, name
