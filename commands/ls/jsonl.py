@@ -115,6 +115,7 @@ def partition_row(info: PartitionInfo, directory: str | None = None) -> Row:
             for file in info.kraft_snapshots
         ],
         "leftovers": [_file(file) for file in info.leftovers],
+        "replaced": [_file(file) for file in info.replaced],
         "orphans": [_file(file) for file in info.orphans],
         "strangeFiles": [_file(file) for file in info.strange],
         "problems": list(info.problems),

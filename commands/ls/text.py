@@ -21,7 +21,7 @@ NAMES_SHOWN = 3
 LEFTOVERS = {
     names.DELETED: "waiting for deletion (.deleted)",
     names.CLEANED: "of an unfinished cleaning (.cleaned)",
-    names.SWAP: "of a replacement that was not swapped in (.swap)",
+    names.SWAP: "of a replacement of segments that was not finished (.swap)",
     names.TMP: "of an unfinished write (.tmp)",
     names.PART: "of an unfinished snapshot (.part)",
 }
@@ -280,6 +280,10 @@ def _partition_notes(info: PartitionInfo) -> Iterator[str]:
     if not info.segments:
         yield "no segments"
     yield from _leftover_notes(info.leftovers)
+    if info.replaced:
+        size = size_text(sum(file.size for file in info.replaced))
+        listed = _listed([file.name for file in info.replaced])
+        yield f"{counted(len(info.replaced), 'file')} that .swap files replace, {size}: {listed}"
     if info.orphans:
         yield f"{_listed([file.name for file in info.orphans])}: an index without its .log"
     if info.strange:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -102,7 +101,7 @@ def run(
         backup_dir,
         output,
         force,
-        jobs or os.cpu_count() or 1,
+        jobs,
         accept_loss,
     )
     with output_for(format_) as out:

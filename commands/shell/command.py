@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import click
 
+from .given_once import GivenOnce
 from .options import COMMON, help_of, with_common_options
 from .prose import folded
 from .screen import Screen
@@ -15,6 +17,14 @@ _ORDER = {name: (number, help_of(option)) for number, (name, _, option) in enume
 
 class Command(click.Command):
     """A click command whose help leaves out what every command has, unless --all asks for it."""
+
+    def make_parser(self, ctx: click.Context) -> Any:
+        """The parser of the command's options; one that takes a single value may not be given two."""
+        empty = type(super().make_parser(ctx))(ctx)
+        parser: Any = GivenOnce(empty, ctx)
+        for param in self.get_params(ctx):
+            param.add_to_parser(parser, ctx)
+        return parser
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, and which there are beside them."""

@@ -12,7 +12,9 @@ from typing import Any
 
 import click
 
+from kdump.formats.iso_times import parse_time
 from kdump.formats.java_text import LONG_MAX
+from kdump.formats.time_units import MS
 from kdump.query.selection import Source, Test
 
 _SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
@@ -54,17 +56,12 @@ def time_ms(text: str) -> int:
     """Milliseconds since 1970, or a date or time in ISO 8601, UTC where it names no zone: ms, rounded up."""
     if re.fullmatch(r"-?[0-9]{1,19}", text):
         return int(text)
-    from datetime import UTC, datetime, timedelta
-
     try:
-        moment = datetime.fromisoformat(text)
+        return parse_time(text)
     except ValueError:
         raise ValueError(
             f"{text!r} is neither a number of milliseconds nor ISO 8601, as in 2023-11-14T22:13:20Z"
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // timedelta(milliseconds=1))
 
 
 def moment(text: str) -> int:
@@ -118,19 +115,15 @@ def time_span(text: str) -> int:
     found = re.fullmatch(pattern, text.strip().lower())
     if not found or not any(found.groups()):
         raise ValueError(f"{text!r} is no time span: expected a number with d, h, m or s, as in 1d or 12h30m")
-    units = (86_400_000, 3_600_000, 60_000, 1000)
-    return sum(int(number or 0) * unit for number, unit in zip(found.groups(), units, strict=True))
-
-
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+    return sum(int(number or 0) * ms for number, ms in zip(found.groups(), MS.values(), strict=False))
 
 
 def duration_seconds(text: str) -> float:
     """A length of time, as in 90, 90s, 15m, 2h or 1h30m: seconds."""
-    parts = re.findall(r"([0-9]{1,9})([smh]?)", text, re.ASCII)
-    if not parts or "".join(map("".join, parts)) != text or (len(parts) > 1 and not all(unit for _, unit in parts)):
-        raise ValueError(f"{text!r} is no length of time: expected 90, 90s, 15m or 1h30m")
-    return float(sum(int(number) * _SECONDS[unit] for number, unit in parts))
+    try:
+        return float(text) if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) else time_span(text) / MS["s"]
+    except ValueError:
+        raise ValueError(f"{text!r} is no length of time: expected 90, 90s, 15m or 1h30m") from None
 
 
 def _equals(wanted: bytes) -> Test:

@@ -100,6 +100,8 @@ class TextPrinter:
             else:
                 yield self._bad(f"The broker starts without {paths}:")
             yield from _failure_lines(list(start.offline.values()))
+        for path in start.by_order:
+            yield f"  {safe_path(path)}: {_ORDER}"
 
     def _head(self, state: DirectoryState, clean: bool | None, checked: int, checked_bytes: int) -> str:
         is_clean = state.clean if clean is None else clean
@@ -223,6 +225,12 @@ def _expiring_words(bases: Sequence[int]) -> str:
         f"the .timeindex of {number_words(len(bases), 'segment')} ends in zeros ({shown}): the broker treats the"
         " records as written in 1970 and deletes them at the first check of retention"
     )
+
+
+_ORDER = (
+    "whether the process ends or the directory goes offline depends on the order in which the file system lists its"
+    " partitions: for a copy it may be the other"
+)
 
 
 def _failure_lines(failures: Sequence[Failure]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from kdump.storage.decoded import DamagedError
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held
 from kdump.storage.open import open_directory
-from kdump.storage.parallel import ordered
+from kdump.storage.parallel import ordered, processors
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import replicas
 from kdump.storage.segment import Segment
@@ -64,7 +64,7 @@ class Scan:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, partition by partition, in order of their offsets. Raises KdumpError, OSError."""
         with ExitStack() as holds:
-            jobs = self.threads or os.cpu_count() or 1
+            jobs = self.threads or processors()
             for _, found in ordered(self._parts(holds), self._read, lambda part: True, jobs):
                 if isinstance(found, BaseException):
                     raise found

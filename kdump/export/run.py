@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Protocol
@@ -11,6 +10,7 @@ from kdump.errors import KdumpError
 from kdump.export.journal import Journal, Result
 from kdump.export.options import ExportOptions
 from kdump.export.plan import Unit, groups
+from kdump.storage.parallel import processors
 
 Failure = KdumpError | OSError
 Outcome = tuple[Unit, Result | Failure]
@@ -81,7 +81,7 @@ class LocalEngine:
 
     def __init__(self, threads: int | None = None, progress: Callable[[str, int], None] = lambda _, __: None) -> None:
         """`progress` hears of bytes read of a log's segment, from any thread."""
-        self._threads = threads or os.cpu_count() or 1
+        self._threads = threads or processors()
         self._progress = progress
         self._stops = False
 

@@ -37,3 +37,13 @@ def clock(second: int) -> str:
     """Seconds since midnight: 02:10:00."""
     minutes, second = divmod(second, 60)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
+
+
+def parse_time(text: str) -> int:
+    """Return a date or time in ISO 8601, UTC where it names no zone, as ms, rounded up. Raises ValueError."""
+    from datetime import UTC, datetime, timedelta
+
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // timedelta(milliseconds=1))

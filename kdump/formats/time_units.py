@@ -1,6 +1,9 @@
-"""Timestamps that are not in milliseconds."""
+"""Units of time, and timestamps that are not in milliseconds."""
 
 from __future__ import annotations
+
+MS = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1}
+"""How many ms each unit has, the largest first."""
 
 FUTURE_MS = 3_600_000
 """How far in the future a broker allows timestamps (message.timestamp.after.max.ms since Kafka 4.0)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kdump.formats.time_units import MS
+
 
 def counted(number: int, one: str, many: str | None = None) -> str:
     """A number with its noun: 1 byte, 3 batches."""
@@ -34,7 +36,7 @@ def duration(ms: int) -> str:
     """A time span for people, in its two largest units: 3 d 4 h, 5 min 12 s, 830 ms."""
     sign, left = ("-" if ms < 0 else ""), abs(ms)
     parts: list[str] = []
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)):
+    for unit, size in MS.items():
         count, left = divmod(left, size)
         if count or parts:
             parts.append(f"{count} {unit}")

@@ -66,7 +66,7 @@ def repair(
     policy = OnError(errors)
     targets = targets_of(paths)
     rails = Rails(
-        apply, "repair", keep_originals, path_text(backup_dir), path_text(output), jobs=jobs or os.cpu_count() or 1,
+        apply, "repair", keep_originals, path_text(backup_dir), path_text(output), jobs=jobs,
         accept_loss=accept_loss,
     )  # fmt: skip
     if output is not None:

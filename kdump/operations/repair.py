@@ -22,6 +22,7 @@ from kdump.recovery.startup import Startup
 from kdump.repair.proposal import Request, Task, examine
 from kdump.repair.replicas import check_only_copy, replicas_of
 from kdump.storage.directory import LogDirectory
+from kdump.storage.parallel import processors
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
@@ -110,7 +111,7 @@ def _repair(target: Target, wanted: Repair, guard: Guard) -> Iterator[Repaired]:
         except (OSError, KdumpError) as error:
             return Repaired(path, None, error=error)
 
-    jobs = guard.rails.jobs
+    jobs = guard.rails.jobs or processors()
     if jobs == 1 or len(target.partitions) == 1:
         for path in target.partitions:
             yield _named(one(path), target)
@@ -141,7 +142,7 @@ def _one(
     rails = guard.rails
     if path in guard.errors:
         raise guard.errors[path]
-    log = PartitionLog(path, may_be_absent=wanted.makes_directories)
+    log = PartitionLog(path, may_be_absent=wanted.makes_directories, as_named=True)
     task = wanted.examine(log, startup(log), target.partitions[path])
     done = Repaired(path, task, guard.interrupted[path])
     if wanted.plans is not None and task.plan is not None:

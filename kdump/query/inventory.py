@@ -74,10 +74,11 @@ class PartitionInfo:
 
     `log_start_offset` and `end_offset` (absolute) bound what a broker would serve. `size` is that of the logs in bytes,
     `total_size` that of all files. `leftovers` have a suffix, and a broker removes them at start or completes what
-    they are part of; `orphans` are index files without a log; `strange` are files that Kafka does not write (among
-    them files of a segment from whose name no offset can be read: with one a broker does not start). `problems` are
-    texts of what cannot be parsed, `errors` say why files cannot be read, those of segments among them. `placement` is
-    None where the cluster's metadata is not at hand.
+    they are part of; `replaced` are those that it removes then for .swap files. `orphans` are index files
+    without a log; `strange` are files that Kafka does not write (among them files of a segment from whose name no
+    offset can be read: with one a broker does not start). `problems` are texts of what cannot be parsed, `errors` say
+    why files cannot be read, those of segments among them. `placement` is None where the cluster's metadata is not at
+    hand.
     """
 
     path: str
@@ -100,6 +101,7 @@ class PartitionInfo:
     producer_snapshots: tuple[FileInfo, ...]
     kraft_snapshots: tuple[FileInfo, ...]
     leftovers: tuple[FileInfo, ...]
+    replaced: tuple[FileInfo, ...]
     orphans: tuple[FileInfo, ...]
     strange: tuple[FileInfo, ...]
     problems: tuple[str, ...]
@@ -204,7 +206,8 @@ def partition_info(
     segments = tuple(segment_info(segment, count=count, is_last=segment is last) for segment in log.segments)
     orphan_names = set(log.orphans())
     files = [_file_info(log.path, name, says) for name, says in log.files.items()]
-    live = [file for file in files if file.state == names.LIVE and file.name not in orphan_names]
+    replaced = set(log.replaced)
+    live = [file for file in files if file.state == names.LIVE and file.name not in orphan_names | replaced]
     return PartitionInfo(
         path=log.path,
         topic=log.name.topic if log.name else None,
@@ -226,6 +229,7 @@ def partition_info(
         producer_snapshots=tuple(file for file in live if file.kind == names.PRODUCER_SNAPSHOT),
         kraft_snapshots=tuple(file for file in live if file.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)),
         leftovers=tuple(file for file in files if file.state != names.LIVE),
+        replaced=tuple(file for file in files if file.name in replaced),
         orphans=tuple(file for file in files if file.name in orphan_names),
         strange=tuple(file for file in live if _is_strange(file)),
         problems=tuple(faults.problems),

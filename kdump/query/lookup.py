@@ -18,13 +18,13 @@ from kdump.formats.faults import BLOCK_FULL, SHORT_HEADER, UNDERSIZED, undersize
 from kdump.formats.index_entries import AbortedTxn, OffsetIndexEntry, TimeIndexEntry
 from kdump.releases import NEWEST, OFFSET_SEARCH_BY_BASE, KafkaRelease
 from kdump.storage.decoded import BadBatch
-from kdump.storage.facts import largest_in_tail, segment_end_offset
+from kdump.storage.facts import largest_in_tail
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.leader_epochs import loaded_epochs
 from kdump.storage.log_reader import Entry, LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
-from kdump.storage.segment import Segment, first_offset_at
+from kdump.storage.segment import Segment, first_offset_at, segment_end_offset
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 """The broker's special timestamps of ListOffsets."""

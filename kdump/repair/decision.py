@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kdump.recovery.outcome import Loss
 from kdump.repair.flipped_bit import FlippedBit
 from kdump.repair.replicas import Replicas
-from kdump.repair.salvage_partition import GivenUp
+from kdump.repair.salvaged_files import GivenUp
 
 
 class Way(Enum):

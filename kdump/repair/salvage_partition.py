@@ -22,28 +22,24 @@ Where that still ends in an exception, the file or the batch at fault is left ou
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
 from kdump.change.plan import Cut
-from kdump.change.splice import spliced
 from kdump.disk.reading import list_directory, read_small
 from kdump.errors import KdumpError, LoadError, NameFormatError
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.formats.java_text import LONG_MAX
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_file_name, parse_partition_dir
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import (
     CHANGE,
-    DELETE,
     INSERT,
-    LEAVE_OUT,
     MOVE,
     WARN,
     WRITE,
@@ -55,8 +51,6 @@ from kdump.recovery.outcome import (
 from kdump.recovery.segments import file_name
 from kdump.recovery.startup import Startup
 from kdump.recovery.swaps import clear_leftovers
-from kdump.repair.duplicates import MisplacedBatch, misplaced_batches, without_copy
-from kdump.repair.leader_epochs import put_right, wrong_epochs
 from kdump.repair.load_result import after, contradictions, epoch_runs, holding, log_sizes, open_txns, without_markers
 from kdump.repair.lost_markers import (
     ABORTED,
@@ -68,12 +62,9 @@ from kdump.repair.lost_markers import (
     proven_markers,
     put,
 )
-from kdump.repair.salvage import LeftOut, Stretch, sort_out
+from kdump.repair.salvaged_files import GivenUp, SalvagedFiles
 from kdump.repair.survey import Survey
 from kdump.storage.partition import PartitionLog
-from kdump.storage.planned import VirtualDirectory
-from kdump.storage.planned_log import LogView
-from kdump.storage.recipe import Part, Recipe, SourceBytes, joined, parts_of, piece_of
 
 MOST_ATTEMPTS = 1000
 """How many files and batches are left out, one by one, because loading fails over them."""
@@ -81,35 +72,20 @@ MOST_ATTEMPTS = 1000
 MOST_MARKERS = 100_000
 
 
-class GivenUp(NamedTuple):
-    """Bytes `start` to `stop` - 1 of the .log `file` that are given up, and why.
-
-    `first_offset` and `last_offset` (absolute) are those that no batch has any more; None where nothing tells them.
-    `is_valid`: they are valid batches, which are counted among what is dropped.
-    """
-
-    file: str
-    start: int
-    stop: int
-    first_offset: int | None
-    last_offset: int | None
-    why: str
-    is_valid: bool = False
-
-
 class Rescue(NamedTuple):
     """What salvage makes of a partition.
 
     `outcome` is that of the last attempt at loading. `kept` and `kafka_keeps` count what the .log files hold
     afterwards of what they held, with this strategy and with Kafka's own recovery of all segments (None where that
-    ends in an exception). `markers` are those that were put in, `open_txns` the producers whose transaction is open at
-    the end. `given_up` are the damaged ranges of logs, `dropped` the valid batches whose offsets fit nowhere, and
-    `kafka_drops` what Kafka's own recovery would throw away.
+    ends in an exception); of a sound partition, of which nothing goes, neither is counted. `markers` are those that
+    were put in, `open_txns` the producers whose transaction is open at the end. `given_up` are the damaged ranges of
+    logs, `dropped` the valid batches whose offsets fit nowhere, and `kafka_drops` what Kafka's own recovery would
+    throw away.
     """
 
     outcome: LoadOutcome
     cuts: tuple[Cut, ...]
-    kept: Loss
+    kept: Loss | None
     kafka_keeps: Loss | None
     markers: tuple[NewMarker, ...]
     open_txns: tuple[ProducerEntry, ...]
@@ -145,20 +121,20 @@ def rescue(
     attempt = _Attempt(log, unclean, found, limit, lost_markers)
     outcome = attempt.load()
     kept = without_markers(holding(log, outcome), attempt.markers)
-    if attempt.cuts or attempt.given_up or not outcome.ok:
+    if attempt.files.cuts or attempt.files.given_up or not outcome.ok:
         kafkas = load_log(log, unclean)
         kafka_keeps, kafka_drops = (holding(log, kafkas), kafkas.loss) if kafkas.ok else (None, None)
     else:  # nothing is in the way of a broker
         kafka_keeps, kafka_drops = kept, Loss()
     return Rescue(
         outcome,
-        tuple(attempt.cuts),
+        tuple(attempt.files.cuts),
         kept,
         kafka_keeps,
         tuple(attempt.markers),
         tuple(open_txns(log, outcome)),
-        tuple(attempt.given_up),
-        attempt.dropped(),
+        tuple(attempt.files.given_up),
+        attempt.files.dropped(),
         kafka_drops,
     )
 
@@ -169,35 +145,28 @@ class _Attempt:
     def __init__(self, log: PartitionLog, startup: Startup, found: Survey, limit: int, lost_markers: str) -> None:
         self.log = log
         self.startup = startup
-        self.given_up: list[GivenUp] = []
-        self._found = found
-        self._misplaced: list[MisplacedBatch] = []
-        self._kept_ranges: list[tuple[int, int, str]] = []
-        self.directory = VirtualDirectory(log)
-        self.steps: list[Step] = []
-        self.cuts: list[Cut] = []
+        self.files = SalvagedFiles(log, found, limit)
         self.markers: list[NewMarker] = []
-        self._limit = limit
+        self._unsound = sorted(found.unsound)
         self._lost_markers = lost_markers
-        self._removed: list[int] = []
 
     def load(self) -> LoadOutcome:
         """Prepare the files and load them until that succeeds, or nothing is left to try. Raises OSError."""
         failure = self._prepare()
         if failure:
-            return LoadOutcome(tuple(self.steps), failure)
+            return LoadOutcome(tuple(self.files.steps), failure)
         for _ in range(MOST_ATTEMPTS):
-            outcome = load_log(self.log, self.startup, self.directory.copy())
+            outcome = load_log(self.log, self.startup, self.files.directory.copy())
             failure = outcome.failure
             if not (self._leave_out_what_fails(failure) if failure else self._amend(outcome)):
                 break
         if outcome.ok and not self._is_settled(outcome):
             again = load_log(self.log, self.startup, after(self.log, outcome))
             outcome = replace(again, steps=(*outcome.steps, *again.steps))
-        return replace(outcome, steps=(*self.steps, *outcome.steps))
+        return replace(outcome, steps=(*self.files.steps, *outcome.steps))
 
     def _prepare(self) -> Failure | None:
-        self._sort_out_swaps()
+        self.files.sort_out_swaps()
         failure = self._clear_leftovers()
         while failure is not None and self._leave_out_what_fails(failure):
             failure = self._clear_leftovers()
@@ -205,171 +174,43 @@ class _Attempt:
             self._find_metadata()
             self._leave_out_unsound()
             self._leave_out_misnamed_logs()
-            self._sort_out_logs()
-            self._put_indexes()
+            self.files.sort_out_logs()
+            self.files.put_indexes()
         return failure
 
     def _clear_leftovers(self) -> Failure | None:
         try:
-            clear_leftovers(self.directory, self.startup.config, self.steps)
+            clear_leftovers(self.files.directory, self.startup.config, self.files.steps)
         except LoadError as error:
             return Failure(error.exception, str(error), error.file, error.takes_directory_offline)
         return None
 
     def _leave_out_unsound(self) -> None:
         """Take out the snapshots and leader epochs that contradict the log: loading makes them again from it."""
-        for name in sorted(self._found.unsound):
-            if self.directory.exists(name) and parse_file_name(name).kind in _MADE_AGAIN:
-                self._leave_out_file(name, "it contradicts the log")
+        for name in self._unsound:
+            if self.files.directory.exists(name) and parse_file_name(name).kind in _MADE_AGAIN:
+                self.files.leave_out_file(name, "it contradicts the log")
 
     def _leave_out_misnamed_logs(self) -> None:
         """Take out what a broker takes for a segment by its name, but whose content it then looks for elsewhere."""
-        for base, name in list(self._logs()):
+        for base, name in list(self.files.logs()):
             if name != file_name(base, names.LOG):
-                self._leave_out_file(name, f"a broker reads {file_name(base, names.LOG)} in its place")
-
-    # --- the logs ----------------------------------------------------------------------------------------------------
-
-    def _sort_out_swaps(self) -> None:
-        """Take what cannot be trusted out of every .log that waits to replace others. Raises OSError."""
-        for name in self.directory.names():
-            says = parse_file_name(name)
-            if says.kind == names.LOG and says.state == names.SWAP and says.offset is not None:
-                with LogView(self.directory, name) as view:
-                    parts = list(sort_out(view, says.offset, None, (), self._limit))
-                self._keep(name, parts)
-
-    def _sort_out_logs(self) -> None:
-        """Take what cannot be trusted out of every .log, from the last one on, for each bounds the one before."""
-        next_base = None
-        last_offsets: dict[int, int] = {}
-        logs = sorted(self._logs(), reverse=True)
-        is_dense = all(self.directory.size(name) for _, name in logs)
-        for base, name in logs:
-            is_as_walked = self._is_as_walked(name)
-            if is_dense and is_as_walked and name not in self._found.damaged_logs:
-                self._kept_ranges.append((base, LONG_MAX if next_base is None else next_base - 1, name))
-                next_base = base
-                continue
-            faults = self._found.faults(name) if is_as_walked else []  # from a .swap, which nobody verifies
-            with LogView(self.directory, name) as view:
-                parts = list(sort_out(view, base, next_base, faults, self._limit))
-            self._note(name, parts, base, next_base)
-            self._keep(name, parts)
-            kept = [part.last_offset for part in parts if isinstance(part, Stretch)]
-            if kept:
-                next_base, last_offsets[base] = base, kept[-1]
-            elif parts and name != logs[0][1]:
-                self._remove_segment(base, name, "nothing of the segment can be kept")
-                self._removed.append(base)
-        self._remove_overtaken(last_offsets)
-        wrong = wrong_epochs(self.directory, [name for _, name in sorted(self._logs())])
-        put_right(self.directory, wrong)
-        self.steps += (Step(CHANGE, each.name, str(each), position=each.position) for each in wrong)
-
-    def _is_as_walked(self, name: str) -> bool:
-        """Whether a .log is the very file that verification has walked."""
-        return self.directory.files[name] == SourceBytes(name, 0, self.directory.source.get(name, -1))
-
-    def _remove_overtaken(self, last_offsets: Mapping[int, int]) -> None:
-        """Remove the empty segments that begin before the batches of an earlier one end: offsets would come again."""
-        end = -1
-        for base, name in sorted(self._logs()):
-            if base in last_offsets:
-                end = last_offsets[base]
-            elif base <= end:
-                self._remove_segment(base, name, f"the segment is empty, and the ones before it reach offset {end}")
-
-    def _remove_segment(self, base: int, name: str, why: str) -> None:
-        self.steps.append(Step(DELETE, name, why))
-        for kind in (names.LOG, *names.INDEX_KINDS):
-            self.directory.delete(file_name(base, kind), why)
-
-    def _logs(self) -> Iterator[tuple[int, str]]:
-        for name in self.directory.names():
-            says = parse_file_name(name)
-            if says.kind == names.LOG and says.state == names.LIVE and says.offset is not None:
-                yield says.offset, name
-
-    def _keep(self, name: str, parts: Sequence[Stretch | LeftOut]) -> None:
-        recipe = self.directory.files[name]
-        kept: list[Part] = []
-        for part in parts:
-            if isinstance(part, LeftOut):
-                self._leave_out(name, recipe, part)
-                continue
-            kept += parts_of(piece_of(recipe, part.start, part.stop - part.start))
-            if part.is_moved:
-                why = f"the batch of offsets {part.first_offset} to {part.last_offset} stands where others belong"
-                self.steps.append(Step(MOVE, name, why, position=part.start))
-        if joined(kept) != recipe:
-            self.directory.put(name, joined(kept))
-
-    def _note(
-        self, name: str, parts: Sequence[Stretch | LeftOut], base_offset: int, next_base: int | None
-    ) -> None:
-        """Note what a .log loses, with the offsets that are free where each damaged range is."""
-        first = base_offset
-        for number, part in enumerate(parts):
-            if isinstance(part, Stretch):
-                first = part.last_offset + 1
-                self._kept_ranges.append((part.first_offset, part.last_offset, name))
-            elif part.valid is not None:
-                first = part.valid.first_offset
-                self._misplaced += misplaced_batches(self.directory, name, part.start, part.stop, first)
-            else:
-                following = next((each for each in parts[number + 1 :] if isinstance(each, Stretch)), None)
-                stop = following.first_offset if following else next_base
-                last = None if stop is None else stop - 1
-                self.given_up.append(GivenUp(name, part.start, part.stop, first, last, part.why))
-
-    def dropped(self) -> Loss:
-        """The valid batches that fit nowhere, but those that are there twice. Raises OSError."""
-        return without_copy(self.directory, self._misplaced, self._kept_ranges)
-
-    def _leave_out(self, name: str, recipe: Recipe, part: LeftOut) -> None:
-        for source in _sources(piece_of(recipe, part.start, part.stop - part.start)):
-            self.cuts.append(Cut(source.name, source.start, source.start + source.size, part.why))
-        size = part.stop - part.start
-        loss = Loss(size, size if self._found.is_zeros(name, part.start) else 0)
-        self.steps.append(Step(LEAVE_OUT, name, part.why, position=part.start, loss=loss))
-
-    def _put_indexes(self) -> None:
-        """Put empty indexes where there are none: a segment without one is loaded twice, and before those before it."""
-        for base, _ in list(self._logs()):
-            index = file_name(base, names.OFFSET_INDEX)
-            if not self.directory.exists(index):
-                self.directory.write(index, b"")
+                self.files.leave_out_file(name, f"a broker reads {file_name(base, names.LOG)} in its place")
 
     # --- what loading fails over -------------------------------------------------------------------------------------
 
     def _leave_out_what_fails(self, failure: Failure) -> bool:
         """Take out what an attempt at loading failed over; whether there is something to take out."""
         name = failure.file
-        if not self.directory.exists(name):
+        if not self.files.directory.exists(name):
             return False
         if failure.batch is not None:
-            return self._leave_out_batch(name, *failure.batch, failure.text)
+            return self.files.leave_out_batch(name, *failure.batch, failure.text)
         says = parse_file_name(name)
         if says.kind == names.LOG and says.offset is not None:
             return False
-        self._leave_out_file(name, failure.text)
+        self.files.leave_out_file(name, failure.text)
         return True
-
-    def _leave_out_batch(self, name: str, position: int, size: int, why: str) -> bool:
-        recipe = self.directory.files[name]
-        if size <= 0 or position + size > recipe.size:
-            return False
-        self._misplaced += misplaced_batches(self.directory, name, position, position + size)
-        self._leave_out(name, recipe, LeftOut(position, position + size, why))
-        self.directory.put(name, spliced(recipe, [(position, position + size, b"")]))
-        return True
-
-    def _leave_out_file(self, name: str, why: str) -> None:
-        for source in _sources(self.directory.files[name]):
-            self.cuts.append(Cut(source.name, source.start, source.start + source.size, why))
-        self.directory.delete(name, why)
-        self.steps.append(Step(DELETE, name, why))
 
     # --- what loading does not mind, but should ----------------------------------------------------------------------
 
@@ -387,7 +228,7 @@ class _Attempt:
         log start is dropped only after producers, and transactions, have been taken from it. With a message format
         older than leader epochs, snapshots are written empty, and only then told from strays.
         """
-        says = map(parse_file_name, self.directory.names())
+        says = map(parse_file_name, self.files.directory.names())
         snapshots = (each.offset for each in says if each.kind == names.PRODUCER_SNAPSHOT)
         start = outcome.log_start_offset
         return (
@@ -399,43 +240,43 @@ class _Attempt:
     def _leave_out_snapshots(self, outcome: LoadOutcome) -> bool:
         """Take out the producer snapshots that cannot be read, before or after loading; whether there were some."""
         bad = []
-        for name in self.directory.names():
+        for name in self.files.directory.names():
             if parse_file_name(name).kind == names.PRODUCER_SNAPSHOT:
                 try:
-                    decode_producer_snapshot(self.directory.read(name))
+                    decode_producer_snapshot(self.files.directory.read(name))
                     decode_producer_snapshot(after(self.log, outcome).read(name))
                 except KdumpError as error:
                     bad.append((name, str(error)))
                 except KeyError:  # loading removes it
                     continue
         for name, why in bad:
-            self._leave_out_file(name, why)
+            self.files.leave_out_file(name, why)
         return bool(bad)
 
     def _leave_out_epochs(self, outcome: LoadOutcome) -> bool:
         """Take out the leader epochs with which loading ends in others than those of the batches."""
         name = names.LEADER_EPOCH_CHECKPOINT
-        if not self.directory.exists(name) or not self.startup.config.has_epochs:
+        if not self.files.directory.exists(name) or not self.startup.config.has_epochs:
             return False
         entries = parse_leader_epochs(after(self.log, outcome).read(name), name)
         runs = epoch_runs(self.log, outcome)
         contradiction = next(contradictions(entries, runs, outcome.log_start_offset), None)
         if contradiction:
-            self._leave_out_file(name, contradiction)
+            self.files.leave_out_file(name, contradiction)
         return contradiction is not None
 
     def _end_txns(self) -> bool:
         """Put markers in for the transactions that lost theirs; whether there were some. Raises OSError."""
-        if not self.cuts:
+        if not self.files.cuts:
             return False
-        gaps, still_open = find_gaps(self.directory, self._removed)
+        gaps, still_open = find_gaps(self.files.directory, self.files.removed)
         markers = proven_markers(gaps, aborted_txns(self.log))
         if not markers and self._lost_markers == ABORTED:
             markers = aborting_markers(gaps, still_open)
         if len(self.markers) + len(markers) > MOST_MARKERS:
             return False
-        put(self.directory, markers)
-        self.steps += [Step(INSERT, each.gap.name, str(each), position=each.gap.position) for each in markers]
+        put(self.files.directory, markers)
+        self.files.steps += [Step(INSERT, each.gap.name, str(each), position=each.gap.position) for each in markers]
         self.markers += markers
         return bool(markers)
 
@@ -443,34 +284,29 @@ class _Attempt:
         point = self.startup.log_start_offset
         if not point or outcome.log_end_offset != point or any(size for _, size in log_sizes(outcome)):
             return False
-        if not any(self.directory.size(name) for _, name in self._logs()):
+        if not any(self.files.directory.size(name) for _, name in self.files.logs()):
             return False
         why = f"the log start offset {point} is above the log end offset: it is treated as 0"
-        self.steps.append(Step(WARN, names.LOG_START_CHECKPOINT, why))
+        self.files.steps.append(Step(WARN, names.LOG_START_CHECKPOINT, why))
         return True
 
     def _find_metadata(self) -> None:
         """Make a partition.metadata that is missing or unreadable from a sibling's. Raises OSError."""
         name = names.PARTITION_METADATA
-        if self.directory.exists(name):
+        if self.files.directory.exists(name):
             try:
-                parse_partition_metadata(self.directory.read(name), name)
+                parse_partition_metadata(self.files.directory.read(name), name)
                 return
             except KdumpError as error:
-                self._leave_out_file(name, str(error))
+                self.files.leave_out_file(name, str(error))
         found = next(_siblings_metadata(self.log), None)
         if found:
             sibling, data = found
-            self.directory.write(name, data)
-            self.steps.append(Step(WRITE, name, f"the topic's id is taken from {sibling}", size=len(data)))
+            self.files.directory.write(name, data)
+            self.files.steps.append(Step(WRITE, name, f"the topic's id is taken from {sibling}", size=len(data)))
 
 
 _MADE_AGAIN = (names.PRODUCER_SNAPSHOT, names.LEADER_EPOCH_CHECKPOINT)
-
-
-def _sources(recipe: Recipe) -> tuple[SourceBytes, ...]:
-    """The stretches of real files that a recipe takes."""
-    return tuple(part for part in parts_of(recipe) if isinstance(part, SourceBytes))
 
 
 def _siblings_metadata(log: PartitionLog) -> Iterator[tuple[str, bytes]]:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from kdump.errors import KdumpError
 from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.formats.time_units import MS
 from kdump.transactions.isolation import Isolation
 
 RECORDS, BATCHES, SEGMENTS, FINDINGS = KINDS = ("records", "batches", "segments", "findings")
@@ -34,7 +35,7 @@ READ_OPTIONS = (
 
 DEFAULT_DELAY_MS = 15 * 60_000
 """Of maxTriggerDelay, as in Spark's Kafka source."""
-_DELAY_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DELAY_UNITS = {**MS, "m": MS["min"]}
 
 PartitionOffsets = dict[tuple[str, int], int]
 Value = TypeVar("Value")

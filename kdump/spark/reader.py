@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from kdump.spark.options import BATCHES, FINDINGS, SEGMENTS, OptionError, ReadOp
 from kdump.spark.places import Partition, end_offset, find_partitions, reading
 from kdump.spark.splits import Range, pack, ranges_of, task_size
 from kdump.spark.worker import settle
+from kdump.storage.parallel import processors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,11 +37,11 @@ class LogReader(DataSourceReader):
         if options.kind == FINDINGS:
             from kdump.spark.findings import finding_tasks
 
-            return [Task(task) for task in finding_tasks(options, _cores())]
+            return [Task(task) for task in finding_tasks(options, processors())]
         if options.kind == SEGMENTS:
             from kdump.spark.segments import segment_tasks
 
-            return [Task(task) for task in segment_tasks(options, _cores())]
+            return [Task(task) for task in segment_tasks(options, processors())]
         if options.task_offsets is not None:
             return [Task(group) for group in small_tasks(options, options.task_offsets)] or [Task([])]
         return [Task(group) for group in tasks_of(planned_ranges(options), options)] or [Task([])]
@@ -104,8 +104,4 @@ def offset_tasks(partition: Partition, interval: Interval, most: int) -> Iterato
 def tasks_of(ranges: list[Range], options: ReadOptions) -> Iterator[list[Range]]:
     """The ranges packed into tasks."""
     total = sum(each.size for each in ranges)
-    return pack(ranges, task_size(total, _cores(), options.min_partitions, decodes=options.kind != BATCHES))
-
-
-def _cores() -> int:
-    return os.cpu_count() or 1
+    return pack(ranges, task_size(total, processors(), options.min_partitions, decodes=options.kind != BATCHES))

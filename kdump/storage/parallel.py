@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -12,6 +13,13 @@ Result = TypeVar("Result")
 
 AHEAD = 2
 """How many tasks are laid out for each thread."""
+
+
+def processors() -> int:
+    """How many processors this process may run on, which may be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class _Begun(Generic[Task, Result]):
@@ -31,7 +39,8 @@ def ordered(
     """Each task with what `work` made of it, or the exception that it raised, in the tasks' order.
 
     With several `jobs`, those tasks that threads should take are laid out before they are asked for: two for each
-    thread. The calling thread is one of them: rather than wait it does a task that no other has begun.
+    thread; the others come without a result. The calling thread is one of them: rather than wait it does a task that
+    no other has begun.
     """
 
     def tried(task: Task) -> Result | BaseException | None:
@@ -57,7 +66,7 @@ def ordered(
         return first.result if first.future is None else first.future.result()
 
     free = AHEAD * jobs  # how many more may be laid out
-    with ThreadPoolExecutor(jobs - 1, thread_name_prefix="kdump-verify") as pool:
+    with ThreadPoolExecutor(jobs - 1, thread_name_prefix="kdump") as pool:
         try:
             for task in tasks:
                 is_taken = takes(task)

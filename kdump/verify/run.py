@@ -17,7 +17,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.limit import MOST_ALIKE, FindingLimit
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.storage.damage import Damage
-from kdump.storage.parallel import ordered
+from kdump.storage.parallel import ordered, processors
 from kdump.verify.directory import Place
 from kdump.verify.effects import Effects
 from kdump.verify.live import confirmed, is_doubtful, judged, need_metadata, segments_in_doubt
@@ -98,7 +98,7 @@ class Verification:
         self.on_partition: Callable[[str], object] | None = None
         self._options = options
         self._now = int(time.time() * 1000) if options.now is None else options.now
-        self._jobs = options.jobs or os.cpu_count() or 1
+        self._jobs = options.jobs or processors()
         self._place = Place()
         self._has_around = around is not None
         self._alike = FindingLimit(options.most_alike)

@@ -208,3 +208,36 @@ def test_what_was_meant_is_named(arguments: tuple[str, ...], text: str, home: Pa
     said = kdump(home, *arguments)
     assert said.code in (2, 3)
     assert text in said.err
+
+
+def _two_values(param: click.Option) -> tuple[str, str] | None:
+    """Two words for an option, with different values."""
+    if param.secondary_opts:
+        return param.opts[-1], param.secondary_opts[-1]
+    if param.is_flag or param.count or param.multiple or param.nargs != 1:
+        return None
+    kind = param.type
+    values = kind.choices[:2] if isinstance(kind, click.Choice) else ("1", "2")
+    return (f"{param.opts[-1]}={values[0]}", f"{param.opts[-1]}={values[1]}") if len(values) > 1 else None
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_option_of_one_value_is_not_given_two(name: str) -> None:
+    command = ALL[name]
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    for words in filter(None, map(_two_values, options)):
+        with pytest.raises(click.BadOptionUsage) as refused:
+            command.make_context(name, [*words])
+        assert "give one of them" in refused.value.message
+        parser = command.make_parser(click.Context(command, info_name=name))
+        assert parser.parse_args(args=[words[1], words[1]])[0] == parser.parse_args(args=[words[1]])[0]
+
+
+def test_what_is_said_of_two_values(tmp_path: Path) -> None:
+    done = kdump(tmp_path, "ls", "-o", "text", "--format=jsonl", tmp_path)
+    assert done.code == 2
+    assert "kdump ls: --format takes one value, and is given 'text' and 'jsonl': give one of them" in done.err
+    done = kdump(tmp_path, "retain", "--segments", "--no-segments", tmp_path)
+    assert done.code == 2
+    assert "--segments and --no-segments contradict each other" in done.err
+    assert "contradict" not in kdump(tmp_path, "ls", "-q", "-q", "--topic=a", "--topic=b", tmp_path).err

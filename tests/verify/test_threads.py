@@ -41,7 +41,7 @@ def test_a_sound_log_is_walked_in_pieces(log: Log, monkeypatch: pytest.MonkeyPat
     real = sheets.walk
 
     def walk(piece: sheets.Piece, resume_after: int = -1) -> object:
-        walked.append((piece.start, piece.stop, threading.current_thread().name.startswith("kdump-verify")))
+        walked.append((piece.start, piece.stop, threading.current_thread().name.startswith("kdump")))
         return real(piece, resume_after)
 
     monkeypatch.setattr(sys.modules["kdump.verify.run"], "walk", walk)

@@ -1,0 +1,57 @@
+"""Tasks done by several threads come in order, with what each of them raised."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from kdump.storage.parallel import ordered, processors
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 5])
+def test_results_come_in_order_with_what_was_raised(jobs: int) -> None:
+    def work(task: int) -> int:
+        if task % 7 == 3:
+            raise ValueError(task)
+        return task * task
+
+    found = list(ordered(range(50), work, lambda task: task % 5 > 0, jobs))
+    assert [task for task, _ in found] == list(range(50))
+    for task, result in found:
+        if jobs > 1 and not task % 5:
+            assert result is None  # it is left to the caller
+        else:
+            assert str(task) == str(result) if task % 7 == 3 else result == task * task
+
+
+def test_the_caller_works_too_and_tasks_are_not_laid_out_without_end() -> None:
+    laid_out: list[int] = []
+    threads: set[str] = set()
+
+    def tasks() -> Iterator[int]:
+        for task in range(100):
+            laid_out.append(task)
+            yield task
+
+    def work(task: int) -> None:
+        threads.add(threading.current_thread().name)
+
+    results = ordered(tasks(), work, lambda _: True, 3)
+    assert isinstance(results, Generator)
+    next(results)
+    assert len(laid_out) <= 7
+    results.close()
+    assert all(name.startswith(("kdump", threading.current_thread().name)) for name in threads)
+
+
+def test_how_many_processors_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
+    assert processors() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert processors() == 7
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert processors() == 1
