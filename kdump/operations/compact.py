@@ -24,7 +24,6 @@ from kdump.releases import KafkaRelease
 from kdump.settings.sources import PropertyFile, TopicSettings
 from kdump.settings.views import CleaningSettings
 from kdump.storage.checkpoints import Checkpoints, checkpoint_versions
-from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
@@ -106,7 +105,7 @@ class _Run:
 
     def run(self) -> Iterator[Event]:
         group = self._group
-        known = topic_settings(LogDirectory(group.log_directory), self._request.files)
+        known = topic_settings(group, self._request.files)
         self._settings, self._release = known.settings, known.release
         yield from known.notes
         if self._rails.output is not None:
@@ -154,9 +153,8 @@ class _Run:
                         break
                     number += 1
                     copy_directory_files(place.log_directory, output, list(copied.values()))
-                    found = yield from self._partition(
-                        PartitionGroup(output, place.is_whole), PartitionLog(found.output), number
-                    )
+                    there = replace(place, log_directory=output)
+                    found = yield from self._partition(there, PartitionLog(found.output), number)
             except (OSError, KdumpError) as error:
                 yield Failed(path, error)
         if copied:
