@@ -99,6 +99,7 @@ def partition_row(info: PartitionInfo, directory: str | None = None) -> Row:
         "uniqueId": info.unique_id,
         "topicId": info.topic_id,
         "logStartOffset": info.log_start_offset,
+        "remoteLogStartOffset": info.remote_start_offset,
         "logEndOffset": info.end_offset,
         "records": info.records,
         "segments": len(info.segments),

@@ -15,6 +15,7 @@ from kdump.recovery.outcome import (
     DELETE,
     DROP,
     EMPTY,
+    HIDE,
     RECOVER,
     RENAME,
     SPLIT,
@@ -38,13 +39,14 @@ _VERBS = {
     TRUNCATE: "cut",
     EMPTY: "empty",
     DROP: "remove",
+    HIDE: "hide",
     SPLIT: "split",
     WRITE: "write",
     TRIM: "trim",
     WARN: "note",
 }
 _WIDTH = max(map(len, _VERBS.values())) + 1
-_TAKING = (TRUNCATE, EMPTY, DROP)
+_TAKING = (TRUNCATE, EMPTY, DROP, HIDE)
 _MOST_ALIKE = 3
 
 
@@ -125,6 +127,7 @@ class TextPrinter:
             yield _line("stray", f"{loaded.stray}; an empty partition takes its place, its records are not served")
         if loaded.expiring:
             yield _line("expires", _expiring_words(loaded.expiring))
+        if loaded.expiring or outcome.hides:
             yield _line("do", f"kdump rebuild-index {safe_path(loaded.path)} --apply   (loses nothing)")
 
     def _verdict(self, loaded: Loaded) -> str:

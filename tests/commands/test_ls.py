@@ -28,7 +28,8 @@ SHAPES = {
     },
     "partition": {
         "path": str, "logDirectory": (str, None), "topic": (str, None), "partition": (int, None), "state": str,
-        "uniqueId": (str, None), "topicId": (str, None), "logStartOffset": (int, None), "logEndOffset": (int, None),
+        "uniqueId": (str, None), "topicId": (str, None), "logStartOffset": (int, None),
+        "remoteLogStartOffset": (int, None), "logEndOffset": (int, None),
         "records": (int, None), "segments": int, "size": int, "totalSize": int, "firstTimestamp": (int, None),
         "largestTimestamp": (int, None), "codecs": list, "checkpoints": dict, "leaderEpochs": list,
         "producerSnapshots": list, "kraftSnapshots": list, "leftovers": list, "replaced": list, "orphans": list,
