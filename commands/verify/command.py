@@ -25,7 +25,6 @@ from kdump.verify.resume import Mark, PassTotals, Place, check_writable, read_pl
 from kdump.verify.run import Verification
 from kdump.verify.state import State, read_state, write_state
 from kdump.verify.tasks import look
-from kdump.verify.timestamps import RETENTION_MS
 
 from ..shell import exit_codes
 from ..shell.completing import finding_codes
@@ -174,10 +173,8 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
 @click.option(
     "--retention-ms",
     type=int,
-    default=RETENTION_MS,
-    show_default=True,
     metavar="MS",
-    help="Use this retention.ms.",
+    help="Use this retention.ms instead of that in the cluster's metadata (if there is none: 7 days).",
 )
 @format_options("junit", "sarif")
 @click.option(
@@ -208,7 +205,7 @@ def command(
     drop_cache: bool | None,
     priority: str,
     now: int | None,
-    retention_ms: int,
+    retention_ms: int | None,
     format_: str,
     reports: tuple[tuple[str, str], ...],
     verbose: bool,

@@ -64,6 +64,9 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
     found = survey(log, startup, deep=False, limit=request.limit)
     checks = replace(startup, clean=False, recovery_point=0) if found.damage else startup
     outcome, plan = plan_recovery(log, checks)
+    if outcome.hides:  # by an index, which recovery rebuilds
+        checks = replace(startup, clean=False, recovery_point=0)
+        outcome, plan = plan_recovery(log, checks)
     if plan is None:
         return Task(log.path, None, outcome=outcome)
     if _was_closed(log, startup) and request.kinds is None:
