@@ -156,7 +156,7 @@ class BrokerStart:
         state = self._compared(directory, replace(state, warnings=(*state.warnings, *warnings)))
         self.directories.append(directory.path)
         yield state
-        self._note(directory.path, [*_with_paths(state), *self._misfits(directory, cluster)])
+        self._note(directory.path, (*state.failures, *self._misfits(directory, cluster)))
         has_fault = state.has_fault
         loaded: dict[str, Loaded] = {}
         for name in directory.partition_names:
@@ -287,13 +287,6 @@ class BrokerStart:
         except KdumpError as error:
             self.report(Problem(path, None, str(error), is_unreadable=True))
         return None
-
-
-def _with_paths(state: DirectoryState) -> Iterator[Failure]:
-    """The failures of a log directory; those that end the process over its meta.properties name it by its path."""
-    for failure in state.failures:
-        ends_process = failure.file == names.META_PROPERTIES and not failure.offline
-        yield failure._replace(file=os.path.join(state.path, failure.file)) if ends_process else failure
 
 
 def _stray(log: PartitionLog, cluster: ClusterMetadata) -> str | None:
