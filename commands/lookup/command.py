@@ -30,6 +30,7 @@ from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.isolation import isolation_option
 from ..shell.options import kafka_option, topic_option
 from ..shell.output import Output, complain, os_error_text
+from ..shell.progress import PathCounter
 from ..shell.rows import bare_rows, format_options, json_line, output_for
 from ..shell.values import time_ms
 from .text import Answer, aborted_answer, missing_words, offset_answer, offset_words, timestamp_answer, timestamp_words
@@ -155,7 +156,7 @@ class _Run:
             raise KdumpError(f"{safe_path(options.path)}: {why}")
         if self._options.batch is not None and len(logs) > 1:
             raise click.UsageError("--batch asks one partition: choose it with --topic and --partition, or as PATH.")
-        for log in logs:
+        for log in PathCounter().over(logs):
             try:
                 with held(log.path) as now:
                     if now is not None:

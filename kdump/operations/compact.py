@@ -23,7 +23,7 @@ from kdump.operations.topic_settings import topic_settings, unusable
 from kdump.releases import KafkaRelease
 from kdump.settings.sources import PropertyFile, TopicSettings
 from kdump.settings.views import CleaningSettings
-from kdump.storage.checkpoints import Checkpoints
+from kdump.storage.checkpoints import Checkpoints, checkpoint_versions
 from kdump.storage.live import held
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
@@ -101,6 +101,7 @@ class _Run:
         self._tell = progress
         self._read = 0
         self._noted: set[str] = set()
+        self._known: tuple[object, Checkpoints] | None = None
 
     def run(self) -> Iterator[Event]:
         group = self._group
@@ -160,7 +161,12 @@ class _Run:
             copy_directory_files(place.log_directory, output, list(copied.values()))
 
     def _checkpoints(self, path: str) -> Generator[Event, None, Checkpoints]:
+        """What the checkpoints of a directory say; read again only if one of them has changed."""
+        version = checkpoint_versions(path)
+        if self._known is not None and self._known[0] == version:
+            return self._known[1]
         checkpoints = Checkpoints.read(path).readable()
+        self._known = version, checkpoints
         for each in unusable(checkpoints):
             if each.text not in self._noted:
                 yield each

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
-from kdump.formats.names import LIVE, PartitionDirName, parse_partition_dir
+from kdump.formats.names import LIVE, PartitionDirName
 from kdump.recovery.broker_start import (
     DirectoryState,
     already_offline,
@@ -157,7 +157,7 @@ class BrokerStart:
         self._note(directory.path, (*state.failures, *self._misfits(directory, cluster)))
         has_fault = state.has_fault
         loaded: dict[str, Loaded] = {}
-        for name in sorted(directory.partition_names, key=_by_topic_and_number):
+        for name in directory.partition_names:
             path = os.path.join(directory.path, name)
             found = self._attempt(path, partial(self._load, path, state, cluster))
             if found is None:
@@ -311,8 +311,3 @@ def _finds_fault(loaded: Loaded) -> bool:
 def _dies_of_fault(loaded: Loaded) -> bool:
     """Whether the process ends at this partition where the directory has been noted as faulty before."""
     return loaded.outcome.ok and (loaded.outcome.fails_offline or loaded.stray is not None)
-
-
-def _by_topic_and_number(name: str) -> tuple[str, int, str]:
-    says = parse_partition_dir(name)
-    return says.topic, says.partition, name
