@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from kdump.formats import names
 from kdump.query.inventory import partition_info
 from kdump.recovery.loader import load_log
 from kdump.storage.partition import PartitionLog
+from kdump.storage.records import Record
 from tests.recovery.building import batch, file, load, make_log
 from tests.repair import damaged
 
@@ -74,6 +76,19 @@ def test_what_kafka_made_of_a_swap_is_what_is_read() -> None:
     assert (info.log_start_offset, info.end_offset) == (said["logStartOffset"], said["logEndOffset"])
     sizes = {f"{segment.base_offset:020d}.log": segment.size for segment in info.segments}
     assert sizes == {name: size for name, (size, _) in said["files"].items() if name.endswith(".log")}
+
+
+def test_what_a_broker_left_that_was_killed_while_it_cleaned(tmp_path: Path) -> None:
+    """The broker that started on a copy deleted these files, and served offsets 0 to 5015 (fixtures/README.md)."""
+    with tarfile.open(FIXTURES / "brokers" / "killed-in-cleaning-4.3.1.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    log = PartitionLog(str(tmp_path / "killed-in-cleaning" / "busy-compacted-1"))
+    assert log.replaced == tuple(file(3016, kind) for kind in ("index", "log", "snapshot", "timeindex"))
+    info = partition_info(log)
+    assert (info.log_start_offset, info.end_offset) == (0, 5016)
+    assert [segment.base_offset for segment in info.segments] == [0, 3770, 4851]
+    offsets = [record.offset for record in log.records(errors="raise") if isinstance(record, Record)]
+    assert (offsets[0], offsets[-1], len(offsets)) == (3239, 5015, 1346)
 
 
 @pytest.mark.parametrize("name", ["swap complete", "swap half renamed", "swap and cleaned", "deleted files"])
