@@ -94,12 +94,6 @@ class _OpenSegment:
         return self._log
 
     @property
-    def remote_start_offset(self) -> int | None:
-        """Where (absolute) the log of a tiered topic starts in remote storage; None where all of it is local."""
-        is_earlier = self._checkpoint < self.log_start_offset
-        return self._checkpoint if is_earlier and self._is_tiered() else None
-
-    @property
     def log_bytes_read(self) -> int:
         return self._log.bytes_read if self._log else 0
 
@@ -344,11 +338,9 @@ class LogLookup:
         None where the broker knows none. Raises OSError, KdumpError.
         """
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
-            is_remote = timestamp == EARLIEST and self.remote_start_offset is not None
-            start = self._checkpoint if is_remote else self.log_start_offset
-            epochs = self._epochs(None)
-            epoch = epochs[0].epoch if epochs and epochs[0].start_offset <= start else None
-            return TimestampOffset(start, -1, epoch)
+            start = self._first_offset() if timestamp == EARLIEST else self.log_start_offset
+            begun = [entry.epoch for entry in self._epochs(None) if entry.start_offset <= start]
+            return TimestampOffset(start, -1, begun[-1] if begun else None)
         if timestamp == LATEST:
             end = self.readable_end()
             epochs = self._epochs(end)
@@ -435,7 +427,12 @@ class LogLookup:
 
     def _epochs(self, end: int | None) -> list[EpochEntry]:
         """The leader epochs as a broker has them after loading: from the log start offset to the log's end `end`."""
-        return loaded_epochs(self.log.leader_epochs, self.log_start_offset, end)
+        return loaded_epochs(self.log.leader_epochs, self._first_offset(), end)
+
+    def _first_offset(self) -> int:
+        """The log start offset, in remote storage or here."""
+        remote = self.remote_start_offset
+        return self.log_start_offset if remote is None else remote
 
 
 def _about(index: str, trace: Trace) -> Trace | None:

@@ -41,6 +41,7 @@ def data(tmp_path: Path) -> Path:
     ).write()
     write_segment(folder / "orders-0", 20, [batch(20, 5), batch(25, 5)])
     (folder / "orders-0" / names.PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {format_uuid(ORDERS_ID)}")
+    (folder / "orders-0" / names.LEADER_EPOCH_CHECKPOINT).write_text("0\n2\n3 0\n4 11\n")
     (folder / names.LOG_START_CHECKPOINT).write_text("0\n1\norders 0 2\n")
     return folder
 
@@ -57,7 +58,11 @@ def test_an_offset_that_is_not_on_this_disk(run: Run, data: Path) -> None:
 
 def test_a_time_may_be_in_remote_storage(run: Run, data: Path) -> None:
     assert run("lookup", data / "orders-0", "--timestamp", "earliest") == 0
-    assert run.out == "offset 2, the log start offset, in remote storage\n"
+    assert run.out == "offset 2, the log start offset, leader epoch 3, in remote storage\n"
+    requests = data.parent / "requests"
+    requests.write_text('{"timestamp": -4}\n')
+    assert run("lookup", data / "orders-0", "--batch", requests) == 0
+    assert json.loads(run.out)["result"] == {"offset": 20, "timestamp": -1, "leaderEpoch": 4}
     assert run("lookup", data / "orders-0", "--timestamp", EPOCH) == 0
     assert run.lines[1] == "On this disk only: offsets 2\u201319 are in remote storage, where a broker looks first"
 
