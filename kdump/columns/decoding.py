@@ -89,7 +89,6 @@ class TopicColumns:
         columns = {name: rows.column(name) for name in rows.schema.names} | self.decoded(rows, names)
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
-
     def decoded(self, rows: pa.RecordBatch, names: Sequence[str]) -> dict[str, pa.Array]:
         """The columns that the fields among `names` become, by their names."""
         headers = _header_values(rows) if HEADERS in rows.schema.names else {}
