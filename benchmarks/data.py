@@ -111,7 +111,12 @@ ONE_RECORD = Log("one-record", "one-record batches, values of 100 B", 128 * MIB,
 LZ4_JSON = Log("lz4", "lz4 batches of 16 KB of 200 B JSON records", 64 * MIB, 78, click_event, LZ4)
 ZSTD_JSON = Log("zstd", "zstd batches of 16 KB of 200 B JSON records", 64 * MIB, 78, click_event, ZSTD)
 LOGS = (LARGE, ONE_RECORD, LZ4_JSON, ZSTD_JSON)
+KILOBYTES = Log(
+    "kilobyte-records", "16 KB batches of 1 KB records, none twice", 512 * MIB, 16, kilobyte, distinct=33_000
+)
+"""What repeats would be a dictionary in Parquet."""
 SEARCHED = Log("searched", "one-record batches of 1 KB, timestamps rising", 1024 * MIB, 1, kilobyte, rising=True)
+ASKED = (*LOGS, KILOBYTES)
 TINY = Log("tiny", "one batch of one record", 256, 1, hundred_bytes, distinct=1)
 
 
@@ -165,12 +170,12 @@ def _stretches(log: Log, batches: list[bytes], size: int) -> Iterator[memoryview
                 CRC.pack_into(stretch, start + CRC_AT, crc32c(memoryview(stretch)[start + CRC_START : end]))
         yield memoryview(stretch)[: size - done]
 
-def log_parser(description: str | None, *, repeat: int, divisor: int = 1) -> argparse.ArgumentParser:
+def log_parser(description: str | None, *, repeat: int, divisor: int = 1, log: Log = LARGE) -> argparse.ArgumentParser:
     """The command line of a benchmark of one log: where logs are, which one, how many turns."""
     parser = argparse.ArgumentParser(description=description, allow_abbrev=False)
     default = Path(tempfile.gettempdir()) / "kdump-benchmarks"
     parser.add_argument("--dir", type=Path, default=default, help="where the logs are and stay (default: %(default)s)")
-    parser.add_argument("--log", choices=[log.name for log in LOGS], default=LARGE.name, help="which log is used")
+    parser.add_argument("--log", choices=[each.name for each in ASKED], default=log.name, help="which log is used")
     parser.add_argument("--repeat", type=int, default=repeat, metavar="N", help="turns (default: %(default)s)")
     parser.add_argument("--divisor", type=int, default=divisor, metavar="N", help="divide the log's size by N")
     return parser
@@ -178,7 +183,7 @@ def log_parser(description: str | None, *, repeat: int, divisor: int = 1) -> arg
 
 def asked_log(options: argparse.Namespace) -> Path:
     """The file of the log that `log_parser` was given; made if it is not there."""
-    log = next(log for log in LOGS if log.name == options.log)
+    log = next(log for log in ASKED if log.name == options.log)
     return generate(log, options.dir / f"sizes-by-{options.divisor}", options.divisor)
 
 

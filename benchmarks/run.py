@@ -20,6 +20,7 @@ from typing import NamedTuple
 import compaction
 import data
 import lookups
+import planning
 import rebuilding
 import verifying
 import writing
@@ -86,6 +87,7 @@ class Measured:
         self.fixture_seconds = 0.0
         self.verifying: dict[str, verifying.Seconds] = {}
         self.rebuilding: dict[str, verifying.Seconds] = {}
+        self.planning: dict[str, verifying.Seconds] = {}
         self.compacted_size = 0
         self.compacting: dict[str, Cost] = {}
 
@@ -130,6 +132,9 @@ class Measured:
         if self.rebuilding:
             ratio = self.rebuilding[rebuilding.REBUILD].cpu / self.rebuilding[rebuilding.SHALLOW].cpu
             yield Target("rebuild-index: CPU against verify", ratio, 1.3, True)
+        if self.planning:
+            for title, ratio, goal in planning.ratios(self.planning):
+                yield Target(title, ratio, goal, True)
         if self.compacting:
             plain, compact = self.compacting[compaction.REWRITE], self.compacting[compaction.COMPACT]
             for what, ratio in (("wall", compact.wall / plain.wall), ("CPU", compact.cpu / plain.cpu)):
@@ -199,7 +204,7 @@ class Measured:
 
     def verify_rows(self) -> Iterator[tuple[str, ...]]:
         """What verifying takes, for people."""
-        for name, seconds in (self.verifying | self.rebuilding).items():
+        for name, seconds in (self.verifying | self.rebuilding | self.planning).items():
             yield name, f"{seconds.wall * 1000:.3g}", f"{seconds.cpu * 1000:.3g}"
 
     def compact_rows(self) -> Iterator[tuple[str, ...]]:
@@ -303,6 +308,7 @@ def measure_all(groups: list[str], folder: Path, divisor: int, repeat: int) -> M
         measured.verifying = verifying.measure(folder, divisor, repeat)
     if REPAIR in groups:
         measured.rebuilding = rebuilding.measure(folder, divisor, repeat)
+        measured.planning = planning.measure(folder, divisor, repeat)
     if COMPACT in groups:
         measured.compacted_size, measured.compacting = compaction.measure_all(folder, divisor, repeat)
     return measured
@@ -337,6 +343,7 @@ def as_json(measured: Measured) -> dict[str, object]:
         "writes": measured.writes,
         "verify": {name: seconds._asdict() for name, seconds in measured.verifying.items()},
         "rebuilding": {name: seconds._asdict() for name, seconds in measured.rebuilding.items()},
+        "planning": {name: seconds._asdict() for name, seconds in measured.planning.items()},
         "compacting": {name: cost._asdict() for name, cost in measured.compacting.items()},
         "fixture": measured.fixture_seconds,
         "targets": [{**target._asdict(), "holds": target.holds} for target in measured.targets()],

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from data import MIB, Log, generate, hundred_bytes, kilobyte
+from data import KILOBYTES, MIB, Log, generate, hundred_bytes
 from lookups import with_indexes
 
 from kdump.export.options import ExportOptions
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # No value twice: what repeats would be a dictionary in Parquet.
 LOGS = (
-    Log("kilobyte-records", "16 KB batches of 1 KB records", 512 * MIB, 16, kilobyte, distinct=33_000),
+    KILOBYTES,
     Log("hundred-byte-records", "16 KB batches of 100 B records", 128 * MIB, 137, hundred_bytes, distinct=8_800),
 )
 WARM = 3

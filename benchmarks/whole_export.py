@@ -2,7 +2,8 @@
 
 The export reads the log, checks CRCs, decodes, writes and syncs; the others have the rows in memory as Arrow, write
 one file and sync it. Seconds and CPU seconds of the export are those of its process, start included; of the others,
-those of writing alone. All take turns in one run. Needs pyarrow and polars.
+those of writing alone. No value is there twice: what repeats would be a dictionary in Parquet, and almost no work. All
+take turns in one run. Needs pyarrow and polars.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import tempfile
 from statistics import median
 from typing import NamedTuple
 
-from data import asked_log, log_parser
+from data import KILOBYTES, asked_log, log_parser
 from processes import run
 
 CODECS = ("none", "snappy", "lz4", "zstd")
@@ -69,7 +70,7 @@ def from_memory(source: str, target: str, codec: str, writer: str) -> Turn:
 
 def main() -> int:
     """Measure and print."""
-    parser = log_parser(__doc__, repeat=3)
+    parser = log_parser(__doc__, repeat=3, log=KILOBYTES)
     options = parser.parse_args()
     segment = asked_log(options)
     size = segment.stat().st_size / 1e6

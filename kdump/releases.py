@@ -230,11 +230,14 @@ MARKER_EPOCH_ABOVE_DATA = _since(
 INDEX_PER_BATCH = _since(
     "4.1, 4.0.1, 3.9.1",
     "INDEX_PER_BATCH",
-    "an append, also a follower's and the cleaner's, makes index entries batch by batch, not one for all its batches",
+    "an append, also a follower's, the cleaner's and that of a split, makes index entries batch by batch, not one for"
+    " all its batches",
     "LogSegment.append",
     "append",
     "compact",
     "fixture build",
+    "repair",
+    "startup",
 )
 OFFSET_SEARCH_BY_BASE = _since(
     "4.1",

@@ -22,6 +22,7 @@ from ..shell.output import note
 from ..shell.paths import check_not_kafkas
 from ..shell.progress import ProgressBar
 from ..shell.rows import output_for
+from ..shell.screen import Screen
 from ..shell.session import Failures
 
 
@@ -59,7 +60,8 @@ def compact(paths: Iterable[str], options: Options) -> int:
         check_not_kafkas(options.output)
     twice = [path for place in places for path in place.partitions] * 2  # read for the keys, and to be written anew
     with ProgressBar(twice) as bar, output_for(options.format) as out:
-        printer = _printer(out.write, options)
+        is_all = len(twice) <= 2 or Screen.current.verbosity > 0 or options.applies or options.output is not None
+        printer = _printer(out.write, options, is_all=is_all)
         failures.before = out.flush
         for place in places:
             with failures.told(place.log_directory):
@@ -68,14 +70,14 @@ def compact(paths: Iterable[str], options: Options) -> int:
     return failures.code
 
 
-def _printer(write: Callable[[str], None], options: Options) -> Printer:
+def _printer(write: Callable[[str], None], options: Options, *, is_all: bool) -> Printer:
     if options.format == "jsonl":
         from .jsonl import JsonLines
 
         return JsonLines(write)
     from .text import Text
 
-    return Text(write, options.request.now)
+    return Text(write, options.request.now, is_all=is_all)
 
 
 def _group(group: PartitionGroup, options: Options, printer: Printer, failures: Failures, bar: ProgressBar) -> None:

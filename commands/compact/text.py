@@ -17,15 +17,19 @@ GROUPS_SHOWN = 8
 _HEAD = ("", "NOW", "AFTER")
 
 
-MAX_SKIPPED = 20
+MAX_SHOWN = 4
+"""Partitions of several that are shown by default."""
+MAX_SKIPPED = 10
 """So many partitions that are skipped for one reason are listed."""
 
 
 class Text:
     """Prints findings for people."""
 
-    def __init__(self, write: Callable[[str], None], now: int) -> None:
-        """`write` takes whole lines; `now` is the time in ms."""
+    def __init__(self, write: Callable[[str], None], now: int, *, is_all: bool = True) -> None:
+        """`write` takes complete lines; `now` is the time in ms. Routine partitions are counted unless `is_all`."""
+        self._is_all = is_all
+        self._shown = self._routine = self._more = 0
         self._write = write
         self._now = now
         self._is_first = True
@@ -36,6 +40,17 @@ class Text:
         """One pass over a partition."""
         state, cleaning = found.state, found.cleaning
         self._partitions += found.number == 1
+        if cleaning is not None:
+            self._due += found.number == 1
+            self._freed += state.size - cleaning.size_after
+        if not self._is_all:
+            if cleaning is None and not found.is_done:
+                self._routine += 1
+                return
+            if self._shown >= MAX_SHOWN:
+                self._more += found.number == 1
+                return
+        self._shown += 1
         again = f", pass {found.number}" if found.number > 1 else ""
         self._heading(f"{safe_path(state.log.path)}{again}")
         self._lines(_facts(found))
@@ -43,8 +58,6 @@ class Text:
         if cleaning is None:
             self._lines(_done(found))
             return
-        self._due += found.number == 1
-        self._freed += state.size - cleaning.size_after
         for line in aligned(_HEAD, _comparison(cleaning), right=_HEAD[1:], indent="  "):
             self._write(line)
         self._lines(_results(cleaning, found.capacity, self._now))
@@ -65,8 +78,13 @@ class Text:
             self._lines(map(safe_path, paths[:MAX_SKIPPED]))
             if len(paths) > MAX_SKIPPED:
                 self._lines([f"and {len(paths) - MAX_SKIPPED:,} more: --format jsonl lists them"])
+        if self._more:
+            self._heading(f"{number_words(self._more, 'more partition')} due (-v)")
+        if self._routine:
+            verb = "is" if self._routine == 1 else "are"
+            self._heading(f"{number_words(self._routine, 'partition')} {verb} not due (-v)")
         if self._partitions > 1:
-            due = f"{self._due} of {self._partitions} partitions are due"
+            due = f"{self._due:,} of {self._partitions:,} partitions are due"
             self._heading(f"{due}; cleaning frees {size_text(max(0, self._freed))}")
 
     def _heading(self, text: str) -> None:

@@ -97,8 +97,9 @@ def command(
 
     PATHs are files (.log and its indexes, snapshots, checkpoints), partition directories or log directories, in any
     mix; a quoted pattern will do. A file's name says what it holds, its directory's name which partition it belongs
-    to. Of a directory the logs are dumped that a broker would serve, and what --include names besides; files that
-    wait for deletion or replacement (.deleted, .swap, .cleaned) are dumped when they are named.
+    to. Of a directory the logs are dumped that a broker would serve, .swap files that it puts in place at its start
+    among them, and what --include names besides. Files that go at that start (.deleted, .cleaned) are dumped when they
+    are named.
 
     Options that select combine: what is printed meets them all. Offsets and times lead through the index files to
     where reading starts, so that little of a large log is read; --no-index reads all of it, where indexes are not to

@@ -83,7 +83,7 @@ def jobs_of(place: Place, options: Options, unreadable: list[tuple[str, OSError]
         words = " or ".join(word for word, kinds in INCLUDED.items() if options.kinds.intersection(kinds))
         text = f"there is nothing to dump in it ({words})"
         if isinstance(place, PartitionLog) and any(says.state for says in place.files.values()):
-            text += "; files that wait for deletion or replacement (.deleted, .swap) are dumped when they are named"
+            text += "; files that a broker removes at its start (.deleted, .cleaned) are dumped when they are named"
         raise FileNotFoundError(2, text, safe_path(place.path))
     return jobs
 

@@ -21,6 +21,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened, tally, was_deleted
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
+from kdump.topics.clusters import ClusterMetadata, Clusters
 from kdump.transactions.isolation import Isolation
 from kdump.transactions.states import TransactionStates
 
@@ -29,6 +30,7 @@ from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.isolation import isolation_option
 from ..shell.options import kafka_option, topic_option
 from ..shell.output import Output, complain, os_error_text
+from ..shell.progress import PathCounter
 from ..shell.rows import bare_rows, format_options, json_line, output_for
 from ..shell.values import time_ms
 from .text import Answer, aborted_answer, missing_words, offset_answer, offset_words, timestamp_answer, timestamp_words
@@ -141,6 +143,7 @@ class _Run:
         self._options = options
         self._out = out
         self._checkpoints: dict[tuple[str, str], dict[tuple[str, int], int]] = {}
+        self._clusters = Clusters([options.path])
 
     def all(self) -> None:
         """Look up in every partition asked for. Raises OSError and KdumpError where there is none."""
@@ -153,7 +156,7 @@ class _Run:
             raise KdumpError(f"{safe_path(options.path)}: {why}")
         if self._options.batch is not None and len(logs) > 1:
             raise click.UsageError("--batch asks one partition: choose it with --topic and --partition, or as PATH.")
-        for log in logs:
+        for log in PathCounter().over(logs):
             try:
                 with held(log.path) as now:
                     if now is not None:
@@ -189,6 +192,7 @@ class _Run:
             clean=log.closed_cleanly,
             last_stable_offset=stable,
             release=partial(self._release, log),
+            is_tiered=partial(self._is_tiered, log),
             **self._trace(label),
         ) as lookup:
             if options.batch is not None:
@@ -204,10 +208,10 @@ class _Run:
     def _by_offset(self, lookup: LogLookup) -> tuple[Answer, str]:
         offset = self._options.offset or 0
         position = lookup.find_from(offset)
-        answer = offset_answer(position) | {"logStartOffset": lookup.log_start_offset}
+        answer = offset_answer(position) | _starts(lookup)
         end = lookup.log_end_offset()
         stable = lookup.readable_end()
-        words = offset_words(offset, position, lookup.log_start_offset, end)
+        words = offset_words(offset, position, lookup)
         if stable < end and stable <= offset < end:
             words = f"offset {offset} is not below the last stable offset {stable}: read_committed consumers wait"
         if not position.found:
@@ -222,11 +226,10 @@ class _Run:
         timestamp = self._options.timestamp or 0
         found = lookup.find_timestamp(timestamp)
         answer = timestamp_answer(found)
-        end = None
         if found is None:
-            answer["logEndOffset"] = end = lookup.log_end_offset()
+            answer["logEndOffset"] = lookup.log_end_offset()
             self._worsen(exit_codes.FINDINGS)
-        words = timestamp_words(timestamp, found, lookup.log_start_offset, end)
+        words = timestamp_words(timestamp, found, lookup)
         if timestamp == LATEST and self._options.isolation is Isolation.READ_COMMITTED:
             words = words.replace("log end offset", "last stable offset")
         return answer, words
@@ -245,11 +248,14 @@ class _Run:
 
     def _release(self, log: PartitionLog) -> KafkaRelease:
         """The release whose searches these are: the one asked for, else the one that wrote the log directory."""
-        if self._options.kafka:
-            return self._options.kafka
-        from kdump.topics.metadata_log import release_beside  # with all schemas of the metadata's records
+        return self._options.kafka or self._cluster(log).kafka
 
-        return release_beside(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
+    def _is_tiered(self, log: PartitionLog) -> bool:
+        return log.name is not None and self._cluster(log).settings().of(log.name.topic).is_tiered
+
+    def _cluster(self, log: PartitionLog) -> ClusterMetadata:
+        """What the cluster's metadata tells, where that is at hand."""
+        return self._clusters.of(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
 
     def _log_start(self, log: PartitionLog) -> int:
         """The log start offset given, or that of the checkpoint beside the partition."""
@@ -293,6 +299,11 @@ class _Run:
 
     def _worsen(self, code: int) -> None:
         self.code = max(self.code, code)
+
+
+def _starts(lookup: LogLookup) -> Answer:
+    remote = lookup.remote_start_offset
+    return {"logStartOffset": lookup.log_start_offset} | ({} if remote is None else {"remoteLogStartOffset": remote})
 
 
 def _names(log: PartitionLog) -> Answer:

@@ -8,7 +8,15 @@ from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
 from kdump.formats.printable import safe_path
 from kdump.formats.words import number_words, offset_range
-from kdump.query.lookup import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, OffsetPosition, TimestampOffset
+from kdump.query.lookup import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    LATEST_TIERED,
+    LogLookup,
+    OffsetPosition,
+    TimestampOffset,
+)
 
 from ..shell.times import iso_time
 
@@ -55,9 +63,17 @@ def aborted_answer(txn: AbortedTxn) -> Answer:
     }
 
 
-def offset_words(offset: int, position: OffsetPosition, log_start_offset: int, log_end_offset: int) -> str:
+def offset_words(offset: int, position: OffsetPosition, lookup: LogLookup) -> str:
     """Where an offset is, and why it does not exist where it is not in the log."""
+    log_start_offset, log_end_offset = lookup.log_start_offset, lookup.log_end_offset()
+    remote_start = lookup.remote_start_offset
+    if remote_start is not None and remote_start <= offset < log_start_offset:
+        return (
+            f"offset {offset} is in remote storage, not on this disk: log start offset {remote_start}, local log start"
+            f" offset {log_start_offset}"
+        )
     if offset < log_start_offset:
+        log_start_offset = log_start_offset if remote_start is None else remote_start
         return f"offset {offset} does not exist: log start offset {log_start_offset} {OUT_OF_RANGE}"
     if offset > log_end_offset:
         return f"offset {offset} does not exist: log end offset {log_end_offset} {OUT_OF_RANGE}"
@@ -77,14 +93,16 @@ def missing_words(log_end_offset: int, high_watermark: int | None, path: str) ->
     return f"\nCommitted offsets {committed} are missing: kdump doctor {safe_path(path)}"
 
 
-def timestamp_words(
-    asked: int, found: TimestampOffset | None, log_start_offset: int, log_end_offset: int | None
-) -> str:
-    """What a search for the time `asked` gives; `log_end_offset` is known where it gives nothing."""
+def timestamp_words(asked: int, found: TimestampOffset | None, lookup: LogLookup) -> str:
+    """What a search for the time `asked` gives."""
+    remote = ""
+    if asked >= 0 and lookup.remote_start_offset is not None:
+        there = offset_range(lookup.remote_start_offset, lookup.log_start_offset - 1)
+        remote = f"\nOn this disk only: offsets {there} are in remote storage, where a broker looks first"
     if found is None:
         return (
             "no record has that time or a later one: a broker answers offset -1, and a consumer group that is reset to"
-            f" it goes to the log end offset {log_end_offset}"
+            f" it goes to the log end offset {lookup.log_end_offset()}{remote}"
         )
     if asked == LATEST_TIERED:
         return f"offset {found.offset}: what is in tiered storage is not known here"
@@ -92,11 +110,12 @@ def timestamp_words(
     if asked == LATEST:
         return f"offset {found.offset}, the log end offset{epoch}"
     if asked in (EARLIEST, EARLIEST_LOCAL):
-        return f"offset {found.offset}, the log start offset{epoch}"
+        where = ", in remote storage" if found.offset < lookup.log_start_offset else ""
+        return f"offset {found.offset}, the log start offset{epoch}{where}"
     deleted = ""
-    if found.offset < log_start_offset:
-        deleted = f"; it is below the log start offset {log_start_offset}, so consumers cannot read it"
-    return f"offset {found.offset}, {iso_time(found.timestamp)}{epoch}{deleted}"
+    if found.offset < lookup.log_start_offset:
+        deleted = f"; it is below the log start offset {lookup.log_start_offset}, so consumers cannot read it"
+    return f"offset {found.offset}, {iso_time(found.timestamp)}{epoch}{deleted}{remote}"
 
 
 def _batch(position: OffsetPosition, offset: int) -> str:

@@ -99,6 +99,7 @@ def partition_row(info: PartitionInfo, directory: str | None = None) -> Row:
         "uniqueId": info.unique_id,
         "topicId": info.topic_id,
         "logStartOffset": info.log_start_offset,
+        "remoteLogStartOffset": info.remote_start_offset,
         "logEndOffset": info.end_offset,
         "records": info.records,
         "segments": len(info.segments),
@@ -115,6 +116,7 @@ def partition_row(info: PartitionInfo, directory: str | None = None) -> Row:
             for file in info.kraft_snapshots
         ],
         "leftovers": [_file(file) for file in info.leftovers],
+        "replaced": [_file(file) for file in info.replaced],
         "orphans": [_file(file) for file in info.orphans],
         "strangeFiles": [_file(file) for file in info.strange],
         "problems": list(info.problems),

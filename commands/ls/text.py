@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import counted, number_words, size_text
+from kdump.formats.words import counted, number_words, offset_range, size_text
 from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement
 from kdump.storage.broker import Duplicate
 from kdump.storage.facts import IndexInfo, SegmentInfo
@@ -21,7 +21,7 @@ NAMES_SHOWN = 3
 LEFTOVERS = {
     names.DELETED: "waiting for deletion (.deleted)",
     names.CLEANED: "of an unfinished cleaning (.cleaned)",
-    names.SWAP: "of a replacement that was not swapped in (.swap)",
+    names.SWAP: "of a replacement of segments that was not finished (.swap)",
     names.TMP: "of an unfinished write (.tmp)",
     names.PART: "of an unfinished snapshot (.part)",
 }
@@ -116,6 +116,9 @@ class Tables:
             self._table(PARTITION_COLUMNS, partitions)
             if any(map(_is_damaged, partitions)):
                 self._line(f"!: damaged, see kdump doctor {safe_path(info.path)}.")
+            remote = sum(partition.remote_start_offset is not None for partition in partitions)
+            if remote:
+                self._line(f"Tiered: of {counted(remote, 'partition')} what is before LOG START is in remote storage.")
             for partition in partitions:
                 folder = safe_path(os.path.basename(partition.path))
                 self._notes(_partition_notes(partition), f"{folder}: ")
@@ -263,6 +266,8 @@ def _partition_lines(info: PartitionInfo) -> Iterator[str]:
     checkpoints = [f"{name} {offset}" for name, offset in said.items() if offset is not None]
     if checkpoints:
         yield ", ".join(checkpoints)
+    if info.remote_start_offset is not None:
+        yield f"in remote storage: offsets {offset_range(info.remote_start_offset, (info.log_start_offset or 0) - 1)}"
     if info.leader_epochs:
         last = info.leader_epochs[-1]
         number = counted(len(info.leader_epochs), "leader epoch")
@@ -280,6 +285,10 @@ def _partition_notes(info: PartitionInfo) -> Iterator[str]:
     if not info.segments:
         yield "no segments"
     yield from _leftover_notes(info.leftovers)
+    if info.replaced:
+        size = size_text(sum(file.size for file in info.replaced))
+        listed = _listed([file.name for file in info.replaced])
+        yield f"{counted(len(info.replaced), 'file')} that .swap files replace, {size}: {listed}"
     if info.orphans:
         yield f"{_listed([file.name for file in info.orphans])}: an index without its .log"
     if info.strange:

@@ -107,7 +107,8 @@ def set_voters_command(
     that are left, those of brokers too: the newest one has to lead. The record gets a leader epoch above all that any
     copy names. The voters of a static quorum are in server.properties alone: the line is printed.
 
-    Exits with 1 when the plan was only shown, 0 when it is done, 4 when something stands in the way.
+    Exits with 1 when the plan was only shown, 0 when it is done or the voters are these already, 4 when something
+    stands in the way.
 
     \b
     Examples:

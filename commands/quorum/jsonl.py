@@ -37,13 +37,14 @@ class JsonLines:
                     self._row("difference", {"path": copy.path, **asdict(each)})
 
     def plan(self, plan: NewVoters) -> None:
-        """A line for the record, and each refusal."""
+        """A line for the record, unless the voters are these already, and each refusal."""
         voters = [
             {"voterId": each.id, "directoryId": format_uuid(each.directory_id), "host": each.host, "port": each.port}
             for each in plan.voters
         ]
         row = {"voters": voters, "epoch": plan.epoch, "offset": plan.offset, "heldBack": plan.held_back}
-        self._row("record", row | {"paths": [copy.path for copy in plan.leaders]})
+        if not plan.is_done:
+            self._row("record", row | {"paths": [copy.path for copy in plan.leaders]})
         for refusal in plan.refusals:
             self._row("refusal", {"subject": refusal.subject, "reason": refusal.reason, "do": refusal.way_out})
 

@@ -63,8 +63,10 @@ def set_voters(paths: Sequence[str], asked: SetVoters, format_: str) -> int:
         printer = _printer(out, format_, paths)
         printer.quorum(quorum)
         printer.plan(plan)
-        if plan.refusals or not asked.applies:
+        if plan.is_done or plan.refusals or not asked.applies:
             printer.end(plan, None)
+            if plan.is_done:
+                return exit_codes.OK
             return exit_codes.REFUSED if plan.refusals else exit_codes.FINDINGS
         try:
             printer.end(plan, apply_voters(plan, asked.now))

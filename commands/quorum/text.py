@@ -74,6 +74,9 @@ class Text:
                 self._line(f"     do: {safe(refusal.way_out)}")
             return
         voters = ", ".join(f"{voter.id}@{safe(voter.host)}:{voter.port}" for voter in plan.voters)
+        if plan.is_done:
+            self._line(f"\nThe voters are {voters} already: no record is needed.")
+            return
         self._line(f"\nVotersRecord at offset {plan.offset}, leader epoch {plan.epoch}: voters {voters}")
         for copy in plan.leaders:
             self._line(f"  appended to {safe_path(copy.path)}")
@@ -97,6 +100,8 @@ class Text:
         self._line(f"  1  node {ids}, until it is the leader:")
         self._line("       kafka-metadata-quorum.sh --bootstrap-controller HOST:PORT describe --status")
         self._line("  2  the brokers, then more controllers: kafka-metadata-quorum.sh add-controller")
+        if plan.is_done:
+            return
         if changes is None:
             self._line("\nDry run: nothing was changed. Next: the same command with --apply")
             return

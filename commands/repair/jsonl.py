@@ -57,7 +57,7 @@ class JsonPrinter:
                 "logStartOffset": task.extent[0] if task.extent else None,
                 "logEndOffset": task.extent[1] if task.extent else None,
                 "lost": _held(task.outcome.loss) if task.outcome and rescue is None else None,
-                "kept": _held(rescue.kept) if rescue else None,
+                "kept": _held(rescue.kept) if rescue and rescue.kept else None,
                 "kafkaKeeps": _held(rescue.kafka_keeps) if rescue and rescue.kafka_keeps else None,
                 "markers": [
                     {

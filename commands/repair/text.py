@@ -169,6 +169,9 @@ class TextPrinter:
             yield self._bad("given up:") + safe(f" {size} of {cut.file} from byte {cut.start}: {cut.why}")
         if rescue.dropped.batches:
             yield f"{self._bad('drops:')} {loss_words(rescue.dropped)}: their offsets fit nowhere"
+        if rescue.kept is None:
+            yield self._lost(rescue.outcome.loss)
+            return
         yield f"kept: {_held(rescue.kept)}"
         if rescue.kafka_keeps is None:
             yield "Kafka's own recovery would not get through"

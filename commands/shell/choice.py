@@ -16,6 +16,7 @@ from kdump.errors import KdumpError
 from kdump.formats.names import is_partition_dir, parse_partition_dir
 from kdump.formats.printable import safe
 from kdump.storage.directory import LogDirectory
+from kdump.storage.partition import PartitionLog
 
 from .paths import expand, log_directories_of, matches
 from .screen import Screen, all_partitions
@@ -84,16 +85,23 @@ def _each_once(paths: tuple[str, ...]) -> Iterator[str]:
 def chosen_paths(paths: tuple[str, ...], topics: tuple[str, ...], numbers: tuple[str, ...]) -> tuple[str, ...]:
     """The PATHs, of log directories the partitions that --topic and --partition name instead.
 
-    Raises click.UsageError where they name none.
+    Raises KdumpError if they name none: as a PATH that does not exist, this is not a wrong command line.
     """
     if not topics and not numbers:
         return paths
     chosen = tuple(found for path in paths for found in _partitions_at(path, topics))
     if not chosen:
-        raise click.UsageError(nothing_chosen(topics, topics_at(paths)))
+        raise KdumpError(nothing_chosen(topics, topics_at(paths)))
     options = (*(("--topic", text) for text in topics), *(("--partition", text) for text in numbers))
     Screen.current.asked = (*paths, *(word for option in options for word in option))
     return chosen
+
+
+def check_chosen(paths: tuple[str, ...], topics: tuple[str, ...], numbers: tuple[str, ...]) -> None:
+    """Raises KdumpError if --topic and --partition name no partition at the PATHs."""
+    is_asked = bool(topics or numbers) and bool(paths)
+    if is_asked and not any(True for path in paths for _ in _partitions_at(path, topics)):
+        raise KdumpError(nothing_chosen(topics, topics_at(paths)))
 
 
 def topics_at(paths: Iterable[str]) -> set[str]:
@@ -119,5 +127,9 @@ def _partitions_at(path: str, topics: tuple[str, ...]) -> Iterator[str]:
     for found, place in zip(matches(path), places, strict=True):
         if isinstance(place, LogDirectory):
             yield from (os.path.join(found, name) for name in place.partition_names if is_chosen(name, topics))
-        else:
+        elif not isinstance(place, PartitionLog) or place.name is None or is_chosen(_name_of(place), topics):
             yield found
+
+
+def _name_of(log: PartitionLog) -> str:
+    return os.path.basename(os.path.abspath(log.path))

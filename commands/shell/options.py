@@ -7,8 +7,10 @@ when they are called. What they ask for is in `Screen.current`.
 from __future__ import annotations
 
 import re
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Any
 
@@ -17,7 +19,7 @@ import click
 from kdump.releases import NEWEST, KafkaRelease
 
 from . import exit_codes
-from .choice import chosen_paths, given_paths
+from .choice import check_chosen, chosen_paths, given_paths
 from .completing import topics_of_paths
 from .release import ENVIRONMENT, asked_release
 from .screen import Screen
@@ -31,6 +33,8 @@ NO_REPORT = frozenset({"help", "completion", "fixture schema"})
 """Commands that print what is asked for, and look at nothing that could be found wrong."""
 OF_A_CLUSTER = frozenset({"resurrect", "quorum show", "quorum set-voters", "serve"})
 """Commands that need all partitions of a directory, or its metadata log alone."""
+CHOOSE_AMONG_OTHERS = frozenset({"groups", "metadata"})
+"""Commands that choose among the topics which records name, whatever partitions are at hand."""
 OF_ONE_PARTITION = frozenset({"append", "roll"})
 CHOOSE_THEMSELVES = frozenset({
     "ls", "lookup", "stats", "groups", "txns", "metadata", "schemas", "replicas", "retain", "export",
@@ -41,6 +45,8 @@ QUIET_IF_OK = frozenset({
     "quorum show", "explain",
 })  # fmt: skip
 """Commands of which -q prints nothing where nothing is to be done."""
+SHOW_READING = frozenset({"dump", "groups", "txns", "metadata", "schemas", "replicas", "quorum show"})
+"""Commands of which what they read says how far they have got."""
 WITH_SEVERITIES = frozenset({"doctor", "verify"})
 
 SEVERITIES = ("error", "warning", "note")
@@ -254,15 +260,34 @@ def _run_with(name: str, run: Callable[..., Any], added: set[str], *, is_require
         if _takes_paths(name) and "paths" in given:
             given["paths"] = given_paths(given["paths"], {**values, **given}, is_required=is_required)
             if name not in CHOOSE_THEMSELVES and _chooses_partitions(name):
-                choice = (values.get("topics") or (), values.get("partitions") or ())
-                given["paths"] = chosen_paths(given["paths"], *choice)
+                given["paths"] = chosen_paths(given["paths"], *_choice({**given, **values}))
+        if name in CHOOSE_THEMSELVES - CHOOSE_AMONG_OTHERS:
+            path = given.get("path")
+            check_chosen(given.get("paths") or ((path,) if path else ()), *_choice({**given, **values}))
         try:
-            code = run(*arguments, **given)
+            with _progress_of(name, given):
+                code = run(*arguments, **given)
         except click.exceptions.Exit as done:
             raise click.exceptions.Exit(_exit_code(done.exit_code)) from None
         return _exit_code(code)
 
     return call
+
+
+def _choice(given: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What --topic and --partition name."""
+    return given.get("topics") or given.get("patterns") or (), given.get("partitions") or ()
+
+
+def _progress_of(name: str, given: Mapping[str, Any]) -> AbstractContextManager[object]:
+    """A bar around a command that walks logs and shows none of its own; none in the middle of what it prints."""
+    is_printing = name == "dump" and (given.get("follow") or sys.stdout.isatty())
+    if name not in SHOW_READING or is_printing:
+        return nullcontext()
+    from .progress import ReadingBar
+
+    path = given.get("path")
+    return ReadingBar(given.get("paths") or ((path,) if isinstance(path, str) else ()))
 
 
 def _exit_code(code: Any) -> Any:

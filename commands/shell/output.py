@@ -19,6 +19,7 @@ from kdump.formats.printable import safe, safe_path
 from . import exit_codes
 from .fitting import fitted
 from .pager import begin_pager, may_page, stream_of
+from .progress import hide_progress
 from .screen import Screen
 from .whole_lines import write_lines
 
@@ -142,6 +143,7 @@ class Output:
         self._size = 0
         if not text:
             return
+        hide_progress()
         data = (self._finish(text) if self._finish else text).encode(self._encoding, "backslashreplace")
         with output_errors():
             write_lines(self._stream, data)
@@ -149,6 +151,7 @@ class Output:
 
 def complain(text: str) -> None:
     """One line on stderr. The text must be safe already."""
+    hide_progress()
     click.echo(f"kdump: {text}", err=True)
 
 

@@ -6,11 +6,13 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import click
 
+from kdump.disk.reading import watched_by
 from kdump.formats.printable import safe_path
-from kdump.formats.words import duration, size_text
+from kdump.formats.words import duration, number_words, size_text
 
 from .screen import Screen
 
@@ -38,6 +40,15 @@ class Progress:
     def line(self) -> str:
         """Say in one line how far it has got."""
         raise NotImplementedError
+
+    def hide(self) -> None:
+        """Take away what is shown, so that something can be printed."""
+
+
+def hide_progress() -> None:
+    """Take away the progress that is shown, so that something can be printed; it comes back."""
+    if Progress.current is not None:
+        Progress.current.hide()
 
 
 def tell_progress() -> None:
@@ -75,7 +86,7 @@ class ProgressBar(Progress):
         """So many more bytes of the log at `path` have been read."""
         self._done += size
         self._name = path
-        if not self._is_shown or (now := time.monotonic()) < self._next:
+        if not self._is_shown or not Screen.current.has_progress or (now := time.monotonic()) < self._next:
             return
         self._next = now + INTERVAL
         if self._bar is None:
@@ -93,9 +104,33 @@ class ProgressBar(Progress):
         rate = self._done / seconds
         said = [f"{100 * self._done // total if total else 0} %", f"{size_text(self._done)} of {size_text(total)}"]
         if self._done:
-            said += [f"{size_text(round(rate))}/s", f"{duration(round(1000 * (total - self._done) / rate))} left"]
+            left = 1000 * round((total - self._done) / rate)
+            said += [f"{size_text(round(rate))}/s", f"{duration(left) if left else '<1 s'} left"]
             said.append(safe_path(os.path.basename(os.path.dirname(self._name))))
         return "  ".join(said)
+
+
+class ReadingBar(ProgressBar):
+    """A bar of what is read of the logs at some paths, by whatever reads them: each byte of a log counts once."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        super().__init__(paths)
+        self._reached: dict[str, int] = {}
+
+    def __enter__(self) -> ReadingBar:
+        self._watch = watched_by(self._read)
+        self._watch.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._watch.__exit__(None, None, None)
+        super().__exit__(*exc)
+
+    def _read(self, path: str, position: int) -> None:
+        reached = self._reached.get(path, 0)
+        if path.endswith((".log", ".checkpoint")) and position > reached:
+            self._reached[path] = position
+            self.add(path, position - reached)
 
 
 class _Bar:
@@ -139,31 +174,41 @@ def total_size(paths: Iterable[str]) -> int:
     return total
 
 
+Item = TypeVar("Item")
+
+
 class PathCounter(Progress):
     """A line on stderr once a listing lasts; only where stderr is a terminal, and wiped when the work is done."""
 
-    def __init__(self) -> None:
+    def __init__(self, noun: str = "partition") -> None:
+        """`noun` is what is counted."""
         super().__init__()
+        self._noun = noun
+        self._is_written = False
         self._done = self._total = 0
         self._next = self._start + PATIENCE
         self._shows = shows_progress()
 
-    def over(self, paths: list[str]) -> Iterator[str]:
-        """The paths, one after the other."""
-        written = False
-        self._total = len(paths)
-        for self._done, path in enumerate(paths):
+    def over(self, items: Sequence[Item]) -> Iterator[Item]:
+        """The items, such as paths, one after the other."""
+        self._total = len(items)
+        for self._done, item in enumerate(items):
             now = time.monotonic()
-            if self._shows and now >= self._next:
+            if self._shows and Screen.current.has_progress and now >= self._next:
                 self._next = now + INTERVAL
                 sys.stderr.write(f"\r\x1b[K{self.line()}")
                 sys.stderr.flush()
-                written = True
-            yield path
-        if written:
+                self._is_written = True
+            yield item
+        self.hide()
+
+    def hide(self) -> None:
+        """Wipe the line."""
+        if self._is_written:
+            self._is_written = False
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
     def line(self) -> str:
-        """Say how many partitions were looked at."""
-        return f"{self._done} of {self._total} partitions"
+        """Say how many were looked at."""
+        return f"{self._done:,} of {number_words(self._total, self._noun)}"

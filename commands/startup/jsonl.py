@@ -77,6 +77,7 @@ class JsonPrinter:
                 "starts": not start.stops,
                 "offline": sorted(start.offline),
                 "failures": [_failure(failure) for failure in start.stops],
+                "orderDecides": start.by_order,
             }
         )
 

@@ -15,6 +15,7 @@ from kdump.recovery.outcome import (
     DELETE,
     DROP,
     EMPTY,
+    HIDE,
     RECOVER,
     RENAME,
     SPLIT,
@@ -38,13 +39,14 @@ _VERBS = {
     TRUNCATE: "cut",
     EMPTY: "empty",
     DROP: "remove",
+    HIDE: "hide",
     SPLIT: "split",
     WRITE: "write",
     TRIM: "trim",
     WARN: "note",
 }
 _WIDTH = max(map(len, _VERBS.values())) + 1
-_TAKING = (TRUNCATE, EMPTY, DROP)
+_TAKING = (TRUNCATE, EMPTY, DROP, HIDE)
 _MOST_ALIKE = 3
 
 
@@ -100,6 +102,8 @@ class TextPrinter:
             else:
                 yield self._bad(f"The broker starts without {paths}:")
             yield from _failure_lines(list(start.offline.values()))
+        for path in start.by_order:
+            yield f"  {safe_path(path)}: {_ORDER}"
 
     def _head(self, state: DirectoryState, clean: bool | None, checked: int, checked_bytes: int) -> str:
         is_clean = state.clean if clean is None else clean
@@ -123,6 +127,7 @@ class TextPrinter:
             yield _line("stray", f"{loaded.stray}; an empty partition takes its place, its records are not served")
         if loaded.expiring:
             yield _line("expires", _expiring_words(loaded.expiring))
+        if loaded.expiring or outcome.hides:
             yield _line("do", f"kdump rebuild-index {safe_path(loaded.path)} --apply   (loses nothing)")
 
     def _verdict(self, loaded: Loaded) -> str:
@@ -223,6 +228,12 @@ def _expiring_words(bases: Sequence[int]) -> str:
         f"the .timeindex of {number_words(len(bases), 'segment')} ends in zeros ({shown}): the broker treats the"
         " records as written in 1970 and deletes them at the first check of retention"
     )
+
+
+_ORDER = (
+    "whether the process ends or the directory goes offline depends on the order in which the file system lists its"
+    " partitions: for a copy it may be the other"
+)
 
 
 def _failure_lines(failures: Sequence[Failure]) -> Iterator[str]:

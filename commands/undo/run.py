@@ -29,6 +29,7 @@ from kdump.operations.undo import (
 from ..shell import exit_codes
 from ..shell.output import Output, complain, os_error_text
 from ..shell.paths import matches
+from ..shell.progress import PathCounter
 from ..shell.session import tell_refused
 
 
@@ -138,7 +139,8 @@ class _Run:
         for error in listing.unreadable:
             self._complain(safe(str(error)), exit_codes.INCOMPLETE)
         if asked.prune:
-            for kept in list(prunable(listing, self._now - asked.older_than, asked.id)):
+            old_ones = list(prunable(listing, self._now - asked.older_than, asked.id))
+            for kept in PathCounter("change").over(old_ones):
                 with self.told(path):
                     size = kept.all_bytes if isinstance(kept, Change) else kept.size
                     if asked.applies:
@@ -162,7 +164,7 @@ class _Run:
                 )
         there = [change.path for change in chosen if os.path.isdir(change.path)]
         id_ = new_id(*{place_of(path, self._asked.backup_dir) for path in there})
-        for change in chosen:
+        for change in PathCounter("change").over(chosen):
             with self.told(change.path):
                 if self._asked.close:
                     close_change(change, self._asked.rails)

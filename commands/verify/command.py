@@ -13,7 +13,6 @@ from kdump.findings.limit import MOST_ALIKE
 from kdump.storage.live import broker_on, is_live
 from kdump.verify.options import Options
 from kdump.verify.resume import check_writable
-from kdump.verify.timestamps import RETENTION_MS
 
 from ..shell.completing import finding_codes
 from ..shell.engine import cluster_of, engine_options
@@ -134,10 +133,8 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
 @click.option(
     "--retention-ms",
     type=int,
-    default=RETENTION_MS,
-    show_default=True,
     metavar="MS",
-    help="Use this retention.ms.",
+    help="Use this retention.ms instead of that in the cluster's metadata (if there is none: 7 days).",
 )
 @format_options("junit", "sarif")
 @click.option(
@@ -168,7 +165,7 @@ def command(
     drop_cache: bool | None,
     priority: str,
     now: int | None,
-    retention_ms: int,
+    retention_ms: int | None,
     format_: str,
     reports: tuple[tuple[str, str], ...],
     verbose: bool,

@@ -17,7 +17,8 @@ from kdump.clean.transactions import aborted_in
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
 from kdump.settings.views import CleaningSettings
-from kdump.storage.facts import SegmentFacts, segment_end_offset
+from kdump.storage.facts import SegmentFacts
+from kdump.storage.segment import segment_end_offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kdump.change.plan import Plan, make_plan
 from kdump.cluster.metadata_copies import MetadataCopy
@@ -36,7 +36,7 @@ class NewVoters:
     """What would be done; nothing of it is to be applied where there are `refusals`.
 
     `leaders` are the copies that get the record, with `epoch`, at the offset `offset`; `lost` is what the newest copy
-    has and they have not.
+    has and they have not. `is_done` tells that the voters are these already, so that no record is needed.
     """
 
     voters: list[Voter] = field(default_factory=list)
@@ -46,6 +46,7 @@ class NewVoters:
     lost: list[Difference] = field(default_factory=list)
     held_back: int = 0
     refusals: list[Refusal] = field(default_factory=list)
+    is_done: bool = False
 
 
 def plan_voters(quorum: Quorum, wanted: Sequence[VoterAt], *, others_are_gone: bool, accepts_loss: bool) -> NewVoters:
@@ -75,7 +76,18 @@ def plan_voters(quorum: Quorum, wanted: Sequence[VoterAt], *, others_are_gone: b
     first = plan.leaders[0].state
     if first is not None:
         plan.offset, plan.held_back = first.end_offset, first.held_back
+    plan.is_done = not plan.refusals and all(_names(copy, plan.voters) for copy in plan.leaders)
     return plan
+
+
+def _names(copy: MetadataCopy, voters: Sequence[Voter]) -> bool:
+    """Whether the voters of a copy's log are these, at these addresses."""
+    named = copy.state.voters if copy.state else []
+    return sorted(map(_identity, named), key=str) == sorted((_identity(each.fields()) for each in voters), key=str)
+
+
+def _identity(voter: Mapping[str, Any]) -> tuple[object, ...]:
+    return voter["voterId"], voter["voterDirectoryId"], voter.get("endpoints")
 
 
 def _check_copies(quorum: Quorum, wanted: Sequence[VoterAt]) -> Iterator[Refusal]:

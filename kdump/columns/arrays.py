@@ -31,6 +31,21 @@ def integers(buffer: bytearray | array[int], length: int, kind: pa.DataType | No
     return numbers if kind is None else numbers.cast(kind, safe=False)
 
 
+def scalar(value: str | int | None, kind: pa.DataType | None = None) -> pa.Scalar:
+    """A text, whole number (of 64 bits, or `kind`) or null, as `pa.scalar` makes it.
+
+    That one imports pandas where it is installed, as a plain number does that is handed to a function of Arrow's:
+    half a second of CPU.
+    """
+    if value is None:
+        return pa.nulls(1, kind)[0]
+    if isinstance(value, int):
+        return integers(array("q", [value]), 1, kind)[0]
+    data = utf8(value).encode()
+    ends = pa.py_buffer(array("i", [0, len(data)]))
+    return pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(data)])[0]
+
+
 def timestamps(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
     """Milliseconds as a timestamp type; null where it cannot hold them, as of damage that has a valid CRC."""
     times = numbers.cast(MILLISECONDS)
@@ -76,8 +91,8 @@ def header_lists(buffers: HeaderBuffers, length: int) -> pa.Array:
 
 def timestamp_types(attributes: pa.Array, magics: pa.Array) -> pa.Array:
     """Kafka's numbers of timestamp types: -1 none (v0), 0 CreateTime, 1 LogAppendTime."""
-    append = pc.shift_right(pc.bit_wise_and(attributes, LOG_APPEND_TIME), 3)
-    return pc.if_else(pc.equal(magics, 0), -1, append).cast(pa.int32())
+    append = pc.shift_right(pc.bit_wise_and(attributes, scalar(LOG_APPEND_TIME)), scalar(3))
+    return pc.if_else(pc.equal(magics, scalar(0)), scalar(-1), append).cast(pa.int32())
 
 
 def are_transactional(attributes: pa.Array, magics: pa.Array) -> pa.Array:
@@ -91,7 +106,8 @@ def are_control(attributes: pa.Array, magics: pa.Array) -> pa.Array:
 
 
 def _has_flag(attributes: pa.Array, magics: pa.Array, flag: int) -> pa.Array:
-    return pc.and_(pc.not_equal(pc.bit_wise_and(attributes, flag), 0), pc.greater_equal(magics, 2))
+    flags = pc.not_equal(pc.bit_wise_and(attributes, scalar(flag)), scalar(0))
+    return pc.and_(flags, pc.greater_equal(magics, scalar(2)))
 
 
 def transaction_states(
@@ -130,7 +146,7 @@ def utf8(name: str) -> str:
 
 @lru_cache(16)
 def _repeated(value: str | int | None, kind: pa.DataType, length: int) -> pa.Array:
-    return pa.repeat(pa.scalar(utf8(value) if isinstance(value, str) else value, kind), length)
+    return pa.repeat(scalar(value, kind), length)
 
 
 def constant(value: str | int | None, kind: pa.DataType, length: int) -> pa.Array:

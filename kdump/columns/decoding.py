@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kdump.columns import avro_types, protobuf_types
 from kdump.columns.fields import HEADERS, KEY, VALUE
@@ -27,7 +27,7 @@ from kdump.schemas.avro_values import Form
 from kdump.schemas.decoder import Codec, FieldDecoder, PayloadDecoder
 from kdump.schemas.errors import SchemaError
 from kdump.schemas.framing import Frame
-from kdump.schemas.registry import Schema, SchemaType
+from kdump.schemas.registry import Registry, Schema, SchemaType
 from kdump.schemas.usage import FieldUse, usage_of
 from kdump.storage.partition import PartitionLog
 
@@ -35,6 +35,7 @@ JSON_FIELD = {b"kdump": b"json"}
 """The metadata of a column whose texts are JSON."""
 
 Make = Callable[[Codec, bytes, Frame], tuple[Any, str | None]]
+Convert = Callable[[pa.DataType], pa.DataType]
 
 
 class Decode(StrEnum):
@@ -44,13 +45,28 @@ class Decode(StrEnum):
     JSON = "json"
 
 
+class Choice(NamedTuple):
+    """What the keys (or values, as `name` says) of a topic are read by: a reader's schema, or JSON text without one.
+
+    `message` is the full name of the Protobuf message that they all are.
+    """
+
+    name: str
+    reader: Schema | None = None
+    message: str | None = None
+
+
 class DecodedField(NamedTuple):
-    """How the keys or values of a topic are decoded: the column's Arrow field, and what makes its values."""
+    """How the keys or values of a topic are decoded: the column's Arrow field, and what makes its values.
+
+    The values have the type `native`; where the field has another one they are cast to it.
+    """
 
     name: str
     field: pa.Field
     decoder: FieldDecoder
     make: Make
+    native: pa.DataType
 
     @property
     def added(self) -> tuple[pa.Field, ...]:
@@ -62,11 +78,22 @@ class DecodedField(NamedTuple):
         )
 
 
-@dataclass(slots=True)
 class TopicColumns:
-    """Decodes the record batches of one topic."""
+    """Decodes the record batches of one topic. It can be pickled: the other process makes its own decoder."""
 
-    fields: tuple[DecodedField, ...]
+    def __init__(
+        self, decoder: PayloadDecoder, topic: str, choices: Sequence[Choice], convert: Convert | None = None
+    ) -> None:
+        """`convert` gives the types that the columns are to have, by those that the schemas give.
+
+        Raises SchemaError for a reader's schema that cannot be used.
+        """
+        self.choices = tuple(choices)
+        self._decoder, self._topic, self._convert = decoder, topic, convert
+        self.fields = tuple(_converted(_built(decoder, topic, each), convert) for each in self.choices)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _in_another_process, (self._decoder.registry, self._topic, self.choices, self._convert)
 
     @property
     def description(self) -> dict[str, str]:
@@ -99,6 +126,12 @@ class TopicColumns:
         return columns
 
 
+def _in_another_process(
+    registry: Registry, topic: str, choices: Sequence[Choice], convert: Convert | None
+) -> TopicColumns:
+    return TopicColumns(PayloadDecoder(registry), topic, choices, convert)
+
+
 def topic_columns(
     decoder: PayloadDecoder, topic: str, logs: Iterable[PartitionLog], decode: Decode, schema_id: int | None = None
 ) -> TopicColumns:
@@ -110,26 +143,19 @@ def topic_columns(
     uses = _Uses()
     for log in logs:
         uses.add(log, topic, decoder)
-    fields = decoder.of_topic(topic)
-    found = []
-    for name, field, use in ((KEY, fields.key, uses.key), (VALUE, fields.value, uses.value)):
-        if not use.schemas and not use.undecodable and not use.unknown:
-            continue
-        wanted = schema_id if name == VALUE else None
-        found.append(_field(decoder, f"{topic}-{name}", name, field, use, decode, wanted))
-    return TopicColumns(tuple(found))
+    choices = []
+    for name, use in ((KEY, uses.key), (VALUE, uses.value)):
+        if use.schemas or use.undecodable or use.unknown:
+            wanted = schema_id if name == VALUE else None
+            choices.append(
+                Choice(name) if decode is Decode.JSON else _chosen(decoder, f"{topic}-{name}", name, use, wanted)
+            )
+    return TopicColumns(decoder, topic, choices)
 
 
 def json_columns(decoder: PayloadDecoder, topic: str) -> TopicColumns:
     """Keys and values of a topic as JSON text, whatever is in it."""
-    fields = decoder.of_topic(topic)
-    json_field = pa.field(KEY, pa.string(), metadata=JSON_FIELD)
-    return TopicColumns(
-        (
-            DecodedField(KEY, json_field, fields.key, _make_json),
-            DecodedField(VALUE, json_field.with_name(VALUE), fields.value, _make_json),
-        )
-    )
+    return TopicColumns(decoder, topic, (Choice(KEY), Choice(VALUE)))
 
 
 class _Uses:
@@ -145,18 +171,7 @@ class _Uses:
             mine.unknown.update(other.unknown)
 
 
-def _field(
-    decoder: PayloadDecoder,
-    subject: str,
-    name: str,
-    field: FieldDecoder,
-    use: FieldUse,
-    decode: Decode,
-    schema_id: int | None,
-) -> DecodedField:
-    as_json = DecodedField(name, pa.field(name, pa.string(), metadata=JSON_FIELD), field, _make_json)
-    if decode is Decode.JSON:
-        return as_json
+def _chosen(decoder: PayloadDecoder, subject: str, name: str, use: FieldUse, schema_id: int | None) -> Choice:
     registry = decoder.registry
     if schema_id is not None:
         reader = registry.by_id(schema_id, subject)
@@ -166,13 +181,28 @@ def _field(
         newest = registry.latest(subject)
         reader = newest.schema if newest else _only(decoder, use)
     if reader is None or reader.type == SchemaType.JSON or (schema_id is None and _is_mixed(decoder, subject, use)):
-        return as_json
+        return Choice(name)
     if reader.type == SchemaType.AVRO:
-        return _avro_field(decoder, name, field, reader)
+        return Choice(name, reader)
     messages = {message for _, message in use.messages}
     if reader.type == SchemaType.PROTOBUF and len(messages) == 1:
-        return _protobuf_field(decoder, name, field, reader, messages.pop())
-    return as_json
+        return Choice(name, reader, messages.pop())
+    return Choice(name)
+
+
+def _built(decoder: PayloadDecoder, topic: str, choice: Choice) -> DecodedField:
+    fields = decoder.of_topic(topic)
+    field = fields.key if choice.name == KEY else fields.value
+    if choice.reader is None:
+        kind = pa.string()
+        return DecodedField(choice.name, pa.field(choice.name, kind, metadata=JSON_FIELD), field, _make_json, kind)
+    if choice.message is None:
+        return _avro_field(decoder, choice.name, field, choice.reader)
+    return _protobuf_field(decoder, choice.name, field, choice.reader, choice.message)
+
+
+def _converted(found: DecodedField, convert: Convert | None) -> DecodedField:
+    return found if convert is None else found._replace(field=found.field.with_type(convert(found.native)))
 
 
 def _only(decoder: PayloadDecoder, use: FieldUse) -> Schema | None:
@@ -212,7 +242,7 @@ def _avro_field(decoder: PayloadDecoder, name: str, field: FieldDecoder, reader:
         value = native(codec.schema).decode(data[frame.start :], target if codec.schema is not reader else None)
         return (value if fix is None else fix(value)), None
 
-    return DecodedField(name, pa.field(name, kind), field, make)
+    return DecodedField(name, pa.field(name, kind), field, make, kind)
 
 
 def _protobuf_field(
@@ -232,7 +262,7 @@ def _protobuf_field(
             found = schema.message_class(message).FromString(found.SerializeToString())
         return read(found), full_name
 
-    return DecodedField(name, pa.field(name, kind), field, make)
+    return DecodedField(name, pa.field(name, kind), field, make, kind)
 
 
 def _header_values(rows: pa.RecordBatch) -> dict[bytes, list[bytes | None]]:
@@ -266,7 +296,7 @@ def _decoded(each: DecodedField, column: pa.Array, headers: list[bytes | None] |
             raw.append(data)
             ids.append(None)
             errors.append(None)
-    array = _array(each.field.type, values, column, raw, errors)
+    array = _array(each, values, column, raw, errors)
     added = (pa.array(raw, pa.binary()), pa.array(ids, pa.int32()), pa.array(errors, pa.string()))
     return {each.name: array, **{field.name: made for field, made in zip(each.added, added, strict=True)}}
 
@@ -275,16 +305,23 @@ _REFUSALS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, Ov
 
 
 def _array(
-    kind: pa.DataType, values: list[Any], column: pa.Array, raw: list[bytes | None], errors: list[str | None]
+    each: DecodedField, values: list[Any], column: pa.Array, raw: list[bytes | None], errors: list[str | None]
 ) -> pa.Array:
     """The values as a column; what does not fit its type becomes an error of its row."""
     try:
-        return pa.array(values, kind)
+        return _fitted(each, values)
     except _REFUSALS:
         pass
     for at, value in enumerate(values):
         try:
-            pa.array([value], kind)
+            _fitted(each, [value])
         except _REFUSALS as error:
             values[at], raw[at], errors[at] = None, column[at].as_py(), f"it does not fit its column: {error}"
-    return pa.array(values, kind)
+    return _fitted(each, values)
+
+
+def _fitted(each: DecodedField, values: list[Any]) -> pa.Array:
+    found = pa.array(values, each.native)
+    if each.field.type == each.native:
+        return found
+    return pc.cast(found, options=pc.CastOptions(target_type=each.field.type, allow_time_truncate=True))

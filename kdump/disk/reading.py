@@ -5,9 +5,30 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, Self
 
 from kdump.disk.held import held_file, held_listing
+
+Watcher = Callable[[str, int], object]
+"""Hears of each reading: the path of the file, and the position up to which it was read."""
+_watchers: list[Watcher] = []
+
+
+@contextmanager
+def watched_by(watcher: Watcher) -> Iterator[None]:
+    """Let `watcher` hear of all that is read in here."""
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
+
+
+def _tell(path: str, position: int) -> None:
+    for watcher in _watchers:
+        watcher(path, position)
 
 
 def open_for_reading(path: str) -> int:
@@ -72,6 +93,8 @@ class ReadOnlyFile:
             position += len(piece)
             wanted -= len(piece)
             self.bytes_read += len(piece)
+        if _watchers:
+            _tell(self.path, position)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def read_into(self, view: memoryview, position: int) -> int:
@@ -83,6 +106,8 @@ class ReadOnlyFile:
                 break
             done += count
         self.bytes_read += done
+        if _watchers:
+            _tell(self.path, position + done)
         return done
 
 

@@ -1,4 +1,5 @@
-"""Rows as JSON lines and CSV, column by column with Arrow's own string functions: the bytes that `text` writes.
+"""Rows as JSON lines and CSV, column by column with Arrow's own string functions and a kernel for the cells of CSV: the
+bytes that `text` writes.
 
 What these have no way for is rendered by `text`, record by record: batches in which a key or value is not UTF-8, and
 single texts with control characters and the like.
@@ -13,15 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kdump import kernels
 from kdump.export import text
 from kdump.interchange.fields import camel_case
 
 _ODD = "[\\x{0}-\\x{8}\\x{B}\\x{C}\\x{E}-\\x{1F}\\x{7F}-\\x{9F}\\x{2028}\\x{2029}]"
 """What JSON or a terminal needs more than a letter behind a backslash for."""
 _ODD_ASCII = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n\r")
-_MAY_BE_LETTERS = "^[^\\x{0}-/:-@\\x{5B}-`{-\\x{7F}]+$"
-"""Texts without any ASCII but letters and digits."""
-
 _ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 _NULL, _EMPTY = "null", ""
 
@@ -101,7 +100,7 @@ def _csv(column: pa.Array) -> Parts:
     if pa.types.is_list(kind):
         return (_each(column, lambda value: next(text.cells(value, kind)), _EMPTY),)
     if pa.types.is_binary(kind) or pa.types.is_string(kind):
-        return _quoted_csv(_text(column))
+        return (_csv_cells(_text(column)),)
     return (_filled(_number(column), _EMPTY),)
 
 
@@ -142,23 +141,14 @@ def _json_escaped(values: pa.Array) -> pa.Array:
     return _patched(values, escaped, _json_inside, data)
 
 
-def _quoted_csv(values: pa.Array) -> Parts:
-    """Texts of letters and digits as they are, others in quotes; which letters there are only Python says."""
-    data = _bytes_of(values)
-    plain = pc.ascii_is_alnum(values)
-    if not data.isascii():
-        plain = pc.and_(plain, pc.string_is_ascii(values))
-        foreign = pc.and_not(pc.match_substring_regex(values, _MAY_BE_LETTERS), pc.string_is_ascii(values))
-        foreign = pc.fill_null(foreign, False)
-        if _any(foreign):
-            found = [each.isalnum() for each in values.filter(foreign).to_pylist()]
-            plain = pc.replace_with_mask(plain, foreign, pa.array(found))
-    if pc.all(plain).as_py():
-        return (_filled(values, _EMPTY),)
-    escaped = pc.replace_substring(values, '"', '""') if b'"' in data else values
-    if not (values.null_count or _any(plain)):
-        return ('"', escaped, '"')
-    return (_filled(pc.if_else(plain, values, _in_quotes(escaped)), _EMPTY),)
+def _csv_cells(values: pa.Array) -> pa.Array:
+    """Texts of letters and digits as they are, others in quotes, null empty."""
+    validity, offsets, data = values.buffers()
+    if not len(values) or data is None:
+        return pc.fill_null(_in_quotes(values), _EMPTY)
+    made, places = kernels.csv_cells(data, offsets, validity, values.offset, len(values))
+    buffers = [None, pa.py_buffer(places), pa.py_buffer(made)]
+    return pa.Array.from_buffers(pa.large_string(), len(values), buffers)
 
 
 def _in_quotes(values: pa.Array) -> pa.Array:

@@ -120,6 +120,12 @@ class PartitionDirName(NamedTuple):
     state: str = LIVE
 
 
+def by_topic_and_number(name: str) -> tuple[str, int, str]:
+    """Return what sorts the names of partition directories: `orders-2` before `orders-10`."""
+    parsed = parse_partition_dir(name)
+    return parsed.topic, parsed.partition, name
+
+
 @lru_cache(1 << 14)
 def parse_file_name(name: str) -> FileName:
     """What `name` (without directory) says; never fails, as a log directory may hold anything."""

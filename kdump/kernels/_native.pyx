@@ -42,6 +42,7 @@ cdef extern from "native/varint.h" nogil:
 
 cdef extern from "native/text.h" nogil:
     size_t kdump_copy_ascii(uint8_t *to, const uint8_t *source, size_t n)
+    bint kdump_is_plain(const uint8_t *p, size_t n, bint *foreign)
     size_t kdump_put_number(uint8_t *to, int64_t number)
 
 kdump_crc_init()
@@ -83,3 +84,4 @@ include "native/offset_map.pxi"
 include "native/compaction.pxi"
 include "native/columns.pxi"
 include "native/survey.pxi"
+include "native/cells.pxi"

@@ -23,8 +23,7 @@ from kdump.operations.topic_settings import topic_settings, unusable
 from kdump.releases import KafkaRelease
 from kdump.settings.sources import PropertyFile, TopicSettings
 from kdump.settings.views import CleaningSettings
-from kdump.storage.checkpoints import Checkpoints
-from kdump.storage.directory import LogDirectory
+from kdump.storage.checkpoints import Checkpoints, checkpoint_versions
 from kdump.storage.live import held
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
@@ -102,10 +101,11 @@ class _Run:
         self._tell = progress
         self._read = 0
         self._noted: set[str] = set()
+        self._known: tuple[object, Checkpoints] | None = None
 
     def run(self) -> Iterator[Event]:
         group = self._group
-        known = topic_settings(LogDirectory(group.log_directory), self._request.files)
+        known = topic_settings(group, self._request.files)
         self._settings, self._release = known.settings, known.release
         yield from known.notes
         if self._rails.output is not None:
@@ -153,16 +153,20 @@ class _Run:
                         break
                     number += 1
                     copy_directory_files(place.log_directory, output, list(copied.values()))
-                    found = yield from self._partition(
-                        PartitionGroup(output, place.is_whole), PartitionLog(found.output), number
-                    )
+                    there = replace(place, log_directory=output)
+                    found = yield from self._partition(there, PartitionLog(found.output), number)
             except (OSError, KdumpError) as error:
                 yield Failed(path, error)
         if copied:
             copy_directory_files(place.log_directory, output, list(copied.values()))
 
     def _checkpoints(self, path: str) -> Generator[Event, None, Checkpoints]:
+        """What the checkpoints of a directory say; read again only if one of them has changed."""
+        version = checkpoint_versions(path)
+        if self._known is not None and self._known[0] == version:
+            return self._known[1]
         checkpoints = Checkpoints.read(path).readable()
+        self._known = version, checkpoints
         for each in unusable(checkpoints):
             if each.text not in self._noted:
                 yield each

@@ -21,7 +21,19 @@ from kdump.formats.names import is_partition_dir, parse_file_name, parse_partiti
 from kdump.formats.words import number_words, offset_range
 from kdump.operations.compared import PartitionReplicas
 from kdump.operations.startup import Loaded
-from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, RENAME, TRIM, TRUNCATE, WRITE, Failure, Step
+from kdump.recovery.outcome import (
+    CREATE,
+    DELETE,
+    DROP,
+    EMPTY,
+    RENAME,
+    TRIM,
+    TRUNCATE,
+    WRITE,
+    Failure,
+    LoadOutcome,
+    Step,
+)
 from kdump.repair.decision import Decision, Way
 from kdump.repair.replicas import Replicas
 
@@ -135,7 +147,8 @@ def diagnoses_of(
             return
         is_told = any(each.code == "KD-CKPT-LOG-START" for each in weighty)  # all that the start cuts follows from it
         if not is_told and (loaded.has_findings or loaded.committed_missing):
-            families.setdefault(_INDEX if loaded.expiring else _ASIDE if loaded.stray else _LOG, [])
+            is_index = loaded.expiring or loaded.outcome.hides
+            families.setdefault(_INDEX if is_index else _ASIDE if loaded.stray else _LOG, [])
     for family, found in families.items():
         found.sort(key=_weight)
         if family == _LOG:
@@ -226,8 +239,9 @@ def _of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Dia
 def _of_family(path: str, loaded: Loaded | None, findings: list[Finding], family: str) -> Diagnosis | None:
     """What has nothing to do with batches of the log: indexes, transactions, directories, timestamps."""
     expiring = loaded.expiring if loaded else ()
-    if not findings and expiring:
-        code = "KD-TIDX-ZEROS"
+    hiding = loaded if loaded and loaded.outcome.hides and family == _INDEX else None
+    if not findings and (expiring or hiding):
+        code = "KD-IDX-OFFSET" if hiding else "KD-TIDX-ZEROS"
     elif not findings:
         code = "KD-DIR-UNASSIGNED"
     else:
@@ -236,6 +250,8 @@ def _of_family(path: str, loaded: Loaded | None, findings: list[Finding], family
     stake = Stake.COMMITTED if expiring and family == _INDEX else _stake(kind)
     if family == _ASIDE and loaded is not None and loaded.stray:
         stake = Stake.SERVICE
+    if hiding:
+        stake = Stake.COMMITTED if hiding.committed_missing else Stake.RECORDS
     found = [finding.message for finding in findings[:2]]
     if len(findings) > 2:
         found.append(f"and {len(findings) - 2} more in this partition")
@@ -244,9 +260,16 @@ def _of_family(path: str, loaded: Loaded | None, findings: list[Finding], family
     remedies = findings[0].remedies if findings else kind.remedies
     actions = tuple(_action(remedy, path) for remedy in remedies)
     return Diagnosis(
-        stake, known.title, (path,), tuple(found), known.broker, known.consumers, actions=actions,
-        findings=tuple(findings),
+        stake, known.title, (path,), tuple(found), _hidden_words(hiding.outcome) if hiding else known.broker,
+        known.consumers, _offsets_at_stake(hiding), actions=actions, findings=tuple(findings),
     )  # fmt: skip
+
+
+def _hidden_words(outcome: LoadOutcome) -> str:
+    loss, end = outcome.loss, outcome.log_end_offset
+    batches = number_words(loss.batches, "valid batch", "valid batches")
+    offsets = offset_range(loss.first_offset, loss.last_offset)
+    return f"takes the log to end at offset {end} and gives the offsets of {batches} ({offsets}) to new records."
 
 
 def _of_log(

@@ -202,7 +202,8 @@ class Doctor:
         for finding in findings:
             groups.setdefault(known.get(os.path.abspath(finding.group), finding.group), []).append(finding)
         blamed = {loaded.outcome.failure for loaded in self._loaded.values() if loaded.outcome.failure}
-        for path, failure in chain(((each.file, each) for each in self._start.stops), self._start.offline.items()):
+        stops = ((self._place_of(each), each) for each in self._start.stops)
+        for path, failure in chain(stops, self._start.offline.items()):
             if failure not in blamed:
                 alike = [each for each in findings if _is_about(failure, path, each)]
                 for group in groups.values():
@@ -211,6 +212,11 @@ class Doctor:
         for path in dict.fromkeys((*self._loaded, *groups)):
             found = groups.get(path, [])
             yield from diagnoses_of(path, self._loaded.get(path), found, self._locate, self._decide)
+
+    def _place_of(self, failure: Failure) -> str:
+        """The log directory whose file keeps the broker from starting, else what the failure names."""
+        holders = (each.path for each in self.health.directories if failure in each.state.failures)
+        return next(holders, failure.file)
 
     def _locate(self, path: str) -> Replicas | None:
         return self._tried(path, lambda: replicas_of(PartitionLog(path), self._clusters))

@@ -32,10 +32,15 @@ def quorum_at(paths: Sequence[str], report: Report) -> Quorum:
 
 
 def apply_voters(plan: NewVoters, now: int) -> list[Change]:
-    """Append the record to every copy that leads, as of a time in ms. Raises RefusedError, OSError."""
+    """Append the record to every copy that leads, as of a time in ms; nothing where the voters are these already.
+
+    Raises RefusedError, OSError.
+    """
     if plan.refusals:
         first: Refusal = plan.refusals[0]
         raise RefusedError(f"{first.subject}: {first.reason}")
+    if plan.is_done:
+        return []
     rails = Rails(applies=True, command="quorum")
     logs = [segment.log_path for copy in plan.leaders for segment in PartitionLog(copy.path).segments]
     still = GrowthWatch(logs)

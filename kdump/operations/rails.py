@@ -81,10 +81,10 @@ def guarded(log_directory: str, partitions: Iterable[str], rails: Rails) -> Iter
     partitions = list(partitions)
     with locked(log_directory, partitions, rails):
         guard = Guard(log_directory, rails)
-        changes = Changes(log_directory)
+        changes, real = Changes(log_directory), os.path.realpath(log_directory)
         for path in partitions:
             try:
-                guard.interrupted[path] = _finished(path, changes, guard)
+                guard.interrupted[path] = _finished(path, real, changes, guard)
             except (OSError, KdumpError) as error:
                 guard.errors[path] = error
         if rails.applies:
@@ -112,10 +112,13 @@ def locked(log_directory: str, partitions: Iterable[str], rails: Rails) -> Abstr
     return nullcontext()
 
 
-def _finished(path: str, changes: Changes, guard: Guard) -> tuple[Change, ...]:
-    """Finish what was interrupted in a partition, or say what would be finished. Raises OSError, KdumpError."""
+def _finished(path: str, log_directory: str, changes: Changes, guard: Guard) -> tuple[Change, ...]:
+    """Finish what was interrupted in a partition, or say what would be finished.
+
+    `log_directory` is the real path of the one it has to be in. Raises OSError, KdumpError.
+    """
     rails = guard.rails
-    if os.path.dirname(os.path.realpath(path)) != os.path.realpath(guard.log_directory):
+    if os.path.dirname(os.path.realpath(path)) != log_directory:
         raise RefusedError(f"{path}: a symbolic link that leads out of {guard.log_directory}: repair it there")
     check_no_old_work(path)
     known = changes.of(path, rails.backup_dir)

@@ -142,7 +142,7 @@ def _one(
     rails = guard.rails
     if path in guard.errors:
         raise guard.errors[path]
-    log = PartitionLog(path, may_be_absent=wanted.makes_directories)
+    log = PartitionLog(path, may_be_absent=wanted.makes_directories, as_named=True)
     task = wanted.examine(log, startup(log), target.partitions[path])
     done = Repaired(path, task, guard.interrupted[path])
     if wanted.plans is not None and task.plan is not None:

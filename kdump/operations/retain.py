@@ -75,7 +75,7 @@ def retain(
                 yield Interrupted(path, change, rails.applies)
         for path, error in guard.errors.items():
             yield Failed(path, error)
-        place = _Place(group.log_directory, request, applies=rails.applies)
+        place = _Place(group, request, applies=rails.applies)
         yield from (Failed(group.log_directory, error) for error in place.unread)
         yield from place.notes
         found: list[PartitionRetention] = []
@@ -118,21 +118,20 @@ class _Place:
     `notes` name what of them cannot be used, `unread` what cannot be read and counts as empty in a plan.
     """
 
-    def __init__(self, path: str, request: RetainRequest, *, applies: bool) -> None:
+    def __init__(self, group: PartitionGroup, request: RetainRequest, *, applies: bool) -> None:
         """Read them. Raises OSError; where changes are applied also for a checkpoint that cannot be read, and
         RefusedError for one that cannot be parsed.
         """
-        directory = LogDirectory(path)
         self._request = request
-        self._checkpoints = Checkpoints.read(path)
+        self._checkpoints = Checkpoints.read(group.log_directory)
         if applies:
             self._checkpoints.readable()
         self.unread = [error for error in self._checkpoints.errors.values() if isinstance(error, OSError)]
         for error in self._checkpoints.errors.values():
             if applies:
                 raise RefusedError(f"{error}: mend the file, or remove it, which a broker takes for an empty one")
-        self._clean = directory.clean_shutdown
-        known = topic_settings(directory, request.files, request.given)
+        self._clean = LogDirectory(group.log_directory).clean_shutdown
+        known = topic_settings(group, request.files, request.given)
         self._settings = known.settings
         self.notes = [*unusable(self._checkpoints), *known.notes]
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
-from kdump.formats.names import LIVE, PartitionDirName, parse_partition_dir
+from kdump.formats.names import LIVE, PartitionDirName
 from kdump.recovery.broker_start import (
     DirectoryState,
     already_offline,
@@ -24,6 +24,7 @@ from kdump.recovery.broker_start import (
     duplicate_failures,
     fate_of,
     metadata_directory_failed,
+    not_together,
     small_segments,
     unknown_metadata_version,
 )
@@ -35,7 +36,7 @@ from kdump.retention.zero_tails import aged_by_zeros
 from kdump.settings.segment_bytes import with_too_small
 from kdump.settings.sources import Configs, PropertyFile, Settings
 from kdump.settings.views import LoadingSettings
-from kdump.storage.broker import BrokerIdentity
+from kdump.storage.broker import BrokerDirectories, BrokerIdentity
 from kdump.storage.directory import LogDirectory, holds_metadata_log
 from kdump.storage.live import held, was_deleted
 from kdump.storage.partition import PartitionLog
@@ -79,7 +80,7 @@ class StartupOptions:
             clean if self.clean is None else self.clean,
             recovery_point if self.recovery_point is None else self.recovery_point,
             log_start if self.log_start_offset is None else self.log_start_offset,
-            LoadingSettings.of(settings.of(log.name.topic if log.name else "")),
+            LoadingSettings.of(settings.of(log.name.topic if log.name else ""), self.release),
         )
 
 
@@ -128,7 +129,8 @@ class Loaded:
 class BrokerStart:
     """One start of one broker or of several. Fill it with `directory` and `partition`; `end` comes last.
 
-    `stops` are the failures that end a broker's process, `offline` the log directories that go offline, each with why.
+    `stops` are the failures that end a broker's process, `offline` the log directories that go offline, each with why;
+    `by_order` are those of which the order of the partitions decides which of the two it is.
     `directories` are those that were given. `are_several`: they may be of several brokers of a cluster on purpose.
     """
 
@@ -138,9 +140,11 @@ class BrokerStart:
     are_several: bool = False
     stops: list[Failure] = field(default_factory=list)
     offline: dict[str, Failure] = field(default_factory=dict)
+    by_order: list[str] = field(default_factory=list)
     directories: list[str] = field(default_factory=list)
     _ended: set[str] = field(default_factory=set)
     _first: DirectoryState | None = None
+    _together: BrokerDirectories = field(default_factory=BrokerDirectories)
     _seen: list[tuple[BrokerIdentity | None, str, PartitionDirName]] = field(default_factory=list)
 
     def directory(self, directory: LogDirectory) -> Iterator[DirectoryState | Loaded]:
@@ -149,13 +153,13 @@ class BrokerStart:
         for problem in state.problems:
             self.report(problem)
         cluster, warnings = self._cluster(directory)
-        state = self._compared(replace(state, warnings=(*state.warnings, *warnings)))
+        state = self._compared(directory, replace(state, warnings=(*state.warnings, *warnings)))
         self.directories.append(directory.path)
         yield state
         self._note(directory.path, (*state.failures, *self._misfits(directory, cluster)))
         has_fault = state.has_fault
         loaded: dict[str, Loaded] = {}
-        for name in sorted(directory.partition_names, key=_by_topic_and_number):
+        for name in directory.partition_names:
             path = os.path.join(directory.path, name)
             found = self._attempt(path, partial(self._load, path, state, cluster))
             if found is None:
@@ -164,6 +168,10 @@ class BrokerStart:
             self._note(directory.path, [found.outcome.failure] if found.outcome.failure else [])
             yield found
         self._note(directory.path, _ends_offline(directory.path, loaded, has_fault))
+        failures = (found.outcome.failure for found in loaded.values())
+        is_certain = has_fault or directory.path in self._ended or any(each and not each.offline for each in failures)
+        if not is_certain and any(map(_finds_fault, loaded.values())) and any(map(_dies_of_fault, loaded.values())):
+            self.by_order.append(directory.path)
 
     def _misfits(self, directory: LogDirectory, cluster: ClusterMetadata) -> Iterator[Failure]:
         """What a broker of the release that is to start cannot read in the metadata log of a directory."""
@@ -198,10 +206,17 @@ class BrokerStart:
         self.stops += failures
         return failures
 
-    def _compared(self, state: DirectoryState) -> DirectoryState:
-        """The state, with a warning where the directory is not of the broker that the first one is of."""
-        if state.broker is None:
+    def _compared(self, directory: LogDirectory, state: DirectoryState) -> DirectoryState:
+        """The state, with what keeps the broker from starting where the directory does not go with those before.
+
+        There is a warning where it is of another broker than the first one.
+        """
+        if state.broker is None or state.broker.node_id is None:
             return state
+        meta = directory.meta_properties()
+        fault = self._together.add(directory.path, meta) if meta else None
+        if fault is not None:
+            return replace(state, failures=(*state.failures, not_together(fault)))
         self._first = first = self._first or state
         if first.broker == state.broker or first.broker is None:
             return state
@@ -290,13 +305,18 @@ def _ends_offline(path: str, loaded: dict[str, Loaded], has_fault: bool) -> list
     with os.scandir(path) as entries:
         order = [entry.name for entry in entries if entry.name in loaded]
     for name in order:
-        outcome = loaded[name].outcome
-        if has_fault and outcome.ok and (outcome.fails_offline or loaded[name].stray):
+        if has_fault and _dies_of_fault(loaded[name]):
             return [already_offline(path, name)]
-        has_fault = has_fault or bool(outcome.failure and outcome.failure.file in _HANDLED)
+        has_fault = has_fault or _finds_fault(loaded[name])
     return []
 
 
-def _by_topic_and_number(name: str) -> tuple[str, int, str]:
-    says = parse_partition_dir(name)
-    return says.topic, says.partition, name
+def _finds_fault(loaded: Loaded) -> bool:
+    """Whether the broker notes the whole directory as faulty when it loads this partition."""
+    failure = loaded.outcome.failure
+    return failure is not None and failure.file in _HANDLED
+
+
+def _dies_of_fault(loaded: Loaded) -> bool:
+    """Whether the process ends at this partition where the directory has been noted as faulty before."""
+    return loaded.outcome.ok and (loaded.outcome.fails_offline or loaded.stray is not None)

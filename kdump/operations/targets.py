@@ -9,17 +9,22 @@ from dataclasses import dataclass, field
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
+from kdump.topics.clusters import Clusters
 
 Bases = frozenset[int] | None
 
 
 @dataclass(slots=True)
 class PartitionGroup:
-    """Partition directories in one log directory: those of its own that a broker serves (`is_whole`), or named ones."""
+    """Partition directories in one log directory: those of its own that a broker serves (`is_whole`), or named ones.
+
+    `clusters` is what the metadata tells that is in this log directory and in the others asked for with it.
+    """
 
     log_directory: str
     is_whole: bool
     partitions: list[str] = field(default_factory=list)
+    clusters: Clusters = field(default_factory=lambda: Clusters(()))
 
 
 class PartitionGroups:
@@ -43,7 +48,11 @@ class PartitionGroups:
 
     def all(self) -> list[PartitionGroup]:
         """Return the groups, in the order in which they were first named."""
-        return list(self._groups.values())
+        groups = list(self._groups.values())
+        clusters = Clusters([group.log_directory for group in groups])
+        for group in groups:
+            group.clusters = clusters
+        return groups
 
 
 def _is_served(name: str) -> bool:

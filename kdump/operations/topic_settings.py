@@ -9,12 +9,11 @@ from typing import NamedTuple
 from kdump.errors import Problem
 from kdump.formats import names
 from kdump.operations.results import Note
-from kdump.query.inventory import owner_of
+from kdump.operations.targets import PartitionGroup
 from kdump.releases import KafkaRelease
 from kdump.settings.sources import PropertyFile, Settings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
-from kdump.topics.metadata_log import release_of, state_beside
 
 
 class KnownSettings(NamedTuple):
@@ -26,18 +25,16 @@ class KnownSettings(NamedTuple):
 
 
 def topic_settings(
-    directory: LogDirectory, files: Sequence[PropertyFile], given: Mapping[str, str] | None = None
+    group: PartitionGroup, files: Sequence[PropertyFile], given: Mapping[str, str] | None = None
 ) -> KnownSettings:
-    """Return the settings of topics by the metadata log beside them, by `files` and by what is `given` outright.
+    """Return the settings of topics by the cluster's metadata, by `files` and by what is `given` outright.
 
-    The metadata log counts where it is in the same log directory and can be trusted. Raises OSError.
+    The metadata counts where it can be trusted: in the same log directory, or in another one at hand of the same
+    broker. Raises OSError.
     """
-    owner = owner_of(directory)
-    node_id = owner.node_id if owner else None
-    problems: list[Problem] = []
-    state = state_beside(directory, problems.append)
-    settings = Settings(state.image.configs if state else {}, node_id, files, given or {})
-    return KnownSettings(settings, release_of(state, node_id), tuple(_notes(directory, problems)))
+    directory = LogDirectory(group.log_directory)
+    cluster = group.clusters.of(directory)
+    return KnownSettings(cluster.settings(files, given), cluster.kafka, tuple(_notes(directory, cluster.troubles)))
 
 
 def _notes(directory: LogDirectory, problems: Sequence[Problem]) -> Iterator[Note]:

@@ -44,7 +44,8 @@ class Placement:
     directory's topic name. `stray` says why a broker takes the replica for a stray one at start, and sets it aside.
     `min_insync` is min.insync.replicas, at most the number of replicas. `directories` are the ids of the log
     directories that the replicas are in, in their order; None where the cluster does not know them. `next_leader` is
-    the one that the controller elects when the present one goes; None for nobody.
+    the one that the controller elects when the present one goes; None for nobody. `is_tiered`: a part of the topic's
+    logs may be in remote storage.
     """
 
     topic: str | None
@@ -56,6 +57,7 @@ class Placement:
     min_insync: int | None = None
     directories: tuple[bytes, ...] | None = None
     next_leader: int | None = None
+    is_tiered: bool = False
 
     @property
     def is_under_replicated(self) -> bool:
@@ -72,12 +74,13 @@ class Placement:
 class PartitionInfo:
     """One partition directory.
 
-    `log_start_offset` and `end_offset` (absolute) bound what a broker would serve. `size` is that of the logs in bytes,
-    `total_size` that of all files. `leftovers` have a suffix, and a broker removes them at start or completes what
-    they are part of; `orphans` are index files without a log; `strange` are files that Kafka does not write (among
-    them files of a segment from whose name no offset can be read: with one a broker does not start). `problems` are
-    texts of what cannot be parsed, `errors` say why files cannot be read, those of segments among them. `placement` is
-    None where the cluster's metadata is not at hand.
+    `log_start_offset` and `end_offset` (absolute) bound what a broker would serve from this disk. `size` is that of
+    the logs in bytes, `total_size` that of all files. `leftovers` have a suffix, and a broker removes them at start or
+    completes what they are part of; `replaced` are those that it removes then for .swap files. `orphans` are index
+    files without a log; `strange` are files that Kafka does not write (among them files of a segment from whose name
+    no offset can be read: with one a broker does not start). `problems` are texts of what cannot be parsed, `errors`
+    say why files cannot be read, those of segments among them. `placement` is None where the cluster's metadata is not
+    at hand.
     """
 
     path: str
@@ -100,12 +103,20 @@ class PartitionInfo:
     producer_snapshots: tuple[FileInfo, ...]
     kraft_snapshots: tuple[FileInfo, ...]
     leftovers: tuple[FileInfo, ...]
+    replaced: tuple[FileInfo, ...]
     orphans: tuple[FileInfo, ...]
     strange: tuple[FileInfo, ...]
     problems: tuple[str, ...]
     errors: tuple[OSError, ...]
     placement: Placement | None = None
     name: PartitionDirName | None = None
+
+    @property
+    def remote_start_offset(self) -> int | None:
+        """Where (absolute) the log of a tiered topic starts in remote storage; None where all of it is local."""
+        start, local = self.checkpoints.log_start, self.log_start_offset
+        is_tiered = self.placement is not None and self.placement.is_tiered
+        return start if is_tiered and start is not None and local is not None and start < local else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +215,8 @@ def partition_info(
     segments = tuple(segment_info(segment, count=count, is_last=segment is last) for segment in log.segments)
     orphan_names = set(log.orphans())
     files = [_file_info(log.path, name, says) for name, says in log.files.items()]
-    live = [file for file in files if file.state == names.LIVE and file.name not in orphan_names]
+    replaced = set(log.replaced)
+    live = [file for file in files if file.state == names.LIVE and file.name not in orphan_names | replaced]
     return PartitionInfo(
         path=log.path,
         topic=log.name.topic if log.name else None,
@@ -226,6 +238,7 @@ def partition_info(
         producer_snapshots=tuple(file for file in live if file.kind == names.PRODUCER_SNAPSHOT),
         kraft_snapshots=tuple(file for file in live if file.kind in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT)),
         leftovers=tuple(file for file in files if file.state != names.LIVE),
+        replaced=tuple(file for file in files if file.name in replaced),
         orphans=tuple(file for file in files if file.name in orphan_names),
         strange=tuple(file for file in live if _is_strange(file)),
         problems=tuple(faults.problems),

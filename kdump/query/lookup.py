@@ -69,6 +69,7 @@ class LogLookup:
     `trace` is given a line of words for every step. With a `last_stable_offset` (absolute) the answers are those that
     a read_committed client gets: nothing from there on (Partition.fetchOffsetForTimestamp). `release` names the release
     whose searches these are; it is asked only where batches are out of order, so that releases find different ones.
+    `is_tiered` says whether what is before the first segment is in remote storage, which is not searched.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class LogLookup:
         last_stable_offset: int | None = None,
         trace: Trace = no_trace,
         release: Callable[[], KafkaRelease] = _newest,
+        is_tiered: Callable[[], bool] = lambda: False,
     ) -> None:
         self._last_stable_offset = last_stable_offset
         self._files = ExitStack()
@@ -93,12 +95,19 @@ class LogLookup:
         first = self._segments[0].base_offset if self._segments else 0
         self._checkpoint = log_start_offset
         self.log_start_offset = max(log_start_offset, first)
+        self._is_tiered = is_tiered
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._files.close()
+
+    @property
+    def remote_start_offset(self) -> int | None:
+        """Where (absolute) the log of a tiered topic starts in remote storage; None where all of it is local."""
+        is_earlier = self._checkpoint < self.log_start_offset
+        return self._checkpoint if is_earlier and self._is_tiered() else None
 
     @property
     def log_bytes_read(self) -> int:
@@ -196,9 +205,9 @@ class LogLookup:
         None where the broker knows none. Raises OSError, KdumpError.
         """
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
-            epochs = self._epochs(None)
-            epoch = epochs[0].epoch if epochs and epochs[0].start_offset <= self.log_start_offset else None
-            return TimestampOffset(self.log_start_offset, -1, epoch)
+            start = self._first_offset() if timestamp == EARLIEST else self.log_start_offset
+            begun = [entry.epoch for entry in self._epochs(None) if entry.start_offset <= start]
+            return TimestampOffset(start, -1, begun[-1] if begun else None)
         if timestamp == LATEST:
             end = self.readable_end()
             epochs = self._epochs(end)
@@ -285,7 +294,12 @@ class LogLookup:
 
     def _epochs(self, end: int | None) -> list[EpochEntry]:
         """The leader epochs as a broker has them after loading: from the log start offset to the log's end `end`."""
-        return loaded_epochs(self.log.leader_epochs, self.log_start_offset, end)
+        return loaded_epochs(self.log.leader_epochs, self._first_offset(), end)
+
+    def _first_offset(self) -> int:
+        """The log start offset, in remote storage or here."""
+        remote = self.remote_start_offset
+        return self.log_start_offset if remote is None else remote
 
 
 def _has_largest(block: BatchBlock, timestamp: int) -> bool:

@@ -12,10 +12,10 @@ from kdump.errors import CorruptRecordError
 from kdump.formats import names
 from kdump.formats.faults import BLOCK_FULL, SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.formats.index_entries import OffsetIndexEntry, TimeIndexEntry
-from kdump.storage.facts import largest_in_tail, segment_end_offset
+from kdump.storage.facts import largest_in_tail
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import Entry, LogFile
-from kdump.storage.segment import Segment
+from kdump.storage.segment import Segment, segment_end_offset
 
 Trace = Callable[[str], object]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 from kdump import kernels
@@ -132,10 +131,17 @@ class IndexRebuild:
 
     def _add_times(self, block: BatchBlock, stop: int, points: Sequence[int]) -> None:
         """Add the time index entries that are due at these rows: where a timestamp is larger than all before."""
-        largest = block.max_timestamp[:stop]  # up to each row
+        largest = block.max_timestamp[:stop]
         if kernels.survey(largest)[2]:
-            largest = array("q", accumulate(largest, max))
-        at = 0
+            start = 0
+            for row in points:
+                self.note_max_timestamp(block, start, row + 1)
+                if self.max_timestamp > self.times.last_timestamp:
+                    self.times.put(self.max_timestamp, self.offset_of_max)
+                start = row + 1
+            self.note_max_timestamp(block, start, stop)
+            return
+        at = 0  # without a fall, a row's timestamp is the largest up to there
         while at < len(points):
             row = points[at]
             if largest[row] > self.max_timestamp:

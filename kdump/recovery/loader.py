@@ -27,7 +27,7 @@ from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_file_name
 from kdump.recovery.losses import count_loss
 from kdump.recovery.metadata_log import check_quorum_state, recover_kraft_snapshots
-from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, RECOVER, WARN, Failure, LoadOutcome, Step
+from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, HIDE, RECOVER, WARN, Failure, LoadOutcome, Step
 from kdump.recovery.producer_rebuild import rebuild_producer_state
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.report import tell_changes
@@ -80,6 +80,7 @@ class _Loader:
                 self._start_empty(0)
         else:
             recovery_point, end_offset = self._splitting(self._recover_log)
+            self._tell_hidden(end_offset)
             self.segments.last().resize_indexes()
         checkpoint = self.startup.log_start_offset
         start_offset = checkpoint if self.config.remote_storage else max(checkpoint, self.segments.bases()[0])
@@ -197,6 +198,20 @@ class _Loader:
         if end_offset is None:
             end_offset = self.segments.last().next_offset()
         return min(self.startup.recovery_point, end_offset), end_offset
+
+    def _tell_hidden(self, end_offset: int) -> None:
+        """Say what the last segment holds where its index leads to no batch, so that the log ends at its beginning."""
+        segment = self.segments.last()
+        if segment.base_offset != end_offset or not segment.size:
+            return
+        with segment.open_log() as log:
+            loss, _ = count_loss(log, segment.base_offset, 0)
+        if loss.last_offset is not None and loss.last_offset >= end_offset:
+            why = (
+                f"the last entry of {segment.file(names.OFFSET_INDEX)} leads to no batch, so the log ends at offset"
+                f" {end_offset}; what is written next gets offsets that are taken"
+            )
+            self.steps.append(Step(HIDE, segment.file(names.LOG), why, loss=loss))
 
     def _recover_unflushed(self) -> None:
         point = self.startup.recovery_point

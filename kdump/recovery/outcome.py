@@ -20,6 +20,7 @@ RECOVER = "recover"  # checks a segment's batches and rebuilds its indexes
 TRUNCATE = "truncate"  # cuts a .log
 EMPTY = "empty"  # cuts a whole segment because its offsets do not increase
 DROP = "drop"  # removes a segment with what is in it
+HIDE = "hide"  # takes the log to end before the batches of a segment, which stay in the file
 SPLIT = "split"  # replaces a segment whose offsets reach too far by several
 WRITE = "write"  # gives a file beside the .log new content
 TRIM = "trim"  # cuts an index to its entries
@@ -31,7 +32,7 @@ WARN = "warn"  # changes nothing
 
 
 class Loss(NamedTuple):
-    """What goes with the bytes of a .log that a step cuts or removes.
+    """What goes with the bytes of a .log that a step cuts, removes or hides.
 
     `batches` are those whose frame and CRC hold, `records` what is in them. `zeros` counts the bytes when all of them
     are zero (never written), else it is 0. The offsets (absolute) are those of the batches; None without any.
@@ -106,6 +107,11 @@ class LoadOutcome:
     def ok(self) -> bool:
         """Whether loading succeeds."""
         return self.failure is None
+
+    @property
+    def hides(self) -> bool:
+        """Whether the log ends before batches that stay in its last segment: the index there leads to none."""
+        return any(step.action == HIDE for step in self.steps)
 
     @property
     def loss(self) -> Loss:

@@ -50,6 +50,7 @@ class _Builder:
         self.base_offset = base_offset
         self.start = self.end = self._chunk_start = start
         self._interval = config.index_interval_bytes
+        self._is_per_batch = config.index_per_batch
         self._buffer = CHUNK_BYTES
         self._since_entry = 0
         self._max = (-1, base_offset)
@@ -64,7 +65,7 @@ class _Builder:
         """Add a batch, which fits."""
         size = block.size[row]
         held = self.end - self._chunk_start
-        if held and held + size >= self._buffer:
+        if held and (self._is_per_batch or held + size >= self._buffer):
             self._append()
         self.end += size
         self._last_offset = block.last_offset[row]
@@ -80,7 +81,7 @@ class _Builder:
         )
 
     def _append(self) -> None:
-        """Write the chunk."""
+        """Write the chunk, or the batch where each one may have an entry."""
         size = self.end - self._chunk_start
         self._buffer = max(self._buffer, size)
         if self._chunk_max[0] > self._max[0]:

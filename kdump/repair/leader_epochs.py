@@ -13,10 +13,12 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
+from kdump.blocks import BatchBlock
 from kdump.change.splice import spliced
 from kdump.formats.batch import LOG_OVERHEAD
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
+from kdump.verify.column import is_uniform
 
 MOST_RUNS = 1000
 """With more changes of the epoch along a log nothing is told from them."""
@@ -57,11 +59,14 @@ class _Batch(NamedTuple):
 def wrong_epochs(directory: VirtualDirectory, logs: Iterable[str]) -> list[WrongEpoch]:
     """The batches of these .log files, in order, whose leader epoch cannot be right. Raises OSError."""
     names = list(logs)
-    runs = []
-    for epoch, group in groupby(_batches(directory, names), key=lambda batch: batch.epoch):
-        runs.append((epoch, sum(1 for _ in group)))
-        if len(runs) > MOST_RUNS:
+    runs: list[tuple[int, int]] = []
+    for run in _runs(directory, names):
+        if runs and runs[-1][0] == run.epoch:
+            runs[-1] = (run.epoch, runs[-1][1] + run.stop - run.first)
+        elif len(runs) == MOST_RUNS:
             return []
+        else:
+            runs.append((run.epoch, run.stop - run.first))
     believed = _believed(runs)
     if len(believed) == len(runs):
         return []
@@ -89,14 +94,40 @@ def put_right(directory: VirtualDirectory, wrong: Iterable[WrongEpoch]) -> None:
         directory.put(name, spliced(directory.files[name], changes))
 
 
-def _batches(directory: VirtualDirectory, logs: Iterable[str]) -> Iterator[_Batch]:
-    """The batches that have a leader epoch, be it one that cannot be."""
+class EpochRun(NamedTuple):
+    """Rows `first` to `stop` - 1 of a block, which have one leader epoch."""
+
+    epoch: int
+    first: int
+    stop: int
+
+
+def runs_of(block: BatchBlock) -> Iterator[EpochRun]:
+    """The runs of batches of one leader epoch, be it one that cannot be; those without an epoch are left out."""
+    epochs, first = block.leader_epoch[: block.length], 0
+    while first < block.length:
+        epoch, stop = epochs[first], block.length
+        if not is_uniform(epochs[first:], epoch):
+            stop = next(row for row in range(first, stop) if epochs[row] != epoch)
+        if epoch != NO_EPOCH:  # as of all batches of formats v0 and v1
+            yield EpochRun(epoch, first, stop)
+        first = stop
+
+
+def _runs(directory: VirtualDirectory, logs: Iterable[str]) -> Iterator[EpochRun]:
     for name in logs:
         with LogView(directory, name) as view:
             for block in view.blocks():
-                for row in range(block.length):
-                    epoch = block.leader_epoch[row]
-                    if epoch != NO_EPOCH and block.magic[row] >= 2:
+                yield from runs_of(block)
+
+
+def _batches(directory: VirtualDirectory, logs: Iterable[str]) -> Iterator[_Batch]:
+    """The batches that have a leader epoch."""
+    for name in logs:
+        with LogView(directory, name) as view:
+            for block in view.blocks():
+                for epoch, first, stop in runs_of(block):
+                    for row in range(first, stop):
                         yield _Batch(name, block.position[row], block.size[row], block.base_offset[row], epoch)
 
 

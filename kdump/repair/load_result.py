@@ -12,6 +12,7 @@ from kdump.formats.names import offset_in_name, parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from kdump.recovery.losses import count_loss
 from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
+from kdump.repair.leader_epochs import runs_of
 from kdump.repair.lost_markers import NewMarker
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
@@ -52,8 +53,8 @@ def epoch_runs(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, i
     run: tuple[int, int, int] | None = None
     for _, view in views(log, outcome):
         for block in view.blocks():
-            for row in range(block.length):
-                epoch, first, last = block.leader_epoch[row], block.base_offset[row], block.last_offset[row]
+            for epoch, row, stop in runs_of(block):
+                first, last = block.base_offset[row], block.last_offset[stop - 1]
                 if epoch < 0:
                     continue
                 if run and run[0] == epoch:

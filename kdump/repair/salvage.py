@@ -17,8 +17,10 @@ as after compaction. The rules for batches that do not fit:
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 from kdump import kernels
@@ -30,12 +32,17 @@ from kdump.formats.java_text import LONG_MAX
 from kdump.recovery.markers import read_marker
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import first_offset
+from kdump.storage.payloads import Stretch as Payloads
 from kdump.storage.payloads import inflate
 from kdump.storage.planned_log import LogView
 from kdump.storage.scan import MAX_RELATIVE_OFFSET, scan
+from kdump.verify.column import is_uniform
 
 WINDOW = 4096
 """How many parts of a log are looked at together where offsets are in dispute."""
+
+_ROWS = WINDOW // 4
+"""So many batches at most are one part as long as nothing is in dispute."""
 
 _BATCH, _DENSE, _LINK = 1 << 40, 1 << 20, 1
 """What a batch counts in a chain; besides if it has no offset without a record, and if it follows without a gap."""
@@ -55,6 +62,47 @@ class Stretch(NamedTuple):
     batches: int
     is_dense: bool
     is_moved: bool = False
+
+
+class _Orderly(NamedTuple):
+    """Good batches of format v2 one after the other, whose offsets increase: a column for each field of theirs.
+
+    Nearly all batches are such; they are looked at one by one only where their offsets are in dispute.
+    """
+
+    position: array[int]
+    size: array[int]
+    base_offset: array[int]
+    last_offset: array[int]
+    records: array[int]
+
+    @property
+    def start(self) -> int:
+        return self.position[0]
+
+    @property
+    def stop(self) -> int:
+        return self.position[-1] + self.size[-1]
+
+    @property
+    def first_offset(self) -> int:
+        return self.base_offset[0]
+
+    @property
+    def end(self) -> int:
+        """The last offset of the last batch."""
+        return self.last_offset[-1]
+
+    def together(self) -> Stretch:
+        """All of them as one stretch."""
+        if len(self.position) == 1:
+            return next(self.apart())
+        return Stretch(self.start, self.stop, self.first_offset, self.end, len(self.position), False)
+
+    def apart(self) -> Iterator[Stretch]:
+        """Each of them as a stretch of its own."""
+        for start, size, first, last, records in zip(*self, strict=True):
+            yield Stretch(start, start + size, first, last, 1, records in (-1, last - first + 1))
 
 
 class LeftOut(NamedTuple):
@@ -88,31 +136,57 @@ def sort_out(
     yield from _joined(_increasing(parts, base_offset, highest))
 
 
-def _without(faults: Sequence[tuple[int, str]], parts: Iterator[Stretch | LeftOut]) -> Iterator[Stretch | LeftOut]:
+def _without(
+    faults: Sequence[tuple[int, str]], parts: Iterable[Stretch | _Orderly | LeftOut]
+) -> Iterator[Stretch | _Orderly | LeftOut]:
     """Leave out the batches that have faults."""
     for part in parts:
         at = bisect_left(faults, (part.start, ""))
-        if isinstance(part, Stretch) and at < len(faults) and faults[at][0] < part.stop:
-            yield LeftOut(part.start, part.stop, faults[at][1])
-        else:
+        if isinstance(part, LeftOut) or at == len(faults) or faults[at][0] >= part.stop:
             yield part
+        elif isinstance(part, _Orderly):
+            yield from _without(faults, part.apart())
+        else:
+            yield LeftOut(part.start, part.stop, faults[at][1])
 
 
-def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[Stretch | LeftOut]:
-    """Every good batch as a stretch of its own, and what is not good."""
+def _readable(log: LogView, base_offset: int, limit: int) -> Iterator[Stretch | _Orderly | LeftOut]:
+    """The good batches, those that are not orderly each as a stretch of its own, and what is not good."""
     for part in scan(log, base_offset):
         if isinstance(part, Damage):
             yield LeftOut(part.position, part.resumed, part.text)
             continue
         row = part.first
         while row < part.stop:
-            stretch = inflate(part.block, row, part.stop, limit)
+            stretch = inflate(part.block, row, min(part.stop, row + _ROWS), limit)
             if isinstance(stretch.error, CodecMissingError):
                 raise stretch.error  # what cannot be judged must not be left out
+            orderly = _orderly(part.block, row, stretch)
+            if orderly is not None:
+                yield orderly
+                row = stretch.stop
+                continue
             for at, payload in enumerate(stretch.payloads, row):
                 failure = stretch.error if at == stretch.stop - 1 else None
                 yield _judged(log, part.block, at, payload, failure, limit)
             row = stretch.stop
+
+
+def _orderly(block: BatchBlock, first: int, payloads: Payloads) -> _Orderly | None:
+    """The rows from `first` on whose `payloads` are given; None where one of them needs a closer look."""
+    stop = payloads.stop
+    if payloads.error or not is_uniform(block.magic[first:stop], 2):
+        return None
+    if block.controls and any(attributes & CONTROL for attributes in block.attributes[first:stop]):
+        return None
+    starts, ends = block.base_offset[first:stop], block.last_offset[first:stop]
+    if kernels.differences(starts, ends)[0] < 0:
+        return None
+    if len(starts) > 1 and kernels.differences(ends[:-1], starts[1:])[0] <= 0:
+        return None
+    if any(map(kernels.check, repeat(block), range(first, stop), payloads.payloads)):
+        return None
+    return _Orderly(block.position[first:stop], block.size[first:stop], starts, ends, block.count[first:stop])
 
 
 def _judged(
@@ -135,17 +209,23 @@ def _judged(
     return Stretch(start, stop, first, last, 1, block.count[row] in (-1, last - first + 1))
 
 
-def _increasing(parts: Iterator[Stretch | LeftOut], lowest: int, highest: int) -> Iterator[Stretch | LeftOut]:
+def _increasing(
+    parts: Iterable[Stretch | _Orderly | LeftOut], lowest: int, highest: int
+) -> Iterator[Stretch | LeftOut]:
     """Leave out the batches whose offsets do not fit."""
     choice = _Choice(lowest)
     for part in parts:
-        if isinstance(part, LeftOut) or _is_possible(part, lowest, highest):
-            choice.held.append(part)
+        held: list[Stretch | _Orderly | LeftOut]
+        if isinstance(part, _Orderly) and not lowest <= part.first_offset <= part.end <= highest:
+            held = [each if _is_possible(each, lowest, highest) else _misplaced(each) for each in part.apart()]
+        elif isinstance(part, Stretch) and not _is_possible(part, lowest, highest):
+            held = [_misplaced(part)]
         else:
-            choice.held.append(_misplaced(part))
-        if len(choice.held) == WINDOW:
+            held = [part]
+        choice.hold(held)
+        if choice.number >= WINDOW:
             yield from choice.settle(WINDOW // 2)
-    yield from choice.settle(len(choice.held), last=True)
+    yield from choice.settle(choice.number, last=True)
 
 
 def _is_possible(part: Stretch, lowest: int, highest: int) -> bool:
@@ -159,24 +239,63 @@ class _Choice:
 
     def __init__(self, lowest: int) -> None:
         """`lowest` is the first offset that is possible (absolute)."""
-        self.held: list[Stretch | LeftOut] = []
+        self.number = 0  # of batches and of ranges that are left out, among what is held
+        self._held: list[Stretch | _Orderly | LeftOut] = []
         self._end = lowest - 1  # the last offset that is sure
         self._far = lowest + MAX_RELATIVE_OFFSET  # behind that a last batch has to be confirmed
 
+    def hold(self, parts: Iterable[Stretch | _Orderly | LeftOut]) -> None:
+        """Add parts that follow."""
+        for part in parts:
+            self._held.append(part)
+            self.number += _number(part)
+
     def settle(self, number: int, *, last: bool = False) -> list[Stretch | LeftOut]:
         """Decide about the first `number` parts, or a few more; `last`: there are no others."""
-        batches = {at: part for at, part in enumerate(self.held) if isinstance(part, Stretch)}
+        settled = self._settle_orderly(number) if self._is_orderly(last=last) else self._choose(number, last=last)
+        self.number = sum(map(_number, self._held))
+        return settled
+
+    def _is_orderly(self, *, last: bool) -> bool:
+        """Whether the offsets of all that is held increase, so that there is nothing to choose."""
+        end = self._end
+        for part in self._held:
+            if isinstance(part, LeftOut):
+                continue
+            if part.first_offset <= end:
+                return False
+            end = _end(part)
+        return not last or end <= self._far
+
+    def _settle_orderly(self, number: int) -> list[Stretch | LeftOut]:
+        """Keep all batches among the first `number` parts, or a few more."""
+        settled: list[Stretch | LeftOut] = []
+        for at, part in enumerate(self._held):
+            if number <= 0:
+                self._held = self._held[at:]
+                return settled
+            number -= _number(part)
+            settled.append(part.together() if isinstance(part, _Orderly) else part)
+            if not isinstance(part, LeftOut):
+                self._end = _end(part)
+        self._held = []
+        return settled
+
+    def _choose(self, number: int, *, last: bool) -> list[Stretch | LeftOut]:
+        """Decide about the first `number` parts by weighing all batches that are held against each other."""
+        held = [each for part in self._held for each in (part.apart() if isinstance(part, _Orderly) else (part,))]
+        batches = {at: part for at, part in enumerate(held) if isinstance(part, Stretch)}
         chain = _best_chain(batches, self._end)
         if last and chain and not self._is_believed([batches[at] for at in chain]):
             chain.pop()
-        fillers = self._fillers(batches, chain, last=last) if len(chain) < len(batches) else {}
+        fillers = self._fillers(batches, chain, len(held) if last else None) if len(chain) < len(batches) else {}
         target = {filler: at for at, group in fillers.items() for filler in group}
         for filler in sorted(target):
             if filler < number:
                 number = max(number, target[filler] + 1)
         settled: list[Stretch | LeftOut] = []
         in_chain = set(chain)
-        for at, part in enumerate(self.held[:number]):
+        for at, part in enumerate(held[:number]):
             if isinstance(part, LeftOut):
                 settled.append(part)
             elif at in in_chain:
@@ -186,8 +305,8 @@ class _Choice:
             elif at not in target:
                 settled.append(_misplaced(part))
         if last:
-            settled += (batches[filler]._replace(is_moved=True) for filler in fillers.get(len(self.held), ()))
-        self.held = [part for at, part in enumerate(self.held) if at >= number and target.get(at, number) >= number]
+            settled += (batches[filler]._replace(is_moved=True) for filler in fillers.get(len(held), ()))
+        self._held = [part for at, part in enumerate(held) if at >= number and target.get(at, number) >= number]
         return settled
 
     def _is_believed(self, chain: Sequence[Stretch]) -> bool:
@@ -195,22 +314,35 @@ class _Choice:
         end = chain[-2].last_offset if len(chain) > 1 else self._end
         return chain[-1].last_offset <= self._far or chain[-1].first_offset == end + 1
 
-    def _fillers(self, batches: Mapping[int, Stretch], chain: Sequence[int], *, last: bool) -> dict[int, list[int]]:
-        """Batches out of place that fill holes in the offsets of the chain exactly, by the part that follows a hole."""
+    def _fillers(self, batches: Mapping[int, Stretch], chain: Sequence[int], stop: int | None) -> dict[int, list[int]]:
+        """Batches out of place that fill holes in the offsets of the chain exactly, by the part that follows a hole.
+
+        `stop` is the number of what follows the last part; None where there is more to come.
+        """
         in_chain = set(chain)
         others = {batch.first_offset: at for at, batch in batches.items() if at not in in_chain}
         fillers = {}
         end = self._end
-        for at in (*chain, len(self.held)) if last else chain:
+        for at in chain if stop is None else (*chain, stop):
             filling = []
             while end + 1 in others:
                 filling.append(others[end + 1])
                 end = batches[filling[-1]].last_offset
-            if filling and (at == len(self.held) or batches[at].first_offset == end + 1):
+            if filling and (at == stop or batches[at].first_offset == end + 1):
                 fillers[at] = filling
-            if at < len(self.held):
+            if at != stop:
                 end = batches[at].last_offset
         return fillers
+
+
+def _number(part: Stretch | _Orderly | LeftOut) -> int:
+    """How many parts it is, every batch one."""
+    return len(part.position) if isinstance(part, _Orderly) else 1
+
+
+def _end(part: Stretch | _Orderly) -> int:
+    """The last offset of a part."""
+    return part.end if isinstance(part, _Orderly) else part.last_offset
 
 
 def _best_chain(batches: Mapping[int, Stretch], end: int) -> list[int]:

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from kdump.change.plan import Cut
 from kdump.disk.reading import list_directory, read_small
-from kdump.errors import KdumpError, LoadError, NameFormatError
+from kdump.errors import NUMBER_FORMAT, KdumpError, LoadError, NameFormatError
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.codecs import DEFAULT_LIMIT
@@ -77,14 +77,15 @@ class Rescue(NamedTuple):
 
     `outcome` is that of the last attempt at loading. `kept` and `kafka_keeps` count what the .log files hold
     afterwards of what they held, with this strategy and with Kafka's own recovery of all segments (None where that
-    ends in an exception). `markers` are those that were put in, `open_txns` the producers whose transaction is open at
-    the end. `given_up` are the damaged ranges of logs, `dropped` the valid batches whose offsets fit nowhere, and
-    `kafka_drops` what Kafka's own recovery would throw away.
+    ends in an exception); of a sound partition, of which nothing goes, neither is counted. `markers` are those that
+    were put in, `open_txns` the producers whose transaction is open at the end. `given_up` are the damaged ranges of
+    logs, `dropped` the valid batches whose offsets fit nowhere, and `kafka_drops` what Kafka's own recovery would
+    throw away.
     """
 
     outcome: LoadOutcome
     cuts: tuple[Cut, ...]
-    kept: Loss
+    kept: Loss | None
     kafka_keeps: Loss | None
     markers: tuple[NewMarker, ...]
     open_txns: tuple[ProducerEntry, ...]
@@ -208,7 +209,8 @@ class _Attempt:
         says = parse_file_name(name)
         if says.kind == names.LOG and says.offset is not None:
             return False
-        self.files.leave_out_file(name, failure.text)
+        is_misnamed = failure.exception == NUMBER_FORMAT and says.offset is None
+        self.files.leave_out_file(name, "the name does not begin with an offset" if is_misnamed else failure.text)
         return True
 
     # --- what loading does not mind, but should ----------------------------------------------------------------------

@@ -24,7 +24,7 @@ from kdump.repair.as_broker import plan_recovery, reasons
 from kdump.repair.decision import Damaged, Decision
 from kdump.repair.flipped_bit import find_flipped_bit
 from kdump.repair.indexes import examine_indexes
-from kdump.repair.load_result import holding, open_txns
+from kdump.repair.load_result import open_txns
 from kdump.repair.needed import needed
 from kdump.repair.proposal import FIX_BIT, INDEX_KINDS, SAFE, SALVAGE, TRUNCATE_LOG, Request, Task
 from kdump.repair.salvage_partition import Rescue, rescue
@@ -64,6 +64,9 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
     found = survey(log, startup, deep=False, limit=request.limit)
     checks = replace(startup, clean=False, recovery_point=0) if found.damage else startup
     outcome, plan = plan_recovery(log, checks)
+    if outcome.hides:  # by an index, which recovery rebuilds
+        checks = replace(startup, clean=False, recovery_point=0)
+        outcome, plan = plan_recovery(log, checks)
     if plan is None:
         return Task(log.path, None, outcome=outcome)
     if _was_closed(log, startup) and request.kinds is None:
@@ -78,8 +81,7 @@ def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
     found = survey(log, startup, deep=True, limit=request.limit)
     outcome = load_log(log, startup)
     if _is_sound(found, outcome):
-        kept = holding(log, outcome)
-        saved = Rescue(outcome, (), kept, kept, (), tuple(open_txns(log, outcome)))
+        saved = Rescue(outcome, (), None, None, (), tuple(open_txns(log, outcome)))
     else:
         saved = rescue(log, startup, found, request.limit, request.lost_markers)
     if saved.outcome.files is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import NamedTuple, TypeVar
 
+from kdump.errors import ConfigError
 from kdump.formats import names
 from kdump.settings.table import (
     BY_NAME,
@@ -16,6 +17,7 @@ from kdump.settings.table import (
     DELETE,
     NO_LIMIT,
     OFFSETS_SEGMENT_BYTES,
+    REMOTE_STORAGE,
     RETENTION_BYTES,
     RETENTION_MS,
     SEGMENT_BYTES,
@@ -88,6 +90,14 @@ class TopicSettings:
         """Return what a setting is, Kafka's default where nothing is said. Raises ConfigError."""
         found = self._first(setting.names)
         return setting.default if found is None else found
+
+    @property
+    def is_tiered(self) -> bool:
+        """Whether a part of the topic's logs may be in remote storage (KIP-405)."""
+        try:
+            return self.get(REMOTE_STORAGE)
+        except ConfigError:
+            return REMOTE_STORAGE.default
 
     def own(self, setting: Setting[_T]) -> _T | None:
         """Return what is said of the topic itself; None where nothing is. Raises ConfigError."""

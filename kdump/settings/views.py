@@ -48,6 +48,8 @@ class LoadingSettings:
 
     `record_version` is 0, 1 or 2: the format that message.format.version names, whatever format the data has.
     `remote_storage`: the topic is tiered, so its log start offset may lie before its first segment.
+    `index_per_batch`: segments that are split get index entries batch by batch, as by brokers from 4.1 on, instead of
+    one for all batches that are copied at once.
     """
 
     FIELDS: ClassVar[_Fields] = {
@@ -64,11 +66,13 @@ class LoadingSettings:
     record_version: int = table.MESSAGE_FORMAT.default
     producer_id_expiration_ms: int = table.PRODUCER_EXPIRATION_MS.default
     remote_storage: bool = False
+    index_per_batch: bool = False
 
     @classmethod
-    def of(cls, settings: TopicSettings) -> LoadingSettings:
-        """Take them out of a topic's settings. Raises ConfigError."""
-        return cls(**_values(cls.FIELDS, settings))
+    def of(cls, settings: TopicSettings, release: KafkaRelease | None = None) -> LoadingSettings:
+        """Take them out of a topic's settings, for the release that starts if it was named. Raises ConfigError."""
+        per_batch = release is not None and release.has(INDEX_PER_BATCH)
+        return cls(**_values(cls.FIELDS, settings), index_per_batch=per_batch)
 
     @property
     def has_epochs(self) -> bool:

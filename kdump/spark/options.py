@@ -9,14 +9,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kdump.errors import KdumpError
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.time_units import MS
 from kdump.transactions.isolation import Isolation
 
+if TYPE_CHECKING:
+    from kdump.spark.typed import Typed
+
 RECORDS, BATCHES, SEGMENTS, FINDINGS = KINDS = ("records", "batches", "segments", "findings")
+JSON, TYPED = DECODES = ("json", "columns")
 ONE, ALL = REPLICAS = ("one", "all")
 EARLIEST, LATEST = "earliest", "latest"
 EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
@@ -29,7 +33,7 @@ READ_OPTIONS = (
     "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
     "minPartitions", "maxRecordsPerPartition", "failOnDataLoss", "maxDecompressedBytes",
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
-    "decode", "schemas", "isolationLevel", "kafka.isolation.level",
+    "decode", "schemas", "schemaId", "isolationLevel", "kafka.isolation.level",
     "deep", "now", "retentionMs", "select", "ignore", "severities",
 )  # fmt: skip
 
@@ -62,7 +66,10 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What is to be read, and how; docs/spark.md explains each."""
+    """What is to be read, and how; docs/spark.md explains each.
+
+    `typed` is what decode=columns has found out (kdump.spark.source).
+    """
 
     paths: tuple[str, ...]
     kind: str = RECORDS
@@ -70,8 +77,10 @@ class ReadOptions:
     headers: bool = False
     control: bool = False
     isolation: Isolation = Isolation.READ_UNCOMMITTED
-    decodes: bool = False
+    decode: str | None = None
     schemas: str | None = None
+    schema_id: int | None = None
+    typed: Typed | None = None
     topics: tuple[str, ...] = ()
     topic_pattern: str | None = None
     assigned: frozenset[tuple[str, int]] | None = None
@@ -130,8 +139,9 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         headers=given.truth("includeHeaders", False),
         control=given.truth("includeControlRecords", False),
         isolation=_isolation(given),
-        decodes=given.text("decode") is not None and bool(given.choice("decode", ("json",), "json")),
+        decode=given.choice("decode", DECODES, "") or None,
         schemas=given.text("schemas"),
+        schema_id=given.number("schemaId", 0),
         topics=topics,
         topic_pattern=pattern,
         assigned=assigned,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kdump.spark.options import BATCHES, FINDINGS, RECORDS, SEGMENTS, OptionError, ReadOptions
+from kdump.spark.options import BATCHES, FINDINGS, JSON, RECORDS, SEGMENTS, OptionError, ReadOptions
 
 DAMAGE = "damage"
 HEADERS = "headers"
@@ -36,6 +36,13 @@ DECODED = {
 }
 """What keys and values decode to by their schemas; the fields are those of kdump.columns.decoding."""
 
+ADDED = {
+    f"{name}{what}": f"{name}_{field}"
+    for name in ("key", "value")
+    for what, field in (("Raw", "raw"), ("SchemaId", "schema_id"), ("Error", "error"))
+}
+"""What stands beside a typed key or value, and its field of kdump.columns.decoding."""
+
 _RECORDS = {
     "key": Column("BINARY", "key"),
     "value": Column("BINARY", "value"),
@@ -60,6 +67,7 @@ _RECORDS = {
     "position": Column("BIGINT", "position", False),
     "path": Column("STRING", "path", False),
     **DECODED,
+    **{name: Column("BINARY", field, False) for name, field in ADDED.items() if name.endswith("Raw")},
     DAMAGE: Column(_DAMAGE_DDL, "", False),
 }
 
@@ -138,7 +146,8 @@ def column_names(options: ReadOptions) -> tuple[str, ...]:
         wanted = [name for name, column in known.items() if column.is_default]
         if options.kind == RECORDS:
             wanted += [HEADERS] if options.headers else []
-            wanted += DECODED if options.decodes else ()
+            wanted += DECODED if options.decode == JSON else ()
+            wanted += (name for name in ADDED if _is_typed(options, name))
         return tuple(wanted)
     names = {name.lower(): name for name in known}
     chosen = []
@@ -150,6 +159,10 @@ def column_names(options: ReadOptions) -> tuple[str, ...]:
             hint = f"did you mean {names[close[0]]}?" if close else f"there are {', '.join(known)}"
             raise OptionError(f"option columns: there is no column {name!r} of {options.kind}: {hint}")
         chosen.append(names[name.lower()])
+        if chosen[-1].endswith("Raw") and not _is_typed(options, chosen[-1]):
+            field = chosen[-1].removesuffix("Raw")
+            why = f"no {field} has a schema" if options.typed else "it needs decode=columns"
+            raise OptionError(f"option columns: there is no column {chosen[-1]}: {why}; the bytes are in {field}")
     if len(set(chosen)) < len(chosen):
         raise OptionError("option columns names a column twice")
     if options.headers and options.kind == RECORDS and HEADERS not in chosen:
@@ -157,7 +170,22 @@ def column_names(options: ReadOptions) -> tuple[str, ...]:
     return tuple(chosen)
 
 
+def _is_typed(options: ReadOptions, name: str) -> bool:
+    """Whether a column of ADDED stands beside a key or value of a type of its own."""
+    return options.typed is not None and ADDED[name].partition("_")[0] in options.typed.types
+
+
 def ddl(options: ReadOptions) -> str:
     """The schema of a read. Raises OptionError."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in types(options).items())
+
+
+def types(options: ReadOptions, quote: str = "`") -> dict[str, str]:
+    """The types of the columns of a read; names within them are quoted. Raises OptionError."""
     known = COLUMNS[options.kind]
-    return ", ".join(f"`{name}` {known[name].ddl}" for name in column_names(options))
+    found = {name: known[name].ddl for name in column_names(options)}
+    if options.typed is not None:
+        from kdump.spark.typed import type_text
+
+        found |= {name: type_text(kind, quote) for name, kind in options.typed.types.items() if name in found}
+    return found

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kdump.spark.options import RECORDS, OptionError, ReadOptions, read_options
-from kdump.spark.schema import column_names, ddl
+from kdump.spark.options import RECORDS, TYPED, OptionError, ReadOptions, read_options
+from kdump.spark.schema import column_names, ddl, types
 from kdump.spark.worker import settle
 
 if TYPE_CHECKING:
@@ -15,8 +16,18 @@ if TYPE_CHECKING:
 
 
 def schema(options: Mapping[str, str]) -> str:
-    """The columns of a read, as DDL. Raises OptionError."""
-    return ddl(read_options(options))
+    """The columns of a read, as DDL. Raises KdumpError."""
+    return ddl(wanted(options))
+
+
+def wanted(options: Mapping[str, str]) -> ReadOptions:
+    """The options of a read; with decode=columns it is found out what the records hold. Raises KdumpError."""
+    found = read_options(options)
+    if found.decode != TYPED or found.kind != RECORDS:
+        return found
+    from kdump.spark.typed import typed
+
+    return replace(found, typed=typed(found))
 
 
 def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
@@ -28,14 +39,20 @@ def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
 
 
 def checked(options: Mapping[str, str], schema: StructType) -> ReadOptions:
-    """The options of a read whose schema is what they say. Raises OptionError."""
-    found = read_options(options)
+    """The options of a read whose schema is what they say. Raises KdumpError."""
+    found = wanted(options)
     names = column_names(found)
     if tuple(schema.fieldNames()) != names:
         raise OptionError(
             f"the schema has {', '.join(schema.fieldNames())}: leave it out, and choose with the option columns"
             f" (now {', '.join(names)})"
         )
+    for name in found.typed.types if found.typed else ():
+        if name in names and schema[name].dataType.simpleString() != types(found, quote="")[name]:
+            raise OptionError(
+                f"the type of {name} is another one since the read was made: there is a newer schema, or"
+                " other records; load it again, or name a schema with schemaId"
+            )
     return found
 
 

@@ -10,11 +10,12 @@ import pyarrow as pa
 from kdump.columns import BATCH_FIELDS, RECORD_FIELDS, BatchTables, Labels, RecordTables, read_batches, read_records
 from kdump.columns.arrays import utf8
 from kdump.columns.decoding import json_columns
+from kdump.columns.fields import KEY, VALUE
 from kdump.errors import KdumpError
 from kdump.query.selection import Selection
 from kdump.spark.decoding import payload_decoder
 from kdump.spark.options import RECORDS, ReadOptions
-from kdump.spark.schema import COLUMNS, DAMAGE, DECODED, column_names
+from kdump.spark.schema import ADDED, COLUMNS, DAMAGE, DECODED, column_names
 from kdump.spark.splits import Range
 from kdump.storage.damage import Damage, is_zero_tail
 from kdump.storage.log_reader import LogFile
@@ -82,7 +83,7 @@ class _Tables:
             selection = isolated(selection, PartitionLog(os.path.dirname(each.path)), self._options.isolation)
         fields = [self._known[name].field for name in self._names if name != DAMAGE]
         if self._options.kind == RECORDS:
-            decoded = [name for name in self._names if name in DECODED]
+            decoded = [name for name in self._names if self._is_decoded(name)]
             needed = self._needed(decoded) if decoded else fields
             records = RecordTables(needed, labels, control=self._options.control)
             for part in read_records(
@@ -96,21 +97,30 @@ class _Tables:
             yield from read_batches(segment, log, batches, selection, each.start, each.stop)
             yield from batches.rest()
 
+    def _is_decoded(self, name: str) -> bool:
+        """Whether a column is made of keys or values by their schemas."""
+        typed = self._options.typed
+        return name in DECODED or name in ADDED or (typed is not None and name in typed.types)
+
     def _needed(self, decoded: list[str]) -> list[str]:
         """The columns to read, where some are decoded from others."""
-        plain = [self._known[name].field for name in self._names if name not in DECODED and name != DAMAGE]
-        sources = {"key" if name.startswith("key") else "value" for name in decoded}
+        plain = [self._known[name].field for name in self._names if not self._is_decoded(name) and name != DAMAGE]
+        sources = {KEY if name.startswith(KEY) else VALUE for name in decoded}
         return list(dict.fromkeys((*plain, *sorted(sources), "headers")))
 
     def _decoded(self, part: pa.RecordBatch, labels: Labels) -> pa.RecordBatch:
         """The columns of the read, with keys and values as they decode by their schemas."""
-        topic = json_columns(payload_decoder(self._options), labels.topic or "")
-        found = topic.decoded(part, part.schema.names)
         names = [name for name in self._names if name != DAMAGE]
-        fields = [self._known[name].field for name in names]
-        columns = [
-            found[field] if name in DECODED else part.column(field) for name, field in zip(names, fields, strict=True)
-        ]
+        typed = self._options.typed
+        found: dict[str, pa.Array] = {}
+        if typed is not None:
+            made = typed.of_topic(labels.topic).decoded(part, part.schema.names)
+            found = {name: made[field] for name, field in ADDED.items() if field in made}
+            found |= {name: made[name] for name in typed.types if name in made}
+        if any(name in DECODED and name not in found for name in names):
+            made = json_columns(payload_decoder(self._options), labels.topic or "").decoded(part, part.schema.names)
+            found = {name: made[each.field] for name, each in DECODED.items() if each.field in made} | found
+        columns = [found[name] if name in found else part.column(self._known[name].field) for name in names]
         return pa.RecordBatch.from_arrays(columns, names=names)
 
     def _ordered(self, part: pa.RecordBatch) -> pa.RecordBatch:
@@ -159,6 +169,10 @@ def schema_of(names: tuple[str, ...], options: ReadOptions) -> pa.Schema:
     def kind(name: str) -> pa.DataType:
         if name == DAMAGE:
             return DAMAGE_TYPE
+        if options.typed is not None and name in options.typed.types:
+            return options.typed.types[name]
+        if name in ADDED and name not in DECODED:
+            return pa.binary()
         if name in DECODED:
             return pa.int32() if known[name].ddl == "INT" else pa.string()
         return fields[known[name].field].kind

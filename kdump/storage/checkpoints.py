@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
-from kdump.disk.reading import read_small
+from kdump.disk.reading import FileStatus, read_small, status_of
 from kdump.errors import CheckpointError, Problem
 from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, parse_offset_checkpoint
@@ -55,6 +55,17 @@ _FIELDS = (
     names.REPLICATION_CHECKPOINT,
     names.CLEANER_CHECKPOINT,
 )
+
+
+def checkpoint_versions(folder: str) -> tuple[FileStatus | str, ...]:
+    """Return what tells one version of a directory's checkpoints from the next; a file that is not there is one too."""
+    found: list[FileStatus | str] = [folder]
+    for name in names.OFFSET_CHECKPOINTS:
+        try:
+            found.append(status_of(os.path.join(folder, name)))
+        except OSError as error:
+            found.append(str(error))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

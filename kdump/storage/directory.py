@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kdump.disk.reading import list_directory, read_small
 from kdump.formats import names
 from kdump.formats.metadata_files import CleanShutdown, MetaProperties, parse_clean_shutdown, parse_meta_properties
-from kdump.formats.names import is_partition_dir
+from kdump.formats.names import by_topic_and_number, is_partition_dir
 from kdump.storage.checkpoints import read_offsets
 from kdump.storage.partition import PartitionLog
 
@@ -26,11 +26,14 @@ class LogDirectory:
 
     @property
     def partition_names(self) -> list[str]:
-        """The names of the partition directories, those of other states (-delete, -future, -stray) included."""
-        return [name for name in self.directories if is_partition_dir(name)]
+        """The names of the partition directories, those of other states (-delete, -future, -stray) included.
+
+        They are sorted by topic, then by number.
+        """
+        return sorted(filter(is_partition_dir, self.directories), key=by_topic_and_number)
 
     def partitions(self) -> Iterator[PartitionLog]:
-        """The partitions, by directory name. Raises OSError."""
+        """The partitions, by topic and number. Raises OSError."""
         for name in self.partition_names:
             yield PartitionLog(os.path.join(self.path, name))
 

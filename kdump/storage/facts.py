@@ -8,7 +8,6 @@ asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -26,15 +25,13 @@ from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
 from kdump.storage.scan import Run, scan
-from kdump.storage.segment import Segment
+from kdump.storage.segment import LAST_OFFSET, Segment, segment_end_offset
 
 SMALL = 1 << 20
 """Bytes of a log up to which all its batches are read, as that costs no more than a look at its ends."""
 
 LONGEST_TAIL = 1 << 26
 """Bytes behind the last index entry that are read to find a segment's end; for the last segment there is no limit."""
-
-_LAST_OFFSET = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +175,6 @@ def log_end_offset(log: PartitionLog, log_start_offset: int = 0) -> int:
     return max(log_start_offset, segment_end_offset(log.segments[-1]))
 
 
-def segment_end_offset(segment: Segment, log: LogFile | None = None) -> int:
-    """Return the offset behind the last whole batch of a segment; `log` is its log where it is open. Raises OSError."""
-    with segment.open_log() if log is None else nullcontext(log) as file:
-        return _end_offset(segment, _walked(file, segment.position_of(file, _LAST_OFFSET)))
-
-
 def largest_in_tail(log: LogFile, position: int) -> tuple[int, int]:
     """Return the largest timestamp (ms) of the batches from byte `position` on and the last offset of the first batch
     that has it; (-1, -1) where there is none. Raises OSError.
@@ -234,7 +225,7 @@ class _Seen:
 def _look(segment: Segment, count: bool, is_last: bool) -> SegmentInfo:
     with segment.open_log() as log:
         on_disk = status_of(segment.log_path).on_disk
-        start = segment.position_of(log, _LAST_OFFSET)
+        start = segment.position_of(log, LAST_OFFSET)
         tail = _walked(log, start) if is_last or log.size - start <= LONGEST_TAIL else None
         is_counted = True
         if count or log.size <= SMALL:

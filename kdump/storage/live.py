@@ -41,7 +41,8 @@ class Tally:
 
     `brokers` are the log directories that a broker was running on, as they were named, with who holds the lock;
     `partitions` those that were looked at and `unreadable` those of them that could not be, or not wholly, by absolute
-    path; `growing` the logs that were written to meanwhile, and `deleted` what went away before it could be read.
+    path; `growing` the logs that were written to meanwhile, and `deleted` what went away before it could be read;
+    `replacing` those that were read as a broker will have them that finishes the replacement of segments.
     """
 
     brokers: dict[str, LockHolder] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class Tally:
     unreadable: set[str] = field(default_factory=set)
     growing: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
+    replacing: set[str] = field(default_factory=set)
 
     def cannot_read(self, path: str) -> None:
         """A file or a directory at this path cannot be read: count the partition that it belongs to."""
@@ -61,7 +63,7 @@ class Tally:
 
     def clear(self) -> None:
         """A new run begins."""
-        for each in (self.brokers, self.partitions, self.unreadable, self.growing, self.deleted):
+        for each in (self.brokers, self.partitions, self.unreadable, self.growing, self.deleted, self.replacing):
             each.clear()
 
 
@@ -81,15 +83,18 @@ def broker_on(log_directory: str) -> LockHolder | None:
 
 
 @contextmanager
-def held(path: str) -> Iterator[PartitionLog | None]:
+def held(path: str, *, as_named: bool = False) -> Iterator[PartitionLog | None]:
     """The partition in a directory, readable as it is now for as long as the `with` lasts.
 
-    None where a running broker has taken it away. Without a broker it is the partition and nothing else. Raises
-    OSError.
+    None where a running broker has taken it away. Without a broker it is the partition and nothing else; `as_named` is
+    PartitionLog's. Raises OSError.
     """
     tally.partitions.add(os.path.abspath(path))
     if is_held(path) or broker_on(_parent(path)) is None:
-        yield PartitionLog(path)
+        log = PartitionLog(path, as_named=as_named)
+        if log.is_replacing:
+            tally.replacing.add(os.path.abspath(path))
+        yield log
         return
     hold = hold_partition(path)
     if hold is None:

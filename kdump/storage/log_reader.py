@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kdump import kernels
-from kdump.blocks import BatchBlock
+from kdump.blocks import BATCH_ROWS, BatchBlock
 from kdump.disk.reading import ReadOnlyFile
 from kdump.formats.batch import (
     CODEC_MASK,
@@ -27,6 +27,7 @@ from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEA
 BUFFER_SIZE = 1 << 20
 GATHERED_BYTES = 32 << 20
 """Bytes from which on a block of gathered entries is given, full or not."""
+_MIN_ENTRY = LOG_OVERHEAD + MIN_SIZE_FIELD
 
 
 class Entry(NamedTuple):
@@ -65,7 +66,7 @@ class LogFile(ReadOnlyFile):
         if stop is not None:
             end = min(end, stop)
         if block is None:
-            block = BatchBlock()
+            block = BatchBlock(min(BATCH_ROWS, max(0, end - start) // _MIN_ENTRY + 1))
         block.data_position = block.available = 0
         position, row = start, 0
         while True:

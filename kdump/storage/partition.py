@@ -17,6 +17,7 @@ from kdump.storage.damage import Damage
 from kdump.storage.decoded import BadBatch, settled
 from kdump.storage.records import Batch, Record
 from kdump.storage.segment import Segment
+from kdump.storage.swaps import Replacement, replacement, segments_after
 
 
 class PartitionLog:
@@ -24,11 +25,16 @@ class PartitionLog:
 
     `name` is what the directory's name says (None where it is not one that Kafka gives). `files` maps every file
     name to what it says, `directories` are the names of what is no file; `segments` are those a broker would serve, by
-    base offset.
+    base offset: where it was killed while it replaced segments, those that it has after it has finished that.
+    `is_replacing` tells of that, and `replaced` are the names of the files that it removes then.
     """
 
-    def __init__(self, path: str, *, may_be_absent: bool = False) -> None:
-        """Look into a partition directory; one that `may_be_absent` and is, is like an empty one. Raises OSError."""
+    def __init__(self, path: str, *, may_be_absent: bool = False, as_named: bool = False) -> None:
+        """Look into a partition directory; one that `may_be_absent` and is, is like an empty one. Raises OSError.
+
+        With `as_named` the segments are those that have their names now, whatever waits to replace them: what is
+        checked and mended is the files.
+        """
         self.path = path
         try:
             self.name: PartitionDirName | None = parse_partition_dir(os.path.basename(os.path.abspath(path)), path)
@@ -38,21 +44,18 @@ class PartitionLog:
         directories, files = ([], []) if is_absent else list_directory(path)
         self.directories: frozenset[str] = frozenset(directories)
         self.files: dict[str, FileName] = {name: parse_file_name(name) for name in files}
-        self.segments = sorted(
-            (
-                Segment(os.path.join(path, name))
-                for name, says in self.files.items()
-                if says.kind == names.LOG and says.state == names.LIVE and says.offset is not None
-            ),
-            key=lambda segment: segment.base_offset,
-        )
+        found = Replacement() if as_named else replacement(path, self.files)
+        self.replaced = found.replaced
+        self.is_replacing = bool(found.complete)
+        self.segments = sorted(segments_after(path, self.files, found), key=lambda segment: segment.base_offset)
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.path!r})"
 
     def orphans(self) -> Iterator[str]:
         """Index files without their .log, which a broker deletes at start."""
-        bases = {segment.base_offset for segment in self.segments}
+        logs = (says for says in self.files.values() if says.kind == names.LOG and says.state == names.LIVE)
+        bases = {says.offset for says in logs} - {None}
         for name, says in self.files.items():
             if says.kind in names.INDEX_KINDS and says.state == names.LIVE and says.offset not in bases:
                 yield name

@@ -37,7 +37,7 @@ class VirtualDirectory:
         return other
 
     def full(self, name: str) -> str:
-        """The path of a file."""
+        """The path of a file; the name of one that is in another directory is its path."""
         return os.path.join(self.path, name)
 
     def names(self) -> list[str]:

@@ -16,7 +16,7 @@ from kdump.formats.batch import wrap64
 from kdump.formats.faults import SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.storage.log_reader import LogFile
 from kdump.storage.planned import VirtualDirectory
-from kdump.storage.recipe import NewContent, parts_of
+from kdump.storage.recipe import NewContent, Part, parts_of
 
 
 class LogView(LogFile):
@@ -52,24 +52,36 @@ class LogView(LogFile):
             size = max(0, min(len(view), self.size - position))
             return self._files[part.name].read_into(view[:size], part.start + position)
         done = 0
-        for piece in self._pieces(position, min(len(view), self.size - position)):
-            view[done : done + len(piece)] = piece
-            done += len(piece)
+        for part, start, wanted in self._ranges(position, min(len(view), self.size - position)):
+            target = view[done : done + wanted]
+            if isinstance(part, NewContent):
+                target[:] = part.data[start : start + wanted].ljust(wanted, b"\0")
+                done += wanted
+                continue
+            got = self._files[part.name].read_into(target, part.start + start)
+            done += got
+            if got < wanted:  # the file has become shorter
+                break
         return done
 
     def _pieces(self, position: int, size: int) -> Iterator[bytes]:
         """The bytes from `position` on, part by part; fewer where a file has become shorter."""
+        for part, start, wanted in self._ranges(position, size):
+            if isinstance(part, NewContent):
+                yield part.data[start : start + wanted].ljust(wanted, b"\0")
+                continue
+            piece = self._files[part.name].read(part.start + start, wanted)
+            yield piece
+            if len(piece) < wanted:
+                return
+
+    def _ranges(self, position: int, size: int) -> Iterator[tuple[Part, int, int]]:
+        """The parts that have the bytes from `position` on, each with where in it they start and how many they are."""
         number = bisect_right(self._starts, position) - 1
         while size > 0:
             part, start = self._parts[number], position - self._starts[number]
             wanted = min(size, part.size - start)
-            if isinstance(part, NewContent):
-                piece = part.data[start : start + wanted].ljust(wanted, b"\0")
-            else:
-                piece = self._files[part.name].read(part.start + start, wanted)
-            yield piece
-            if len(piece) < wanted:
-                return
+            yield part, start, wanted
             number, position, size = number + 1, position + wanted, size - wanted
 
     def blocks(

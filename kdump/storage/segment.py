@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 
 from kdump.disk.reading import is_file
 from kdump.errors import CorruptIndexError, CorruptRecordError, KdumpError, NameFormatError, OnError
@@ -18,6 +19,8 @@ from kdump.storage.log_reader import Entry, LogFile
 from kdump.storage.records import Batch, Record, batch_at, records_of
 from kdump.storage.scan import Run, scan
 
+LAST_OFFSET = (1 << 63) - 1
+
 NEAR = 1 << 20
 """Bytes of the log within which what an index entry tells of is looked for."""
 
@@ -29,10 +32,13 @@ class Segment:
     `.swap`, and goes for the index files too.
     """
 
-    def __init__(self, log_path: str, *, base_offset: int | None = None) -> None:
+    def __init__(
+        self, log_path: str, *, base_offset: int | None = None, suffixes: Mapping[str, str] | None = None
+    ) -> None:
         """The segment of a .log file (or of a KRaft .checkpoint). Raises NameFormatError.
 
-        A file of another name that holds batches is one without indexes, from `base_offset` (absolute) on.
+        A file of another name that holds batches is one without indexes, from `base_offset` (absolute) on. `suffixes`
+        are those of the kinds of files (names.OFFSET_INDEX, …) that have another one than the .log.
         """
         folder, name = os.path.split(log_path)
         self._is_alone = base_offset is not None
@@ -47,13 +53,16 @@ class Segment:
         self.suffix = f".{parsed.state}" if parsed.state else ""
         self._folder = folder
         self._stem = name.partition(".")[0]
+        self._suffixes = suffixes or {}
 
     def __repr__(self) -> str:
         return f"Segment({self.log_path!r})"
 
     def path(self, kind: str) -> str:
         """The path of the segment's file of a kind (names.OFFSET_INDEX, …), whether it exists or not."""
-        return self.log_path if kind == names.LOG else os.path.join(self._folder, f"{self._stem}.{kind}{self.suffix}")
+        if kind == names.LOG:
+            return self.log_path
+        return os.path.join(self._folder, f"{self._stem}.{kind}{self._suffixes.get(kind, self.suffix)}")
 
     def has(self, kind: str) -> bool:
         """Whether the segment has a file of this kind; a KRaft snapshot has no index."""
@@ -183,6 +192,18 @@ class Segment:
                 yield Run(block, first, stop)
             if stop < part.stop:
                 return
+
+
+def segment_end_offset(segment: Segment, log: LogFile | None = None) -> int:
+    """Return the offset behind the last whole batch of a segment, found as a broker does (LogSegment.readNextOffset).
+
+    `log` is its log where it is open. Raises OSError.
+    """
+    with segment.open_log() if log is None else nullcontext(log) as file:
+        end = segment.base_offset
+        for block in file.blocks(segment.position_of(file, LAST_OFFSET), whole=False):
+            end = block.last_offset[block.length - 1] + 1 if block.length else end
+        return end
 
 
 def first_offset_at(log: LogFile, position: int, entry: Entry) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.formats import names
+from kdump.releases import NEWEST, KafkaRelease
+from kdump.settings.sources import PropertyFile, Settings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
 from kdump.storage.replica import replicas
@@ -22,7 +24,8 @@ class ClusterMetadata(NamedTuple):
     """What tells of a log directory's partitions; None where nothing does, as where there are `troubles`.
 
     `configs` are the settings in it by resource type and name, `broker_id` is that of the log directory's broker,
-    `release` that of Kafka whose software it runs, as `4.3`, `metadata_version` the level of that feature.
+    `release` that of Kafka whose software it runs, as `4.3`, `metadata_version` the level of that feature. `kafka` is
+    the release that kdump takes for it; the newest where nobody knows.
     """
 
     placing: Placing | None = None
@@ -31,6 +34,11 @@ class ClusterMetadata(NamedTuple):
     broker_id: int | None = None
     release: str | None = None
     metadata_version: int | None = None
+    kafka: KafkaRelease = NEWEST
+
+    def settings(self, files: Sequence[PropertyFile] = (), given: Mapping[str, str] | None = None) -> Settings:
+        """The settings of the broker's topics, by `files` and by what is `given` outright too."""
+        return Settings(self.configs, self.broker_id, files, given or {})
 
 
 _NOTHING = ClusterMetadata()
@@ -105,8 +113,8 @@ class Clusters:
             troubles: list[Problem] = []
             cluster = cluster_beside(directory, troubles.append)
             if cluster:
-                known = cluster.configs, cluster.broker_id, cluster.release, cluster.metadata_version
-                found = ClusterMetadata(cluster.placement, tuple(troubles), *known)
+                known = cluster.configs, cluster.broker_id, cluster.release, cluster.metadata_version, cluster.kafka
+                found = ClusterMetadata(cluster.placement if cluster.is_filled else None, tuple(troubles), *known)
             else:
                 found = ClusterMetadata(troubles=tuple(troubles))
             self._read_already[path] = found

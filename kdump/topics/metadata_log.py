@@ -24,7 +24,6 @@ from kdump.formats.schemas.cluster_metadata import decode_value
 from kdump.formats.schemas.framing import Decoded
 from kdump.query.contents import Content, contents_in, runs
 from kdump.releases import NEWEST, KafkaRelease, NewerThanKnown, of_metadata_version
-from kdump.storage.broker import identity_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held
 from kdump.storage.partition import PartitionLog
@@ -122,28 +121,22 @@ def state_beside(directory: LogDirectory, report: Report) -> MetadataState | Non
 def release_of(state: MetadataState | None, node_id: int | None = None) -> KafkaRelease:
     """The release whose broker wrote a directory: of its node where that is registered, else the newest of all brokers.
 
-    By the highest level of metadata.version that the brokers support. The oldest release known stands for the older
-    ones, the last known for the newer ones, and the newest that is out for what nobody knows.
+    By the highest level of metadata.version that the brokers support.
     """
-    level = None if state is None else state.image.supported_metadata_version(node_id)
+    return release_of_level(None if state is None else state.image.supported_metadata_version(node_id))
+
+
+def release_of_level(level: int | None) -> KafkaRelease:
+    """The release that supports metadata.version up to a level.
+
+    The oldest release known stands for the older ones, the last known for the newer ones, and the newest that is out
+    for what nobody knows (None).
+    """
     if level is None:
         return NEWEST
     release = of_metadata_version(level)
     oldest, *_, last = KafkaRelease
     return oldest if release is None else last if isinstance(release, NewerThanKnown) else release
-
-
-def release_beside(directory: LogDirectory) -> KafkaRelease:
-    """The release that wrote a log directory, by the metadata log in it; the newest where nobody knows.
-
-    Raises OSError.
-    """
-    state = state_beside(directory, lambda _: None)
-    try:
-        identity = identity_of(directory)
-    except KdumpError:
-        identity = None
-    return release_of(state, identity.node_id if identity else None)
 
 
 def state_of_snapshot(path: str, report: Report) -> MetadataState | None:

@@ -8,9 +8,10 @@ from kdump.formats.names import PartitionDirName
 from kdump.formats.uuids import format_uuid
 from kdump.query.inventory import Placement
 from kdump.releases import METADATA_VERSION, release_name
+from kdump.settings.sources import Settings
 from kdump.storage.directory import LogDirectory
 from kdump.topics.cluster_image import ClusterImage, Fields
-from kdump.topics.metadata_log import state_beside
+from kdump.topics.metadata_log import release_of_level, state_beside
 from kdump.topics.partition_state import state_of_partition
 
 
@@ -26,10 +27,16 @@ class Cluster:
         self.configs = image.configs
         level = image.supported_metadata_version(broker_id)
         self.release = None if level is None else release_name(level)
+        self.kafka = release_of_level(level)
         self.metadata_version = image.features.get(METADATA_VERSION)
         self._image = image
         self._topics = image.topics
         self._ids = {topic.name: topic.topic_id for topic in image.topics.values()}
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether the state says what partitions there are: a new broker waits until it does."""
+        return bool(self._image.brokers)
 
     def placement(self, name: PartitionDirName | None, topic_id: bytes | None) -> Placement | None:
         """What is said of a partition directory with that name and that topic id in its partition.metadata.
@@ -54,6 +61,7 @@ class Cluster:
             state.min_insync if state else None,
             tuple(partition["directories"]) if partition and partition.get("directories") else None,
             state.leader_after if state and state.leader_after >= 0 else None,
+            topic is not None and Settings(self.configs, self.broker_id).of(topic.name).is_tiered,
         )
 
     def _stray(self, topic_id: bytes | None, has_topic: bool, partition: Fields | None) -> str | None:
@@ -76,9 +84,7 @@ def cluster_beside(directory: LogDirectory, report: Report) -> Cluster | None:
     `directory` is that of a broker or controller, whose meta.properties tell its id.
     """
     state = state_beside(directory, report)
-    if state is None or not state.image.brokers:  # not filled yet, and a broker waits until it is
-        return None
-    return Cluster(state.image, _broker_id(directory), is_whole=not state.newer_records)
+    return None if state is None else Cluster(state.image, _broker_id(directory), is_whole=not state.newer_records)
 
 
 def _broker_id(directory: LogDirectory) -> int | None:

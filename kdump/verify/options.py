@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from kdump.findings.filter import FindingFilter
 from kdump.findings.limit import MOST_ALIKE
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.verify.timestamps import RETENTION_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +17,7 @@ class Options:
     deep                decompress and decode every record
     jobs                threads that read; 0: one for each core
     now                 the clock (ms); None: this machine's
-    retention_ms        what to reckon the retention of segments with
+    retention_ms        what to reckon the retention of segments with; None: what the cluster's metadata says
     since_checkpoint    only segments that reach past the recovery point, as recovery would
     drops_pages         give the pages read back to the system
     limit               bytes that one batch may decompress to
@@ -34,7 +33,7 @@ class Options:
     deep: bool = False
     jobs: int = 1
     now: int | None = None
-    retention_ms: int = RETENTION_MS
+    retention_ms: int | None = None
     since_checkpoint: bool = False
     drops_pages: bool = False
     limit: int = DEFAULT_LIMIT

@@ -12,6 +12,7 @@ from kdump.findings import remedies as ways
 from kdump.findings.finding import Finding, found
 from kdump.findings.kind import ERROR
 from kdump.formats import names
+from kdump.settings.views import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
@@ -64,11 +65,12 @@ class PartitionCheck:
         before: Before | None = None,
         placing: Placing | None = None,
         coordinator: Coordinator = lambda _, __: None,
+        retention: RetentionSettings,
     ) -> None:
         """`segments` are those to look at, `owner` is the broker that the partition belongs to.
 
         `placing` tells what the cluster's metadata says of partitions, where that is at hand, `coordinator` what the
-        coordinators at hand say of transactions.
+        coordinators at hand say of transactions, `retention` which segments the broker deletes.
 
         `position` is how far into the log of the segment at hand the parts have led, `last_good` where the last good
         batch begins, in bytes.
@@ -89,7 +91,7 @@ class PartitionCheck:
         self._logs = LogCheck(before.last_offset, holds_metadata=is_metadata)
         self._epochs = EpochCheck(log, self._log_start(), before.leader_epoch)
         self._producers = ProducerCheck(now, log.name.topic if log.name else "")
-        self._times = TimestampCheck(now, options.retention_ms)
+        self._times = TimestampCheck(now, retention)
         self._segment: Segment | None = None
         self._offset_index: OffsetIndexCheck | None = None
         self._time_index: TimeIndexCheck | None = None

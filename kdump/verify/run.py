@@ -13,11 +13,15 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
+from kdump.errors import ConfigError
 from kdump.findings.finding import Finding
 from kdump.findings.limit import MOST_ALIKE, FindingLimit
+from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.settings.views import RetentionSettings
 from kdump.storage.damage import Damage
 from kdump.storage.parallel import ordered, processors
+from kdump.topics.clusters import ClusterMetadata
 from kdump.verify.directory import Place
 from kdump.verify.effects import Effects
 from kdump.verify.live import confirmed, is_doubtful, judged, need_metadata, segments_in_doubt
@@ -29,7 +33,6 @@ from kdump.verify.resume import Mark
 from kdump.verify.sheets import Part, Piece, Sheet, walk
 from kdump.verify.state import State
 from kdump.verify.tasks import EVERYTHING, Around, Opening, PartitionTask, Said, Share, Task, Tasks, look
-from kdump.verify.timestamps import RETENTION_MS
 
 __all__ = ["Path", "Share", "Verification", "verify"]
 
@@ -41,7 +44,7 @@ def verify(
     deep: bool = False,
     jobs: int = 1,
     now: int | None = None,
-    retention_ms: int = RETENTION_MS,
+    retention_ms: int | None = None,
     since_checkpoint: bool = False,
     drops_pages: bool = False,
     limit: int = DEFAULT_LIMIT,
@@ -225,11 +228,29 @@ class Verification:
             self._now,
             was_closed=around.was_closed,
             before=task.before,
-            placing=self._tasks.clusters.of(around.directory).placing if around.directory else None,
+            placing=self._cluster(task).placing,
             coordinator=partial(self._coordinator, task),
+            retention=self._retention(task),
         )
         self.mark = self._first_mark = self._mark_at(task.segments[0].base_offset if task.segments else 0)
         yield from self._chosen(self._check.start())
+
+    def _cluster(self, task: PartitionTask) -> ClusterMetadata:
+        directory = task.around.directory
+        return self._tasks.clusters.of(directory) if directory else ClusterMetadata()
+
+    def _retention(self, task: PartitionTask) -> RetentionSettings:
+        """What decides which segments of a partition go; Kafka's defaults where nothing says it."""
+        given, name = self._options.retention_ms, task.log.name
+        if name is not None and name.topic == names.CLUSTER_METADATA_TOPIC:
+            return RetentionSettings(deletes=False)  # snapshots decide there (KIP-630)
+        was_cleaned = task.around.checkpoints.of(name).cleaner is not None
+        try:
+            settings = self._cluster(task).settings().of(name.topic if name else "", was_cleaned=was_cleaned)
+            known = RetentionSettings.of(settings)
+        except ConfigError:
+            known = RetentionSettings()
+        return known if given is None else replace(known, retention_ms=given, deletes=True)
 
     def _coordinator(self, task: PartitionTask, producer_id: int, producer_epoch: int) -> Coordinated | None:
         """What the coordinator of a producer says of its transaction in a partition, where it is at hand."""

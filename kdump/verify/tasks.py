@@ -254,7 +254,7 @@ class Tasks:
         """The tasks of a partition that is held until they are done; none where a running broker has deleted it."""
         hold = ExitStack()
         try:
-            log = hold.enter_context(held(folder))
+            log = hold.enter_context(held(folder, as_named=True))
         except OSError as error:
             yield Said([unreadable(folder, error)])
             return

@@ -15,13 +15,11 @@ from kdump import kernels
 from kdump.findings.finding import Finding, found
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.time_units import FUTURE_MS, PLAUSIBLE_FROM, unit_of
+from kdump.settings.views import RetentionSettings
 from kdump.storage.records import Record, records_of
 from kdump.storage.segment import Segment
 from kdump.verify.column import is_uniform
 from kdump.verify.sheets import Sheet
-
-RETENTION_MS = 604_800_000
-"""retention.ms where nothing else is configured: seven days."""
 
 TIME_CODES = (
     "KD-TIME-FUTURE",
@@ -113,10 +111,10 @@ class _Tally:
 class TimestampCheck:
     """Collects what is odd about a segment's timestamps and says it once for the segment."""
 
-    def __init__(self, now: int, retention_ms: int) -> None:
+    def __init__(self, now: int, retention: RetentionSettings) -> None:
         """`now` is the clock, in ms."""
         self._now = now
-        self._retention = retention_ms
+        self._retention = retention
         self._path = ""
         self._reset()
 
@@ -219,7 +217,8 @@ class TimestampCheck:
         if self._type_changes == 2 and self._odd_type:
             text = "the batch's timestamp type is not that of all the other batches of the segment"
             yield found("KD-TIME-TYPE", self._path, text, *self._odd_type)
-        yield self._held(modified, record)
+        if self._retention.deletes and self._retention.time_limit_ms >= 0:
+            yield self._held(modified, record)
 
     def _said(self, code: str, tally: _Tally, text: str) -> Finding:
         producer = f" (producer {tally.producer})" if tally.producer >= 0 else ""
@@ -234,17 +233,18 @@ class TimestampCheck:
         return self._said("KD-TIME-UNIT", tally, text)
 
     def _held(self, modified: int, record: int | None) -> Finding:
-        rule = f"with retention.ms={self._retention} the segment is held until"
+        limit = self._retention.time_limit_ms
+        rule = f"with {self._retention.time_name}={limit} the segment is held until"
         holder = self.holder
         if self.largest < 0 or holder is None:
-            until = shown(modified + self._retention)
+            until = shown(modified + limit)
             text = f"no timestamp, so the file's time counts, {shown(modified)}: {rule} {until}"
             return found("KD-TIME-HELD", self._path, text)
         who = f" of producer {holder.producer_id}" if holder.producer_id >= 0 else ""
         base, last = holder.base_offset, holder.last_offset
         batch = f"the batch{who} with offset{f' {last}' if base in (last, -1) else f's {base} to {last}'}"
         which = batch if record is None else f"the record at offset {record} in {batch}"
-        until = shown(self.largest + self._retention)
+        until = shown(self.largest + limit)
         text = f"the largest timestamp {shown(self.largest)} is that of {which}: {rule} {until}"
         offset = last if record is None else record
         return found("KD-TIME-HELD", self._path, text, holder.position, offset)

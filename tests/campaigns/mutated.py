@@ -1,4 +1,8 @@
-"""A pytest plugin that takes one module from another source: KDUMP_MUTANT=MODULE=FILE."""
+"""A pytest plugin that takes one module from another source: KDUMP_MUTANT=MODULE=FILE.
+
+It has to be named with `-p`: pytest's own import hook, which reads modules of installed plugins (kdump is one) by
+itself, would come first otherwise.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns.mutation import HERE, Mutant, mutants
+from tests.campaigns.mutation import HERE, Mutant, Taken, mutants, survives
 
 SOURCE = '''
 LIMIT = 5
@@ -65,3 +65,17 @@ def test_a_mutant_names_its_place(module: Path) -> None:
     first = next(iter(mutants(module)))
     assert isinstance(first, Mutant)
     assert (first.module, first.line) == (module, 6)
+
+
+def test_a_mutant_is_noticed_by_tests_that_take_its_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With the module as it is they pass; with one that cuts nothing they fail."""
+    module = HERE / "kdump" / "replicas" / "truncation.py"
+    (mutant,) = [each for each in mutants(module) if each.what.startswith("not own.cache.entries")]
+    taken = Taken("kdump/replicas", ["tests/replicas/test_truncation.py"], tmp_path)
+    tests = taken.of(module, mutant.line, float("inf"))
+    assert tests
+    assert all(test.startswith("tests/replicas/test_truncation.py::") for test in tests)
+    assert not survives(mutant, tests)
+    assert survives(mutant, [])
+    monkeypatch.setattr(Mutant, "source", lambda mutant: mutant.module.read_text())
+    assert survives(mutant, tests)

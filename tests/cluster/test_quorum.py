@@ -86,6 +86,19 @@ def test_the_epoch_is_above_all_that_was_seen(run: Run, disks: list[Disk]) -> No
     assert state(disks[0]).epoch == 12
 
 
+@pytest.mark.parametrize("applies", [["--apply"], []])
+def test_voters_that_are_these_already(run: Run, disks: list[Disk], tmp_path: Path, applies: list[str]) -> None:
+    given = paths([disks[0], disks[3]])
+    assert run("quorum", "set-voters", *given, *ALONE, "--apply") == 0, run.out
+    before = listing(tmp_path)
+    assert run("quorum", "set-voters", *given, *ALONE, *applies) == 0, run.out
+    assert "The voters are 1@new1:9093 already: no record is needed." in run.out
+    assert "Undo:" not in run.out
+    assert listing(tmp_path) == before
+    assert run("quorum", "set-voters", *given, "--voters", "1@new1:9094", "--others-are-gone") == 1
+    assert "VotersRecord at offset" in run.out
+
+
 @pytest.mark.parametrize("tail", [bytes(200), b"\0\0\0\0\0\0\0\7\0\0\1\0half a batch"])
 def test_an_incomplete_batch_at_the_end_is_cut(run: Run, disks: list[Disk], tail: bytes) -> None:
     log = disks[0].path / names.CLUSTER_METADATA_DIR / f"{0:020d}.log"

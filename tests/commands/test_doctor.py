@@ -45,6 +45,38 @@ def test_all_is_well(home: Path) -> None:
     assert following == "Next: kdump verify sound, at any time, also while it runs."
 
 
+def test_an_index_that_hides_the_end_of_the_log(home: Path, tmp_path: Path) -> None:
+    """The broker would give the same offsets again, whichever broker has other copies: the index is to be rebuilt."""
+    shutil.copytree(home / "sound", tmp_path / "hidden", symlinks=True)
+    index = max((tmp_path / "hidden" / "orders-0").glob("*.index"))
+    with index.open("ab") as file:
+        file.write(bytes.fromhex("7fffffff") * 2)
+    said = kdump(tmp_path, "doctor", "hidden", "--format", "jsonl")
+    assert said.code == 1
+    (row,) = said.of_type("diagnosis")
+    base = int(index.stem)
+    assert (row["firstOffset"], row["stake"]) == (base, "committed")
+    assert row["broker"].startswith(f"takes the log to end at offset {base} and gives the offsets of ")
+    (action,) = row["actions"]
+    assert action["command"] == ["kdump", "rebuild-index", "hidden/orders-0", "--apply"]
+    startup = kdump(tmp_path, "startup", "hidden")
+    assert startup.code == 1
+    assert "do      kdump rebuild-index hidden/orders-0 --apply   (loses nothing)" in startup.out
+    truncate = kdump(tmp_path, "repair", "hidden", "--strategy", "truncate", "--apply")
+    assert truncate.code == 0, truncate.err
+    assert kdump(tmp_path, "startup", "hidden").code == 0
+
+
+def test_a_file_that_keeps_the_broker_from_starting_is_looked_at_in_its_directory(home: Path, tmp_path: Path) -> None:
+    shutil.copytree(home / "sound", tmp_path / "nobodys", symlinks=True)
+    (tmp_path / "nobodys" / "meta.properties").unlink()
+    said = kdump(tmp_path, "doctor", "nobodys", "--format", "jsonl")
+    (row,) = (row for row in said.of_type("diagnosis") if row["stake"] == "start")
+    (action,) = row["actions"]
+    assert action["command"] == ["kdump", "startup", "nobodys"]
+    assert kdump(tmp_path, *action["command"][1:]).code == 1
+
+
 def test_faults_by_what_is_at_stake(home: Path) -> None:
     said = kdump(home, "doctor", "four", "--format", "jsonl")
     assert said.code == 1

@@ -28,10 +28,12 @@ SHAPES = {
     },
     "partition": {
         "path": str, "logDirectory": (str, None), "topic": (str, None), "partition": (int, None), "state": str,
-        "uniqueId": (str, None), "topicId": (str, None), "logStartOffset": (int, None), "logEndOffset": (int, None),
+        "uniqueId": (str, None), "topicId": (str, None), "logStartOffset": (int, None),
+        "remoteLogStartOffset": (int, None), "logEndOffset": (int, None),
         "records": (int, None), "segments": int, "size": int, "totalSize": int, "firstTimestamp": (int, None),
         "largestTimestamp": (int, None), "codecs": list, "checkpoints": dict, "leaderEpochs": list,
-        "producerSnapshots": list, "kraftSnapshots": list, "leftovers": list, "orphans": list, "strangeFiles": list,
+        "producerSnapshots": list, "kraftSnapshots": list, "leftovers": list, "replaced": list, "orphans": list,
+        "strangeFiles": list,
         "problems": list, "placement": (dict, None),
     },
     "segment": {
@@ -236,7 +238,7 @@ def test_orders(run: Run, data: Path, key: str, wanted: list[tuple[str, int]]) -
     ("case", "said"),
     [
         ("z-3-29", "! topic-0: 3 files waiting for deletion (.deleted), 0 B: 00000000000000000000.index.deleted, "),
-        ("z-3-93", "of a replacement that was not swapped in (.swap)"),
+        ("z-3-93", "of a replacement of segments that was not finished (.swap)"),
         ("z-3-141", "4 files of an unfinished cleaning (.cleaned), 2.4 KiB: 00000000000000000646.index.cleaned, "),
         ("z-3-134", "! topic-0: 00000000000000002978.index: an index without its .log"),
         ("h-prealloc-log", "! topic-0/00000000000000000000.log: zeros from byte 61612 on: preallocated, or never"),

@@ -183,6 +183,12 @@ def test_settings_from_the_metadata_log_beside(run: Run, data: Path) -> None:
     assert orders["configFrom"] == ["the cluster's metadata log"]
     assert (orders["config"]["retention.ms"], orders["config"]["retention.bytes"]) == (30 * DAY, 12)
     assert stuck["config"]["retention.ms"] == 20 * DAY
+    other = data.parent / "other"
+    other.mkdir()
+    (other / names.META_PROPERTIES).write_bytes((data / names.META_PROPERTIES).read_bytes())
+    (data / "stuck-0").rename(other / "stuck-0")
+    assert run("retain", data, other, AT, "--format=jsonl") == 1
+    assert only(run.rows, "partition", topic="stuck")["config"]["retention.ms"] == 20 * DAY
     log = metadata / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[:-1] + b"\xff")
     assert run("retain", data, AT, "--format=jsonl") == 1

@@ -6,6 +6,8 @@ import errno
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ OUTCOME = {
 FAILURE = {"exception", "message", "file", "position", "brokerStarts"}
 LOST = {"bytes", "zeros", "batches", "records", "firstOffset", "lastOffset"}
 DIRECTORY = {"type", "path", "ok", "clean", "failures", "warnings"}
-BROKER = {"type", "kafka", "starts", "offline", "failures"}
+BROKER = {"type", "kafka", "starts", "offline", "failures", "orderDecides"}
 
 
 class Run:
@@ -250,6 +252,35 @@ def test_a_log_that_is_read_in_a_faulty_directory_ends_the_process(run: Run, dat
     assert run(data) == 1
     assert run.lines[0] == "The broker will NOT start:"
     assert f"The log dir {data} is already offline due to a previous IO exception." in run.lines[1]
+
+
+@pytest.mark.parametrize("first", ["orders-0", "orders-1"])
+def test_the_order_of_the_partitions_may_decide(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """A torn partition.metadata is noted for the whole directory: a log with an open transaction behind it is fatal."""
+    partition(data / "orders-1", {names.PARTITION_METADATA: b"version: 0\nno topic id"})
+    log = data / "orders-0" / file(8, "log")
+    log.write_bytes(log.read_bytes() + produced(12, 7, transactional=True))
+    listed = os.scandir
+
+    @contextmanager
+    def in_order(path: str) -> Iterator[list[os.DirEntry[str]]]:
+        with listed(path) as entries:
+            yield sorted(entries, key=lambda entry: entry.name != first)
+
+    monkeypatch.setattr(os, "scandir", in_order)
+    assert run(data) == 1
+    dies = first == "orders-1"
+    assert run.lines[0] == f"The broker will NOT start{'' if dies else f' if {data} is all it has'}:"
+    note = "whether the process ends or the directory goes offline depends on the order"
+    assert [line for line in run.lines if note in line]
+    assert run(data, "--format", "jsonl") == 1
+    (broker,) = run.of_type("broker")
+    assert (broker["starts"], broker["orderDecides"]) == (not dies, [str(data)])
+    (data / "orders-1" / names.PARTITION_METADATA).write_bytes(METADATA)
+    assert run(data) == 0
+    assert note not in run.out
 
 
 def test_a_checkpoint_that_only_its_reader_stumbles_over_counts_as_empty(run: Run, data: Path) -> None:

@@ -96,7 +96,11 @@ class Cluster:
             producer.close()
 
     def _brokers(self) -> int:
-        admin = KafkaAdminClient(bootstrap_servers=self.servers)
+        """How many brokers the node knows that knows the fewest: each hears of the others in its own time."""
+        return min(map(self._brokers_of, self.servers))
+
+    def _brokers_of(self, server: str) -> int:
+        admin = KafkaAdminClient(bootstrap_servers=[server])
         try:
             return len(admin.describe_cluster()["brokers"])
         finally:

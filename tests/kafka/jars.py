@@ -16,6 +16,9 @@ LOCKS = Path(__file__).resolve().parent / "jars"
 
 RELEASES = ("3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.1")
 
+SPARK_SOURCE = "spark-4.2.0"
+"""What stands for the jars of Spark's own Kafka source, in the newest release that Maven has; Spark 4.3 runs it too."""
+
 _MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies"
 _LOG4J = "2.25.4"
 
@@ -91,6 +94,9 @@ def _bring(release: str) -> None:
 
 
 def _dependencies(release: str) -> Iterator[tuple[str, str, str]]:
+    if release == SPARK_SOURCE:
+        yield "org.apache.spark", "spark-sql-kafka-0-10_2.13", release.removeprefix("spark-")
+        return
     yield "org.apache.kafka", "kafka_2.13", release
     yield "org.apache.kafka", "kafka-tools", release
     if not release.startswith("3."):

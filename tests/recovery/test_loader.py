@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kdump.formats import names
-from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, RECOVER, TRIM, TRUNCATE, WARN, WRITE, LoadOutcome
+from kdump.recovery.outcome import CREATE, DELETE, DROP, EMPTY, HIDE, RECOVER, TRIM, TRUNCATE, WARN, WRITE, LoadOutcome
 from kdump.settings.views import LoadingSettings
 from kdump.storage.partition import PartitionLog
 from tests.recovery.building import batch, broken, exception, file, load, loaded, make_log, produced, steps, with_offset
@@ -51,6 +51,24 @@ def test_a_missing_time_index_is_not_rebuilt(tmp_path: Path) -> None:
     assert loaded(log, clean=True)[file(0, "timeindex")] == b""
     (step,) = steps(load(log, clean=True), CREATE)
     assert (step.file, step.size) == (file(0, "timeindex"), 0)
+
+
+@pytest.mark.parametrize("entry", [(99, 0), (3, 10_000), (1, 2 * SIZE)])
+def test_an_index_that_leads_to_no_batch_hides_what_the_last_segment_holds(
+    tmp_path: Path, entry: tuple[int, int]
+) -> None:
+    """LogSegment.readNextOffset: the base offset where nothing is found from the last index entry on."""
+    index = {file(8, "index"): b"".join(number.to_bytes(4, "big") for number in entry)}
+    log = make_log(tmp_path, LOGS | INDEXES | index)
+    outcome = load(log, clean=True)
+    assert (outcome.log_end_offset, outcome.hides) == (8, True)
+    (step,) = steps(outcome, HIDE)
+    assert step.file == file(8, "log")
+    assert step.why.startswith(f"the last entry of {file(8, 'index')} leads to no batch")
+    assert (outcome.loss.batches, outcome.loss.records) == (2, 4)
+    assert (outcome.loss.first_offset, outcome.loss.last_offset) == (8, 11)
+    assert not load(log).hides  # after an unclean shutdown the index is rebuilt
+    assert not load(make_log(tmp_path, {file(8, "index"): bytes(8)}), clean=True).hides
 
 
 def test_damage_cuts_the_segment_and_drops_later_ones_with_their_snapshots(tmp_path: Path) -> None:

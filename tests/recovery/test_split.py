@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from kdump.formats.encode import NewRecord, encode_wrapper
+from kdump.operations.startup import StartupOptions
 from kdump.recovery import split
+from kdump.recovery.broker_start import DirectoryState
+from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import SPLIT
+from kdump.releases import KafkaRelease
 from kdump.settings.views import LoadingSettings
 from kdump.storage.recipe import SourceBytes
 from tests.recovery.building import batch, broken, exception, file, load, loaded, make_log, steps, with_last_delta
@@ -109,6 +113,22 @@ def test_parts_that_are_not_recovered_keep_one_entry_a_chunk(tmp_path: Path, mon
     # chunks hold the batches 0-1, 2-3 and 4-5; all but the first are more than an interval behind the one before
     assert files[INDEX].hex() == f"00000003{2 * size:08x}" + f"00000005{4 * size:08x}"
     assert files[file(0, "timeindex")].hex() == "0000000000000003" + "00000003" + "0000000000000005" + "00000005"
+
+
+def test_from_4_1_on_parts_have_an_entry_for_every_interval(tmp_path: Path) -> None:
+    size = len(batch(0))
+    log = make_log(tmp_path, {file(0, "log"): b"".join(batch(n, timestamp=n) for n in range(6)) + batch(FAR)})
+    starts = {
+        release: StartupOptions(clean=True, properties={"index.interval.bytes": str(size)}, release=release).startup(
+            log, DirectoryState(str(tmp_path), clean=True)
+        )
+        for release in (None, KafkaRelease.parse("4.0.0"), KafkaRelease.parse("4.3"))
+    }
+    files = {release: (load_log(log, start).files or {})[INDEX] for release, start in starts.items()}
+    assert len({files[None].size, files[KafkaRelease.parse("4.0.0")].size}) == 1
+    assert files[None].size == 0
+    entries = loaded(log, clean=True, config=starts[KafkaRelease.parse("4.3")].config)[INDEX]
+    assert entries.hex() == "".join(f"{offset:08x}{offset * size:08x}" for offset in (2, 4))
 
 
 def test_the_old_segment_stays_where_it_was_not_loaded_yet(tmp_path: Path) -> None:

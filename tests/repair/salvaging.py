@@ -11,6 +11,7 @@ from kdump.change.place import new_change
 from kdump.change.plan import Plan
 from kdump.findings.kind import ERROR
 from kdump.recovery.startup import Startup
+from kdump.repair.load_result import holding
 from kdump.repair.lost_markers import OPEN
 from kdump.repair.proposal import SALVAGE, Request, Task, examine
 from kdump.repair.salvage_partition import Rescue
@@ -29,9 +30,13 @@ def salvage(partition: Path, startup: Startup = STARTUP, lost_markers: str = OPE
     task = examined(partition, startup, lost_markers)
     assert task.rescue is not None
     assert task.plan is not None, task.failure
+    rescue = task.rescue
+    if rescue.kept is None:
+        kept = holding(kdump.open_log(str(partition)), rescue.outcome)
+        rescue = rescue._replace(kept=kept, kafka_keeps=kept)
     if task.plan:
         apply(task.plan, task)
-    return task.rescue
+    return rescue
 
 
 def apply(plan: Plan, task: Task) -> None:

@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 from unittest import mock
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdump.formats import names
-from kdump.repair.salvage import LeftOut, Stretch, sort_out
+from kdump.repair.salvage import WINDOW, LeftOut, Stretch, sort_out
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import SourceBytes, joined
@@ -236,3 +236,38 @@ def longest(offsets: list[int]) -> int:
     for at, offset in enumerate(offsets):
         best.append(1 + max((best[n] for n in range(at) if offsets[n] < offset), default=0))
     return max(best, default=0)
+
+
+@settings(deadline=None)
+@given(
+    moves=st.lists(st.sampled_from((-2, 0, 0, 0, 0, 0, 1, 3)), max_size=12),
+    bad=st.sets(st.integers(0, 11), max_size=2),
+    faulty=st.sets(st.integers(0, 11), max_size=2),
+)
+def test_batches_are_chosen_alike_one_by_one_and_many_together(
+    moves: list[int], bad: set[int], faulty: set[int]
+) -> None:
+    offset, batches = BASE, []
+    for number, move in enumerate(moves):
+        offset = max(0, offset + move)
+        one = batch(offset, 2)
+        batches.append(broken(one) if number in bad else one)
+        offset += 2
+    size = len(batch(BASE, 2))
+    faults = [(size * number + 1, "a fault") for number in sorted(faulty)]
+    data = b"".join(batches)
+    with TemporaryDirectory() as folder:
+        together = sorted_out(Path(folder, "a"), data, faults=faults)
+        with mock.patch("kdump.repair.salvage._orderly", return_value=None):
+            assert together == sorted_out(Path(folder, "b"), data, faults=faults)
+
+
+def test_thousands_of_batches_are_chosen_alike_one_by_one_and_many_together(tmp_path: Path) -> None:
+    batches = [batch(offset) for offset in range(BASE, BASE + 3 * WINDOW)]
+    batches[WINDOW + 7] = broken(batches[WINDOW + 7])
+    batches[2 * WINDOW], batches[2 * WINDOW + 1] = batches[2 * WINDOW + 1], batches[2 * WINDOW]
+    together = sorted_out(tmp_path / "a", b"".join(batches))
+    with mock.patch("kdump.repair.salvage._orderly", return_value=None):
+        apart = sorted_out(tmp_path / "b", b"".join(batches))
+    assert together == apart
+    assert sum(part.batches for part in together if isinstance(part, Stretch)) == 3 * WINDOW - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -37,14 +37,16 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def local_session() -> Iterator[SparkSession]:
-    """A local session, which also serves Spark Connect at the port in spark.connect.grpc.binding.port."""
+def local_session(more: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """A local session with `more` settings; it also serves Spark Connect (spark.connect.grpc.binding.port)."""
     from kdump.spark.session import spark_session
 
     before = dict(os.environ)
     os.environ.update(environment())
     try:
-        with spark_session("local[2]", {**CONF, "spark.connect.grpc.binding.port": str(free_port())}) as session:
+        with spark_session(
+            "local[2]", {**CONF, **(more or {}), "spark.connect.grpc.binding.port": str(free_port())}
+        ) as session:
             yield session
     finally:
         os.environ.clear()

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import tarfile
+import tomllib
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kdump.spark.java import find_java
 from kdump.spark.options import READ_OPTIONS
 from kdump.spark.write_options import WRITE_OPTIONS
 from tests.columns.reading import ROOT
+from tests.schemas.registries import avro, framed, partition, schema_record
 from tests.spark.building import log_directory
+from tests.spark.session import environment
+from tests.topics.building import Log
 
 if TYPE_CHECKING:
     import pytest
@@ -24,7 +32,8 @@ PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return [code for name, code in found if name == language]
 
 
 def named_in_tables(section: str) -> set[str]:
@@ -35,7 +44,8 @@ def named_in_tables(section: str) -> set[str]:
 
 
 def test_the_python_code(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log_directory(tmp_path / "kafka-logs", orders_0=9, orders_1=4)
+    logs = log_directory(tmp_path / "kafka-logs", orders_0=9, orders_1=4)
+    _payments(logs)
     monkeypatch.delenv("JAVA_HOME", raising=False)  # which the code sets: it comes back afterwards
     found = []
     for code in blocks("python"):
@@ -49,11 +59,24 @@ def test_the_python_code(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
                 assert result.exception() is None
         else:
             exec(lines, names)
-    assert len(found) == 3
-    assert found[0].count() == 13
-    assert spark.read.parquet(f"{tmp_path}/out").count() == 13
+    everything, typed, _, _ = found
+    assert everything.where("topic = 'orders'").count() == 13
+    assert [(row.id, row.price, bool(row.valueError)) for row in typed.orderBy("offset").collect()] == [
+        (7, Decimal("9.90"), False), (None, None, True),
+    ]  # fmt: skip
+    assert spark.read.parquet(f"{tmp_path}/out").count() == everything.count()
     assert len(list((tmp_path / "made").glob("orders-*"))) == 12
     assert spark.read.format("kafka-log").load(f"{tmp_path}/made").count() == 2
+
+
+def _payments(logs: Path) -> None:
+    """A topic whose values have a schema; one of them does not decode."""
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 8, "scale": 2}
+    fields = [{"name": "id", "type": "long"}, {"name": "price", "type": price}]
+    schema = {"type": "record", "name": "Payment", "fields": fields}
+    partition(logs, schema_record("payments-value", 1, 1, schema))
+    good = avro(schema, {"id": 7, "price": Decimal("9.90")})
+    Log(logs / "payments-0").add((b"k", framed(1, good)), (b"k", framed(1, good[:1]))).write()
 
 
 def test_the_options_are_all_of_them() -> None:
@@ -69,10 +92,32 @@ def test_the_settings_are_those_of_our_own_sessions(spark: SparkSession) -> None
     assert {name: spark.conf.get(name) for name in settings} == settings
 
 
-def test_the_archive_for_executors(tmp_path: Path) -> None:
-    command = next(line for block in blocks("") for line in block.splitlines() if "kdump.spark.archive" in line)
-    words = command.partition("#")[0].split()
+JOB = """
+from pyspark.sql import SparkSession
+print("rows:", SparkSession.builder.getOrCreate().read.format("kafka-log").load("logs").count())
+"""
+
+
+def test_what_is_installed_are_extras_that_there_are() -> None:
+    named = set(re.findall(r"kafka-kdump\[([\w,-]+)\]", PAGE))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert len(named) >= 3
+    assert {name for names in named for name in names.split(",")} <= extras.keys()
+
+
+def test_the_archive_for_executors_and_a_job_with_it(tmp_path: Path) -> None:
+    archive, submit = next(block for block in blocks("") if "kdump.spark.archive" in block).splitlines()
+    words = archive.partition(" # ")[0].split()
     assert words[:2] == ["python", "-m"]
     subprocess.run([sys.executable, *words[1:]], cwd=tmp_path, check=True, env={"PYTHONPATH": str(ROOT)})
-    with tarfile.open(tmp_path / words[-1]) as archive:
-        assert "kdump/spark/data_source.py" in {name.removeprefix("./") for name in archive.getnames()}
+    with tarfile.open(tmp_path / words[-1]) as packed:
+        assert "kdump/spark/data_source.py" in {name.removeprefix("./") for name in packed.getnames()}
+    (tmp_path / "job.py").write_text(JOB)
+    log_directory(tmp_path / "logs", x_0=7)
+    program = Path(pyspark.__file__).parent / "bin" / submit.split()[0]
+    more = {"JAVA_HOME": find_java().home or "", "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [program, *submit.split()[1:]], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, **environment(), **more},
+    )  # fmt: skip
+    assert done.stdout == "rows: 7\n", done.stderr[-2000:]

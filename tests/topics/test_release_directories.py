@@ -14,7 +14,7 @@ from kdump.query.inventory import partition_info
 from kdump.releases import KafkaRelease
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
-from kdump.topics.metadata_log import release_beside
+from kdump.topics.clusters import Clusters
 from kdump.verify.run import verify
 from tests.commands.running import Run
 
@@ -43,8 +43,9 @@ def ask(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPat
 
 
 def test_the_release_is_known(said: dict[str, Any]) -> None:
-    found = release_beside(LogDirectory(str(said["folders"][0])))
-    assert found is KafkaRelease.parse(said["release"])
+    clusters = Clusters([str(folder) for folder in said["folders"]])
+    for folder in said["folders"]:  # the metadata log is in one of them
+        assert clusters.of(LogDirectory(str(folder))).kafka is KafkaRelease.parse(said["release"])
 
 
 def test_verify_has_no_false_word(said: dict[str, Any]) -> None:

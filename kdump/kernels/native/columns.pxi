@@ -235,6 +235,11 @@ cdef class ByteColumn:
         return taken
 
 
+def column_name(name):
+    """The name of a column, and whether it is one of the batches."""
+    return (name[6:], True) if name.startswith("batch.") else (name, False)
+
+
 cdef class RecordColumns:
     """See portable.columns."""
 
@@ -257,8 +262,9 @@ cdef class RecordColumns:
         self._most_rows = most_rows
         self._most_bytes = most_bytes
         self._control = control
-        self._names = [(name[6:], True) if name.startswith("batch.") else (name, False) for name in numbers]
-        self._numbers = [bytearray(FIRST_ROOM) for _ in self._names]
+        # No list comprehensions: where memory runs out, Cython 3.3 frees what it could not append a second time.
+        self._names = list(map(column_name, numbers))
+        self._numbers = list(map(bytearray, (FIRST_ROOM,) * len(self._names)))
         self._keys = ByteColumn() if key else None
         self._values = ByteColumn() if value else None
         if headers:
@@ -367,7 +373,7 @@ cdef class RecordColumns:
         for buffer in self._numbers:
             PyByteArray_Resize(buffer, 8 * length)
         numbers = self._numbers
-        self._numbers = [PyByteArray_FromStringAndSize(NULL, 8 * length + FIRST_ROOM) for _ in numbers]
+        self._numbers = list(map(bytearray, (8 * length + FIRST_ROOM,) * len(numbers)))
         headers = None
         if self._lists is not None:
             nulls, validity, offsets, _ = self._lists.take()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kdump.formats.checksums import crc32, crc32c
+from kdump.kernels.portable.cells import csv_cells
 from kdump.kernels.portable.columns import RecordColumns, murmur2
 from kdump.kernels.portable.compaction import OffsetMap, encode_kept, rewrite
 from kdump.kernels.portable.encode import encode
@@ -19,6 +20,7 @@ __all__ = [
     "check",
     "crc32",
     "crc32c",
+    "csv_cells",
     "decode",
     "differences",
     "encode",

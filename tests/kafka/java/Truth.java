@@ -11,6 +11,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.kafka.clients.admin.Admin;
@@ -23,6 +24,7 @@ import org.apache.kafka.clients.admin.ListTopicsOptions;
 import org.apache.kafka.clients.admin.MemberDescription;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -37,6 +39,9 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /** What a running broker says of everything that it holds. */
 public final class Truth {
     private final Admin admin;
+    private static final Set<TransactionState> PREPARED =
+        Set.of(TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT);
+
     private final String servers;
     private final ObjectNode said = Kit.JSON.createObjectNode();
     private final List<TopicPartition> partitions = new ArrayList<>();
@@ -54,6 +59,9 @@ public final class Truth {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", servers))) {
             Truth truth = new Truth(servers, admin);
             truth.said.put("cluster", admin.describeCluster().clusterId().get());
+            if (!readable) {
+                truth.settle();
+            }
             truth.groups();
             if (!readable) {
                 truth.newerGroups();
@@ -192,6 +200,17 @@ public final class Truth {
             } catch (ClassNotFoundException | NoSuchMethodException older) {
                 // This release's clients do not have it.
             }
+        }
+    }
+
+    /** Wait until a coordinator that has just started has ended what it found prepared: its markers are in the logs. */
+    private void settle() throws Exception {
+        long limit = System.currentTimeMillis() + 60_000;
+        while (admin.listTransactions().all().get().stream().anyMatch(listing -> PREPARED.contains(listing.state()))) {
+            if (System.currentTimeMillis() > limit) {
+                throw new IllegalStateException("prepared transactions have not ended within a minute");
+            }
+            Thread.sleep(50);
         }
     }
 

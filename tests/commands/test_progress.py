@@ -1,0 +1,69 @@
+"""Progress of the commands that walk logs: on SIGUSR1 a line, on a terminal a bar, in a pipe nothing."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from kdump.commands.shell.progress import PathCounter, Progress, ReadingBar, tell_progress
+from kdump.disk.reading import ReadOnlyFile
+from tests.agreement.running import kdump
+
+SPECS = Path(__file__).parents[1] / "transcripts" / "specs"
+WALKING = {
+    "dump": ("dump", "data"),
+    "groups": ("groups", "data"),
+    "txns": ("txns", "data"),
+    "schemas": ("schemas", "data", "--schemas", "data/_schemas-0"),
+    "replicas": ("replicas", "data"),
+    "lookup": ("lookup", "data", "--timestamp", "latest"),
+    "undo": ("undo", "data"),
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    assert kdump(folder, "fixture", "build", SPECS / "shop.yaml", "data").code == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", ["dump", "groups", "txns", "schemas", "replicas"])
+def test_a_walk_tells_how_far_it_is(name: str, home: Path) -> None:
+    Progress.current = None
+    kdump(home, *WALKING[name])
+    assert isinstance(Progress.current, ReadingBar)
+
+
+@pytest.mark.parametrize("name", sorted(WALKING))
+def test_a_pipe_gets_no_progress(name: str, home: Path) -> None:
+    said = kdump(home, *WALKING[name])
+    assert "\r" not in said.err + said.out
+    assert "%" not in said.err
+
+
+def test_each_byte_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(bytes(1000))
+    with ReadingBar([str(tmp_path)]) as bar, ReadOnlyFile(str(path)) as file:
+        file.read(0, 500)
+        file.read(100, 300)
+        assert bar.line().startswith("50 %  500 B of 1000 B")
+        file.read_into(memoryview(bytearray(500)), 500)
+        assert bar.line().startswith("100 %  1000 B of 1000 B")
+    with ReadOnlyFile(str(path)) as file:
+        file.read(0, 500)
+
+
+def test_a_signal_asks_for_a_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = signal.signal(signal.SIGUSR1, lambda *_: tell_progress())
+    try:
+        for number in PathCounter("change").over(range(3)):
+            if number == 2:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert capfd.readouterr().err == "kdump: 2 of 3 changes\n"
