@@ -66,7 +66,7 @@ def native_kernels() -> list[Extension]:
         print("Cython is missing: kdump is built without its compiled kernel", file=sys.stderr)
         return []
     sanitizer = os.environ.get("KDUMP_SANITIZE")
-    sanitize = [f"-fsanitize={sanitizer}"] if sanitizer else []
+    sanitize = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"] if sanitizer else []
     write_numbers()
     for earlier in glob(f"{KERNELS}/_native.cpython-*.so"):
         os.remove(earlier)  # it would be loaded in place of the one with the limited API

@@ -101,6 +101,9 @@ CLUSTER_METADATA = (
 META_PROPERTIES = (
     Remedy(None, (), "write it again: cluster.id and node.id as in another log directory, directory.id its own"),
 )
+OTHER_CLUSTER = (
+    Remedy("ls", (), "shows what is in it: take it out of log.dirs and keep it until you know whose records these are"),
+)
 QUORUM_STATE = (Remedy(None, (), "if the other voters run, move it away: the node may forget that it has voted"),)
 KRAFT_SNAPSHOT = (Remedy(None, (), "if other controllers run, move it away: the node fetches a snapshot again"),)
 UNREAD = (Remedy("verify", (), "restore permissions or the device first"),)

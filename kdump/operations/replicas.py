@@ -324,7 +324,7 @@ class Replicas:
         given = self._given.get(joined.key.cluster_id, set())
         here = {copy.broker for copy in copies}
         expected = set(state.replicas) if state else given
-        absent = tuple(sorted((expected & given) - here))
+        absent = () if None in here else tuple(sorted((expected & given) - here))  # a disk of nobody may be theirs
         not_given = tuple(sorted(expected - given - here))
         replicas += [Replica(broker, None, NO_LOG, None) for broker in (*absent, *not_given)]
         if state is not None:

@@ -24,18 +24,19 @@ from kdump.recovery.broker_start import (
     duplicate_failures,
     fate_of,
     metadata_directory_failed,
+    not_together,
     small_segments,
     unknown_metadata_version,
 )
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.releases import KafkaRelease
+from kdump.releases import NEWEST, KafkaRelease
 from kdump.retention.zero_tails import aged_by_zeros
 from kdump.settings.segment_bytes import with_too_small
 from kdump.settings.sources import Configs, PropertyFile, Settings
 from kdump.settings.views import LoadingSettings
-from kdump.storage.broker import BrokerIdentity
+from kdump.storage.broker import BrokerDirectories, BrokerIdentity
 from kdump.storage.directory import LogDirectory, holds_metadata_log
 from kdump.storage.live import held, was_deleted
 from kdump.storage.partition import PartitionLog
@@ -79,7 +80,7 @@ class StartupOptions:
             clean if self.clean is None else self.clean,
             recovery_point if self.recovery_point is None else self.recovery_point,
             log_start if self.log_start_offset is None else self.log_start_offset,
-            LoadingSettings.of(settings.of(log.name.topic if log.name else ""), self.release),
+            LoadingSettings.of(settings.of(log.name.topic if log.name else ""), self.release or NEWEST),
         )
 
 
@@ -143,6 +144,7 @@ class BrokerStart:
     directories: list[str] = field(default_factory=list)
     _ended: set[str] = field(default_factory=set)
     _first: DirectoryState | None = None
+    _together: BrokerDirectories = field(default_factory=BrokerDirectories)
     _seen: list[tuple[BrokerIdentity | None, str, PartitionDirName]] = field(default_factory=list)
 
     def directory(self, directory: LogDirectory) -> Iterator[DirectoryState | Loaded]:
@@ -151,7 +153,7 @@ class BrokerStart:
         for problem in state.problems:
             self.report(problem)
         cluster, warnings = self._cluster(directory)
-        state = self._compared(replace(state, warnings=(*state.warnings, *warnings)))
+        state = self._compared(directory, replace(state, warnings=(*state.warnings, *warnings)))
         self.directories.append(directory.path)
         yield state
         self._note(directory.path, (*state.failures, *self._misfits(directory, cluster)))
@@ -204,10 +206,17 @@ class BrokerStart:
         self.stops += failures
         return failures
 
-    def _compared(self, state: DirectoryState) -> DirectoryState:
-        """The state, with a warning where the directory is not of the broker that the first one is of."""
-        if state.broker is None:
+    def _compared(self, directory: LogDirectory, state: DirectoryState) -> DirectoryState:
+        """The state, with what keeps the broker from starting where the directory does not go with those before.
+
+        There is a warning where it is of another broker than the first one.
+        """
+        if state.broker is None or state.broker.node_id is None:
             return state
+        meta = directory.meta_properties()
+        fault = self._together.add(directory.path, meta) if meta else None
+        if fault is not None:
+            return replace(state, failures=(*state.failures, not_together(fault)))
         self._first = first = self._first or state
         if first.broker == state.broker or first.broker is None:
             return state

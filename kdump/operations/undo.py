@@ -16,6 +16,7 @@ from kdump.disk.locks import check_not_growing, is_log_directory
 from kdump.errors import KdumpError, RefusedError
 from kdump.operations.rails import Rails, locked
 from kdump.storage.directory import LogDirectory
+from kdump.storage.open import check_is_not_around
 from kdump.storage.partition import PartitionLog
 
 
@@ -35,8 +36,13 @@ class Listing(NamedTuple):
 
 
 def list_changes(path: str, backup_dir: str | None = None) -> Listing:
-    """The changes below a log directory, or of a partition directory, which may be gone. Raises OSError."""
-    path = os.path.realpath(path)
+    """The changes below a log directory, or of a partition directory, which may be gone.
+
+    Raises OSError, and HoldsLogDirectoriesError for a directory around log directories.
+    """
+    given, path = path, os.path.realpath(path)
+    if os.path.isdir(path) and not PartitionLog(path).segments and not any(change_files(path)):
+        check_is_not_around(LogDirectory(given))
     if _is_log_directory(path):
         changes = Changes(path)
         found = changes.all()

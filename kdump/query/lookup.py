@@ -94,12 +94,6 @@ class _OpenSegment:
         return self._log
 
     @property
-    def remote_start_offset(self) -> int | None:
-        """Where (absolute) the log of a tiered topic starts in remote storage; None where all of it is local."""
-        is_earlier = self._checkpoint < self.log_start_offset
-        return self._checkpoint if is_earlier and self._is_tiered() else None
-
-    @property
     def log_bytes_read(self) -> int:
         return self._log.bytes_read if self._log else 0
 

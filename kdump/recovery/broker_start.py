@@ -148,6 +148,11 @@ def unknown_metadata_version(release: KafkaRelease, level: int) -> Failure | Non
     return Failure(ILLEGAL_ARGUMENT, text, names.CLUSTER_METADATA_DIR, offline=False)
 
 
+def not_together(text: str) -> Failure:
+    """What ends the process of a broker whose log directories do not go together, in its words."""
+    return Failure(RUNTIME, text, names.META_PROPERTIES, offline=False)
+
+
 def small_segments(release: KafkaRelease, topics: Sequence[str]) -> Failure:
     """What ends the process of a broker of this release where the segment.bytes of topics is below its least."""
     more = f" and {len(topics) - _SHOWN_TOPICS} more" if len(topics) > _SHOWN_TOPICS else ""

@@ -4,6 +4,7 @@ The loading that plans are made from leaves every file as a broker would leave i
 
 - what changes a .log, and what follows from that: the indexes of the segment, snapshots, leader epochs;
 - files beside a .log in which verification finds something;
+- what goes because its name is no offset, over which loading fails;
 - after an unclean shutdown also what a broker does at its start anyway (it trims preallocated indexes, writes a
   snapshot, removes leftovers), but not new content for the sound index of a closed segment: old releases, followers and
   the cleaner write other entries than a rebuild, and theirs are as good.
@@ -48,6 +49,8 @@ def _changed_segments(operation: Operation) -> list[int]:
 
 def _mends(operation: Operation, found: Survey, changed: Collection[int]) -> bool:
     says = parse_file_name(operation.name)
+    if says.offset is None and (says.kind in names.SEGMENT_KINDS or says.state == names.CLEANED):
+        return True  # a name that is no offset: no broker starts with it
     if operation.name in found.unsound | found.leftovers or operation.source in found.leftovers:
         return True
     if says.kind in (names.LOG, *names.INDEX_KINDS) and says.state in (names.LIVE, names.SWAP):

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from kdump.change.plan import Cut
 from kdump.disk.reading import list_directory, read_small
-from kdump.errors import KdumpError, LoadError, NameFormatError
+from kdump.errors import NUMBER_FORMAT, KdumpError, LoadError, NameFormatError
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.codecs import DEFAULT_LIMIT
@@ -209,7 +209,8 @@ class _Attempt:
         says = parse_file_name(name)
         if says.kind == names.LOG and says.offset is not None:
             return False
-        self.files.leave_out_file(name, failure.text)
+        is_misnamed = failure.exception == NUMBER_FORMAT and says.offset is None
+        self.files.leave_out_file(name, "the name does not begin with an offset" if is_misnamed else failure.text)
         return True
 
     # --- what loading does not mind, but should ----------------------------------------------------------------------

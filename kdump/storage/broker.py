@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kdump.formats import names
+from kdump.formats.metadata_files import MetaProperties
 from kdump.formats.names import PartitionDirName
+from kdump.formats.uuids import format_uuid
 from kdump.storage.directory import LogDirectory
 
 
@@ -26,6 +28,36 @@ def identity_of(directory: LogDirectory) -> BrokerIdentity | None:
     """
     meta = directory.meta_properties()
     return BrokerIdentity(meta.cluster_id, meta.node_id) if meta else None
+
+
+class BrokerDirectories:
+    """The log directories that were met, and what keeps a broker from starting with those that say they are its own.
+
+    That is MetaPropertiesEnsemble.verify. Directories of different nodes are of several brokers.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[int, tuple[str, MetaProperties]] = {}
+        self._by_id: dict[tuple[int, bytes], str] = {}
+
+    def add(self, path: str, meta: MetaProperties) -> str | None:
+        """Take in a log directory with its meta.properties; return what its broker says of it, None if nothing.
+
+        One that is taken in again gets the same answer.
+        """
+        if meta.node_id is None:
+            return None
+        file = os.path.join(path, names.META_PROPERTIES)
+        expected = self._first.setdefault(meta.node_id, (path, meta))[1].cluster_id
+        if expected != meta.cluster_id and None not in (expected, meta.cluster_id):
+            return f"Invalid cluster.id in: {file}. Expected {expected}, but read {meta.cluster_id}"
+        if meta.directory_id is None:
+            return None
+        other = self._by_id.setdefault((meta.node_id, meta.directory_id), path)
+        if os.path.realpath(other) == os.path.realpath(path):
+            return None
+        id_ = format_uuid(meta.directory_id)
+        return f"Duplicate directory ID Optional[{id_}] found. It was the ID of {other}, but also of {path}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,12 +37,7 @@ def open_directory(path: str | os.PathLike[str]) -> PartitionLog | LogDirectory:
     if partition.segments:
         return partition
     directory = LogDirectory(path)
-    inner = log_directories_in(directory)
-    if inner:
-        raise HoldsLogDirectoriesError(
-            f"{path}: not a log directory; it holds {len(inner)}, name {'it' if len(inner) == 1 else 'them'} instead:"
-            f" {' '.join(os.path.join(path, name) for name in inner)}"
-        )
+    check_is_not_around(directory)
     if directory.partition_names or names.META_PROPERTIES in directory.files:
         return directory
     kinds = {says.kind for says in partition.files.values() if says.is_kafkas}
@@ -51,6 +46,17 @@ def open_directory(path: str | os.PathLike[str]) -> PartitionLog | LogDirectory:
     if kinds:
         return directory
     raise NameFormatError(f"{path}: neither a partition directory (no .log in it) nor a log directory")
+
+
+def check_is_not_around(directory: LogDirectory) -> None:
+    """Raise HoldsLogDirectoriesError for a directory that is no log directory and has such in it. Raises OSError."""
+    inner = log_directories_in(directory)
+    if inner:
+        path = directory.path
+        raise HoldsLogDirectoriesError(
+            f"{path}: not a log directory; it holds {len(inner)}, name {'it' if len(inner) == 1 else 'them'} instead:"
+            f" {' '.join(os.path.join(path, name) for name in inner)}"
+        )
 
 
 def check_has_kafka_files(log: PartitionLog) -> None:

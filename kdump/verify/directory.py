@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator
 from kdump.disk.reading import is_file, read_small
 from kdump.errors import CheckpointError, KdumpError, NameFormatError
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import IGNORES, INFO, BrokerEffect
+from kdump.findings.kind import IGNORES, INFO, REFUSES, BrokerEffect
+from kdump.findings.remedies import OTHER_CLUSTER
 from kdump.formats import names
 from kdump.formats.metadata_files import parse_quorum_state
 from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
 from kdump.formats.uuids import format_uuid
-from kdump.storage.broker import BrokerIdentity, PartitionPlaces, identity_of
+from kdump.storage.broker import BrokerDirectories, BrokerIdentity, PartitionPlaces, identity_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
@@ -90,6 +91,7 @@ class Place:
         self._places = PartitionPlaces()
         self._topic_ids: dict[tuple[str | None, str], tuple[bytes, str]] = {}
         self._first: tuple[Owner, str] | None = None
+        self._together = BrokerDirectories()
         self._cleaned: dict[tuple[Owner, tuple[str, int]], str] = {}
 
     def partition(self, path: str, name: PartitionDirName, owner: Owner) -> Iterator[Finding]:
@@ -130,10 +132,20 @@ class Place:
                 yield found("KD-CKPT-CLEANER-TWICE", checkpoint, f"{topic}-{number} has a line here and in {other}")
 
     def differs(self, directory: LogDirectory, owner: Owner) -> Iterator[Finding]:
-        """Whether a log directory is of the same broker as the first one."""
+        """Whether a log directory is of the same broker as the first one, and goes with it."""
         if owner is None:
             return
         path = os.path.join(directory.path, names.META_PROPERTIES)
+        meta = directory.meta_properties()
+        fault = self._together.add(directory.path, meta) if meta else None
+        if fault is not None:
+            ways = OTHER_CLUSTER if "cluster.id" in fault else None
+            yield found("KD-META-PROPERTIES", path, fault, effect=REFUSES)._replace(ways=ways)
+            return
+        if owner.node_id is None:
+            text = f"Error: node ID not found in {directory.path}"
+            yield found("KD-META-PROPERTIES", path, text, effect=REFUSES)
+            return
         first, other = self._first = self._first or (owner, path)
         if first is not None and first != owner:
             text = f"node {owner[1]} of cluster {owner[0]}, in {other} it is node {first[1]} of cluster {first[0]}"

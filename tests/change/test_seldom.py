@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kdump.change import journal, place
-from kdump.change.apply import apply_plan, apply_staged, end_offset
+from kdump.change.apply import apply_plan, apply_staged, end_offset, finish
 from kdump.change.interrupted import finish_interrupted, unfinished_in
 from kdump.change.journal import Change, Changes, ChangeState
 from kdump.change.kept import kept_pieces
@@ -279,6 +279,19 @@ def test_a_checkpoint_that_somebody_wrote_stops_what_was_interrupted(partition: 
     with pytest.raises(RefusedError, match="recovery-point-offset-checkpoint had 59, it has 7 now"):
         finish_interrupted(str(partition))
     assert content(partition)[A] == b"first"
+
+
+@pytest.mark.parametrize(("written", "more"), [(3, ""), (4, ", and 1 more")])
+def test_three_differences_are_named(partition: Path, written: int, more: str) -> None:
+    with killed_after(0):
+        changed(partition, {A: NewContent(b"new", 3)})
+    for number in range(written):
+        (partition / f"note-{number}").write_text("mine")
+    with pytest.raises(RefusedError, match=rf"note-2 is new \(4 bytes\){more}\. To keep it"):
+        finish_interrupted(str(partition))
+    (change,) = journal.unfinished(str(partition))
+    with pytest.raises(RefusedError, match=rf"note-2 is new \(4 bytes\){more}$"):
+        finish(change)
 
 
 def test_a_file_that_is_gone_is_named(partition: Path) -> None:

@@ -450,3 +450,13 @@ def test_the_command_that_finishes_a_change_is_one(
     words = line.removeprefix("Next: kdump ").partition(" (")[0].split()
     assert run(*words, *config) == 0
     assert "was interrupted, finished" in run.out
+
+
+def test_a_directory_around_log_directories_is_not_taken_for_one_without_changes(
+    run: Run, data: Path, id_: str, tmp_path: Path
+) -> None:
+    (data / "meta.properties").write_text("version=1\nnode.id=1\n")
+    assert run("undo", tmp_path) == 3
+    assert f"not a log directory; it holds 1, name it instead: {data}" in run.err
+    assert "No changes are kept" not in run.out
+    assert run("undo", data) == 0

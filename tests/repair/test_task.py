@@ -30,6 +30,24 @@ def touched(task: Task) -> list[str]:
     return sorted({each.name for each in task.plan.operations})
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize(
+    "misnamed", ["x0000000000000000040.snapshot", "abc.index", "abc.cleaned", "abc.log.swap", "a.log"]
+)
+def test_a_name_without_an_offset_goes_for_no_broker_starts_with_it(
+    partition: Path, misnamed: str, clean: bool
+) -> None:
+    startup = replace(STARTUP, clean=clean)
+    (partition / misnamed).write_bytes(b"hello")
+    task = examined(partition, strategy=SALVAGE, startup=startup)
+    assert task.plan is not None
+    (gone,) = (each for each in task.plan.operations if each.name == misnamed)
+    assert gone.action == REMOVE
+    assert gone.why == "the name does not begin with an offset"
+    apply_plan(task.plan, new_change(str(partition)), command="repair")
+    assert touched(examined(partition, strategy=SALVAGE, startup=startup)) == []
+
+
 class TestOnly:
     @pytest.fixture
     def damaged(self, partition: Path) -> Path:
