@@ -140,9 +140,9 @@ def command(
     that a broker would write, and what a broker would refuse is refused with Kafka's reason: what was appended before
     stays, nothing of the rest is there.
 
-    The topic's settings are those that the cluster's metadata in the same log directory names, where --config and
-    --topic-config are silent. A record without a key is refused in a compacted topic, and so is a producer id that the
-    cluster has still to give out, with exit code 4.
+    The topic's settings are those that the cluster's metadata names (in the same log directory, or in another one of
+    the broker beside it), where --config and --topic-config are silent. A record without a key is refused in a
+    compacted topic, and so is a producer id that the cluster has still to give out, with exit code 4.
 
     No broker may be running on the log directory; it is locked meanwhile. A log that is damaged at its end is
     refused, with exit code 4: kdump repair repairs it. Whatever ends the program, a broker that starts then finds what
@@ -206,7 +206,8 @@ def _run(appender: Appender, items: Iterator[Item], interrupts: Interrupts) -> N
             raise
     except KdumpError as error:
         kind = RefusedError if isinstance(error, RefusedError) else KdumpError
-        raise kind(f"{error}\nAppended before: {_text(appender.tally)}.") from None
+        before = f"Appended before: {_text(appender.tally)}" if appender.tally.batches else "Nothing was appended"
+        raise kind(f"{str(error).removesuffix('.')}. {before}.") from None
 
 
 def _check(options: dict[str, Any], format_: str, key_separator: str | None, repack: bool) -> None:

@@ -29,6 +29,7 @@ class LockHolder:
 
     process: int | None
 
+
 def lock_holder(log_directory: str) -> LockHolder | None:
     """The process that holds the lock of a log directory, which is a running broker; None without one.
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from kdump.errors import KdumpError, Problem
+from kdump.errors import Problem
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
-from kdump.releases import NEWEST, TRANSACTION_VERSION, KafkaRelease
-from kdump.settings.sources import Settings, TopicSettings
+from kdump.releases import NEWEST, KafkaRelease
+from kdump.settings.sources import TopicSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
-from kdump.topics.metadata_log import release_of, state_beside
+from kdump.topics.clusters import Clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +40,22 @@ def cluster_rules(log_directory: str, name: PartitionDirName) -> ClusterRules:
     A partition that the cleaner's checkpoint names is compacted where nothing says what its policy is. Raises OSError.
     """
     directory = LogDirectory(log_directory)
-    problems: list[Problem] = []
-    state = state_beside(directory, problems.append)
-    node_id = _node_id(directory)
-    settings = Settings(state.image.configs if state else {}, node_id)
-    given = state.image.producer_ids if state else None
+    cluster = Clusters(_with_metadata(os.path.dirname(os.path.abspath(log_directory)))).of(directory)
     return ClusterRules(
-        settings.of(name.topic, was_cleaned=_was_cleaned(directory, name)),
-        given["nextProducerId"] if given else None,
-        release_of(state, node_id),
-        state.image.features.get(TRANSACTION_VERSION, 0) if state else 0,
-        problems[0] if problems else None,
+        cluster.settings().of(name.topic, was_cleaned=_was_cleaned(directory, name)),
+        cluster.next_producer_id,
+        cluster.kafka,
+        cluster.transaction_version,
+        cluster.troubles[0] if cluster.troubles else None,
     )
 
 
-def _node_id(directory: LogDirectory) -> int | None:
-    try:
-        meta = directory.meta_properties()
-    except (KdumpError, OSError):
-        return None
-    return meta.node_id if meta else None
+def _with_metadata(parent: str) -> Iterator[str]:
+    """The log directories in a directory that have the metadata log: with several log.dirs one of a broker's has it."""
+    with suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            if os.path.isdir(os.path.join(entry.path, names.CLUSTER_METADATA_DIR)):
+                yield entry.path
 
 
 def _was_cleaned(directory: LogDirectory, name: PartitionDirName) -> bool:

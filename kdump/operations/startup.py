@@ -31,7 +31,7 @@ from kdump.recovery.broker_start import (
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import Failure, LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.releases import KafkaRelease
+from kdump.releases import NEWEST, KafkaRelease
 from kdump.retention.zero_tails import aged_by_zeros
 from kdump.settings.segment_bytes import with_too_small
 from kdump.settings.sources import Configs, PropertyFile, Settings
@@ -80,7 +80,7 @@ class StartupOptions:
             clean if self.clean is None else self.clean,
             recovery_point if self.recovery_point is None else self.recovery_point,
             log_start if self.log_start_offset is None else self.log_start_offset,
-            LoadingSettings.of(settings.of(log.name.topic if log.name else ""), self.release),
+            LoadingSettings.of(settings.of(log.name.topic if log.name else ""), self.release or NEWEST),
         )
 
 

@@ -25,7 +25,8 @@ class ClusterMetadata(NamedTuple):
 
     `configs` are the settings in it by resource type and name, `broker_id` is that of the log directory's broker,
     `release` that of Kafka whose software it runs, as `4.3`, `metadata_version` the level of that feature. `kafka` is
-    the release that kdump takes for it; the newest where nobody knows.
+    the release that kdump takes for it; the newest where nobody knows. `transaction_version` is the level of that
+    feature, `next_producer_id` the first that the cluster has still to give out.
     """
 
     placing: Placing | None = None
@@ -35,6 +36,8 @@ class ClusterMetadata(NamedTuple):
     release: str | None = None
     metadata_version: int | None = None
     kafka: KafkaRelease = NEWEST
+    transaction_version: int = 0
+    next_producer_id: int | None = None
 
     def settings(self, files: Sequence[PropertyFile] = (), given: Mapping[str, str] | None = None) -> Settings:
         """The settings of the broker's topics, by `files` and by what is `given` outright too."""
@@ -113,8 +116,17 @@ class Clusters:
             troubles: list[Problem] = []
             cluster = cluster_beside(directory, troubles.append)
             if cluster:
-                known = cluster.configs, cluster.broker_id, cluster.release, cluster.metadata_version, cluster.kafka
-                found = ClusterMetadata(cluster.placement if cluster.is_filled else None, tuple(troubles), *known)
+                found = ClusterMetadata(
+                    cluster.placement if cluster.is_filled else None,
+                    tuple(troubles),
+                    cluster.configs,
+                    cluster.broker_id,
+                    cluster.release,
+                    cluster.metadata_version,
+                    cluster.kafka,
+                    cluster.transaction_version,
+                    cluster.next_producer_id,
+                )
             else:
                 found = ClusterMetadata(troubles=tuple(troubles))
             self._read_already[path] = found

@@ -7,7 +7,7 @@ from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.formats.uuids import format_uuid
 from kdump.query.inventory import Placement
-from kdump.releases import METADATA_VERSION, release_name
+from kdump.releases import METADATA_VERSION, TRANSACTION_VERSION, release_name
 from kdump.settings.sources import Settings
 from kdump.storage.directory import LogDirectory
 from kdump.topics.cluster_image import ClusterImage, Fields
@@ -29,6 +29,8 @@ class Cluster:
         self.release = None if level is None else release_name(level)
         self.kafka = release_of_level(level)
         self.metadata_version = image.features.get(METADATA_VERSION)
+        self.transaction_version = image.features.get(TRANSACTION_VERSION, 0)
+        self.next_producer_id = image.producer_ids["nextProducerId"] if image.producer_ids else None
         self._image = image
         self._topics = image.topics
         self._ids = {topic.name: topic.topic_id for topic in image.topics.values()}

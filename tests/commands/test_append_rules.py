@@ -65,11 +65,22 @@ def data(tmp_path: Path) -> Path:
 def test_a_compacted_topic_takes_no_record_without_a_key(append: Callable[..., Run], data: Path, topic: str) -> None:
     run = append(data / f"{topic}-0", code=4)
     assert f"Compacted topic cannot accept message without key in topic partition {topic}-0." in run.err
-    assert "--topic-config cleanup.policy=delete" in run.err
+    assert "--topic-config cleanup.policy=delete. Nothing was appended." in run.err
     assert records(data / f"{topic}-0") == []
     append(data / f"{topic}-0", "--key-separator", ":", text="k:v\n")
     append(data / f"{topic}-0", "--topic-config", "cleanup.policy=delete")
     assert len(records(data / f"{topic}-0")) == 2
+
+
+def test_the_metadata_is_in_another_log_directory_of_the_broker(append: Callable[..., Run], data: Path) -> None:
+    """A broker with several log.dirs has it in one of them."""
+    other = data.parent / "disk2"
+    other.mkdir()
+    (data / "keyed-0").rename(other / "keyed-0")
+    (other / names.META_PROPERTIES).write_bytes((data / names.META_PROPERTIES).read_bytes())
+    append(other / "keyed-0", code=4)
+    (other / names.META_PROPERTIES).write_text("version=1\nnode.id=7\ncluster.id=made-up\n")
+    append(other / "keyed-0")  # of another broker, of which nothing is known
 
 
 def test_a_topic_that_the_cleaner_has_been_at_is_compacted(append: Callable[..., Run], data: Path) -> None:

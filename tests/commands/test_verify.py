@@ -34,7 +34,8 @@ class VerifyRun(Run):
     """Runs `kdump verify` at the time of these tests."""
 
     def __call__(self, *arguments: object) -> int:
-        return super().__call__("verify", "--now", NOW, *arguments)
+        now = () if "--now" in arguments else ("--now", NOW)
+        return super().__call__("verify", *now, *arguments)
 
     def objects(self, *arguments: object) -> list[dict[str, Any]]:
         self(*arguments, "--format", "jsonl", "--min-severity", "note")
@@ -233,7 +234,7 @@ def test_strict(run: VerifyRun, damaged: Log) -> None:
         (("--severity", "KD-LOG-CRC"), "expected CODE=level"),
         (("--severity", "KD-X=error"), "no code matches 'KD-X'"),
         (("--max-duration", "soon"), "'soon' is no length of time: expected 90, 90s, 15m or 1h30m"),
-        (("--jobs", "0"), "0 is not in the range x>=1"),
+        (("--jobs", "0"), "--jobs: 0: expected a whole number from 1 on"),
         (("--format", "xml"), "'xml' is not one of"),
     ],
 )

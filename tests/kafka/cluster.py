@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 from tests.kafka.broker import Broker, BrokerError, free_ports
 
@@ -74,13 +74,20 @@ class Cluster:
         assignments = {number: list(replicas[number % len(replicas)]) for number in range(partitions)}
         settings = {name.replace("_", "."): value for name, value in configs.items()}
         self.until(lambda: self._brokers() == len(self.nodes))
-        admin = KafkaAdminClient(bootstrap_servers=self.servers)
-        try:
-            admin.create_topics([NewTopic(topic, replica_assignments=assignments, topic_configs=settings)])
-        finally:
-            admin.close()
+        self.until(lambda: self._create(NewTopic(topic, replica_assignments=assignments, topic_configs=settings)))
         wanted = {number: sorted(each) for number, each in assignments.items()}
         self.until(lambda: self.isr(topic) == wanted)
+
+    def _create(self, topic: NewTopic) -> bool:
+        """Ask for a topic, of a node that may not have heard of the controller yet: then it is an error to be tried."""
+        admin = KafkaAdminClient(bootstrap_servers=self.servers)
+        try:
+            admin.create_topics([topic])
+        except TopicAlreadyExistsError:
+            pass  # made by an attempt whose answer did not come
+        finally:
+            admin.close()
+        return True
 
     def produce(self, topic: str, partitions: int, records: int, *, acks: int | str = "all") -> None:
         """Send so many records to each partition, in batches of ten, and wait for the answers."""
@@ -96,11 +103,7 @@ class Cluster:
             producer.close()
 
     def _brokers(self) -> int:
-        """How many brokers the node knows that knows the fewest: each hears of the others in its own time."""
-        return min(map(self._brokers_of, self.servers))
-
-    def _brokers_of(self, server: str) -> int:
-        admin = KafkaAdminClient(bootstrap_servers=[server])
+        admin = KafkaAdminClient(bootstrap_servers=self.servers)
         try:
             return len(admin.describe_cluster()["brokers"])
         finally:
