@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
+from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 
 import hypothesis
@@ -21,6 +24,19 @@ hypothesis.settings.load_profile("kdump")
 
 # Shells start what runs in the background with Ctrl-C ignored, and so would be what the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _fsync(descriptor: int | FileIO) -> None:
+    """Raise what fsync does for a file that is not open, and wait for no disk."""
+    os.fstat(descriptor if isinstance(descriptor, int) else descriptor.fileno())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """What tests write need not outlive this machine; what has to be synced, and when, is asserted from the calls."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", _fsync)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ from ..shell.words import verdict
 
 Printer = Callable[[Group, Ranges, int, int], Iterator[str]]
 
+
 def text_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:
     """A group for people."""
     commits = len(group.commits) + len(group.pending)

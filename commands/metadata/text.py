@@ -75,7 +75,6 @@ def _directory(broker: Fields, name: str) -> str:
     return f"{name} (cordoned)" if name in broker["cordonedLogDirs"] else name
 
 
-
 def _controller(fields: Fields) -> tuple[str, ...]:
     return str(fields["controllerId"]), _endpoints(fields), _features(fields)
 

@@ -20,6 +20,7 @@ from .run import Printer, Run
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
+
 def _number_of_records(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:
     if text == "all":
         return ALL_LOSSES

@@ -8,7 +8,8 @@ import click
 
 from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
-from kdump.operations.replicas import Replicas, Verdict
+from kdump.operations.compared import Verdict
+from kdump.operations.replicas import Replicas
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 

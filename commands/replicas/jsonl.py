@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.formats.uuids import format_uuid
-from kdump.operations.replicas import Copy, PartitionReplicas
+from kdump.operations.compared import Copy, PartitionReplicas
 from kdump.replicas.choice import Choice, Followed
 from kdump.replicas.compare import Comparison, OffsetRange, Relation
 from kdump.replicas.loss import Loss, LostRange

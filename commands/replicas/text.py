@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.uuids import format_uuid
 from kdump.formats.words import number_words, offset_range, size_text
+from kdump.operations.compared import PartitionReplicas, Verdict
 from kdump.operations.copies import reference_of, sight_of
-from kdump.operations.replicas import PartitionReplicas, Verdict
 from kdump.replicas.choice import Choice
 from kdump.replicas.summary import Outlook, agreed
 

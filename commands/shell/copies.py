@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kdump.formats.words import number_words, offset_range
+from kdump.operations.compared import Copy, PartitionReplicas
 from kdump.operations.copies import spans_of
-from kdump.operations.replicas import Copy, PartitionReplicas
 from kdump.replicas.choice import Choice
 from kdump.replicas.summary import Difference, Span
 from kdump.topics.partition_state import Standing

@@ -36,6 +36,7 @@ NOT_KAFKAS = (
     " <topic>-<partition>)"
 )
 
+
 def expand(paths: Iterable[str]) -> list[Place]:
     """What each of the PATHs is, in their order; a quoted pattern stands for the names that it matches.
 

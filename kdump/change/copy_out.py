@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from kdump.change.apply import check_room
+from kdump.change.checks import check_room
 from kdump.change.place import PREFIX
 from kdump.disk.durable import reflink, sync_directory, sync_file
 from kdump.disk.reading import list_directory

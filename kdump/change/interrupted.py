@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kdump.change import journal
-from kdump.change.apply import clear_leftovers, differences, finish
+from kdump.change.apply import clear_leftovers, finish
+from kdump.change.checks import differences
 from kdump.change.journal import Change, Changes, ChangeState
 from kdump.change.old_backups import old_backups
 from kdump.errors import KdumpError, RefusedError

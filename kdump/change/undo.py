@@ -12,20 +12,17 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kdump.change import journal
-from kdump.change.apply import (
+from kdump.change.apply import Draft, carry_out, discard, end_offset
+from kdump.change.checkpoint_lines import put_offset
+from kdump.change.checks import (
     SPARE_BYTES,
-    Draft,
-    carry_out,
     check_changeable,
     check_room,
     check_unchanged,
     check_writable,
     differences,
-    discard,
-    end_offset,
     inode_of,
 )
-from kdump.change.checkpoint_lines import put_offset
 from kdump.change.journal import Change, ChangeState, Step
 from kdump.change.place import ChangeFiles, new_change
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation, Plan

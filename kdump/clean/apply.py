@@ -9,7 +9,8 @@ from contextlib import suppress
 from functools import partial
 
 from kdump.change import place
-from kdump.change.apply import SPARE_BYTES, apply_staged, check_changeable, check_room, discard
+from kdump.change.apply import apply_staged, discard
+from kdump.change.checks import SPARE_BYTES, check_changeable, check_room
 from kdump.change.place import ChangeFiles
 from kdump.clean.cleaning import Cleaning
 from kdump.clean.plan import CLEANED, cleaning_plan

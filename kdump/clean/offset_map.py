@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int], None]
 
+
 @dataclass(slots=True)
 class OffsetMap:
     """The keys of the dirty section up to `latest_offset` (absolute); `is_full` if it goes on behind that.

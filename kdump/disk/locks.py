@@ -35,6 +35,7 @@ class LockHolder:
     process: int | None
     is_kdump: bool = False
 
+
 def lock_holder(log_directory: str) -> LockHolder | None:
     """The process that holds the lock of a log directory: a running broker, or another kdump; None without one.
 

@@ -19,7 +19,7 @@ from kdump.findings.kind import NOTHING, BrokerEffect, FindingKind, Remedy, Seve
 from kdump.formats import names
 from kdump.formats.names import is_partition_dir, parse_file_name, parse_partition_dir
 from kdump.formats.words import number_words, offset_range
-from kdump.operations.replicas import PartitionReplicas
+from kdump.operations.compared import PartitionReplicas
 from kdump.operations.startup import Loaded
 from kdump.recovery.outcome import (
     CREATE,

@@ -18,7 +18,8 @@ from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.repair.proposal import Task
 from kdump.repair.replicas import Replicas, replicas_of
-from kdump.replicas.heal import Healing, Peer, Taken, fitting_epochs, heal
+from kdump.replicas.heal import Healing, Peer, fitting_epochs, heal
+from kdump.replicas.healed_segments import Taken
 from kdump.storage.broker import BrokerIdentity, identity_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on

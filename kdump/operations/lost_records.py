@@ -12,7 +12,7 @@ from kdump.formats.batch import CONTROL
 from kdump.formats.printable import escape_json
 from kdump.interchange.fields import Origin
 from kdump.interchange.jsonl import JsonLines
-from kdump.operations.replicas import PartitionReplicas
+from kdump.operations.compared import PartitionReplicas
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.replicas.choice import Choice

@@ -9,24 +9,23 @@ Nothing is written. What cannot be read is reported, and the rest goes on.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from kdump.errors import CheckpointError, ConfigError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
+from kdump.operations.compared import Copy, MetadataSource, PartitionReplicas
 from kdump.recovery.broker_start import DirectoryState, directory_state
 from kdump.recovery.loader import load_log
-from kdump.recovery.outcome import Failure, LoadOutcome
-from kdump.recovery.outcome import Loss as LoadLoss
+from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.replicas.choice import NO_LOG, Choice, Replica, choices
+from kdump.replicas.choice import NO_LOG, Replica, choices
 from kdump.replicas.compacted import KeyComparison, compare_keys, latest_records
-from kdump.replicas.compare import Compared, Comparison, Contents, Relation, compare
+from kdump.replicas.compare import Compared, Contents, Relation, compare
 from kdump.replicas.joined import Found, Joined, PartitionKey, join
 from kdump.replicas.truncation import LoadedLog
 from kdump.settings.sources import Settings
@@ -41,95 +40,6 @@ from kdump.topics.metadata_log import MetadataState, state_beside
 from kdump.topics.partition_state import PartitionState, state_of_partition
 
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """One copy of a partition, by its directory.
-
-    `clean` and `load_loss` say how its broker stopped and what loading it cuts; `failure` why it cannot be loaded.
-    `high_watermark` is the checkpoint's, None without an entry; `epochs` are those after loading. Offsets are absolute.
-    """
-
-    path: str
-    broker: int | None
-    clean: bool
-    contents: Contents
-    high_watermark: int | None
-    log: LoadedLog | None
-    load_loss: LoadLoss
-    failure: Failure | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataSource:
-    """Which copy of the cluster's metadata was used: the newest of all. `timestamp` (ms) is that of its last record."""
-
-    path: str
-    node_id: int | None
-    end_offset: int
-    timestamp: int
-
-
-class Verdict(StrEnum):
-    """How the copies of a partition compare."""
-
-    SAME = "same"
-    BEHIND = "behind"
-    DIFFERS = "differs"
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionReplicas:
-    """A partition and its copies; `pairs` are by the copies' numbers.
-
-    `state` is what the cluster's metadata says of it, None where it is not on these disks. `absent` are the brokers
-    among those given, and replicas by the metadata, that have no directory of it; `not_given` replicas whose log
-    directories are not among the places: a choice counts them as empty. `aside` are the paths of directories that no
-    broker serves, `namesakes` the ids of other topics of that name. `compacts`: the topic is compacted, so batches
-    below `compared_from` of a pair may differ by right: `keys` compares the latest records of such copies, by their
-    numbers.
-    """
-
-    key: PartitionKey
-    copies: tuple[Copy, ...]
-    pairs: tuple[Comparison, ...]
-    choices: tuple[Choice, ...]
-    state: PartitionState | None
-    source: MetadataSource | None
-    absent: tuple[int, ...] = ()
-    not_given: tuple[int, ...] = ()
-    aside: tuple[str, ...] = ()
-    namesakes: tuple[bytes, ...] = ()
-    compacts: bool = False
-    keys: Mapping[tuple[int, int], KeyComparison] = field(default_factory=dict)
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether copies differ in more than being behind: other records, damage, a copy that is not there at all."""
-        broken = any(copy.contents.damaged or copy.failure for copy in self.copies)
-        is_gone = bool(self.state and set(self.absent) & {*self.state.isr, *self.state.elr})
-        relations = {pair.relation for pair in self.pairs if not self._is_equivalent(pair)}
-        if any(each.is_equivalent is False for each in self.keys.values()):
-            return Verdict.DIFFERS
-        if broken or is_gone or relations & {Relation.EPOCH, Relation.BYTES}:
-            return Verdict.DIFFERS
-        return Verdict.BEHIND if relations - {Relation.IDENTICAL} or self.absent else Verdict.SAME
-
-    def _is_equivalent(self, pair: Comparison) -> bool:
-        """Whether two copies that differ in batches of the same leader epoch have the same latest records."""
-        keys = self.keys.get((pair.first, pair.second))
-        return pair.relation is Relation.BYTES and keys is not None and keys.is_equivalent is True
-
-    @property
-    def known_choices(self) -> tuple[Choice, ...]:
-        """The choices without those of brokers whose disks were not given."""
-        return tuple(choice for choice in self.choices if choice.leader.broker not in self.not_given)
-
-    @property
-    def compared(self) -> Compared:
-        """The copies compared, by their numbers."""
-        return Compared(tuple(copy.contents for copy in self.copies), self.pairs)
 
 
 @dataclass(frozen=True, slots=True)

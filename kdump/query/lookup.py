@@ -6,34 +6,24 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 from kdump.blocks import BatchBlock
-from kdump.disk.reading import status_of
 from kdump.errors import CorruptRecordError, KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
-from kdump.formats.faults import BLOCK_FULL, SHORT_HEADER, UNDERSIZED, undersized_error
-from kdump.formats.index_entries import AbortedTxn, OffsetIndexEntry, TimeIndexEntry
+from kdump.formats.index_entries import AbortedTxn
+from kdump.query.open_segment import OpenSegment, Trace, no_trace
 from kdump.releases import NEWEST, OFFSET_SEARCH_BY_BASE, KafkaRelease
 from kdump.storage.decoded import BadBatch
-from kdump.storage.facts import largest_in_tail
-from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.leader_epochs import loaded_epochs
-from kdump.storage.log_reader import Entry, LogFile
+from kdump.storage.log_reader import Entry
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
-from kdump.storage.segment import Segment, first_offset_at, segment_end_offset
+from kdump.storage.segment import first_offset_at
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 """The broker's special timestamps of ListOffsets."""
-
-Trace = Callable[[str], object]
-
-
-def _no_trace(_: str) -> None:
-    """Nobody wants to know the steps."""
 
 
 def _newest() -> KafkaRelease:
@@ -70,129 +60,6 @@ class TimestampOffset:
     leader_epoch: int | None
 
 
-class _OpenSegment:
-    """A segment with the files that lookups read, opened when first needed."""
-
-    def __init__(self, segment: Segment, files: ExitStack, *, trim: bool, recovers: bool) -> None:
-        """Zeros at the end of a file do not count if `trim`. A segment that a broker `recovers` first gets its indexes
-        from the batches: entries beyond the log go, and the largest timestamp counts all batches.
-        """
-        self.segment = segment
-        self.base_offset = segment.base_offset
-        self._files = files
-        self._trim = trim
-        self._recovers = recovers
-        self._largest: TimeIndexEntry | None = None
-        self._log: LogFile | None = None
-        self._index: OffsetIndex | None = None
-        self._times: TimeIndex | None = None
-
-    @property
-    def log(self) -> LogFile:
-        if self._log is None:
-            self._log = self._files.enter_context(self.segment.open_log())
-        return self._log
-
-    @property
-    def log_bytes_read(self) -> int:
-        return self._log.bytes_read if self._log else 0
-
-    @property
-    def index(self) -> OffsetIndex | None:
-        """The offset index; None without the file, which a broker would rebuild."""
-        if self._index is None and self.segment.has(names.OFFSET_INDEX):
-            self._index = self._files.enter_context(self.segment.offset_index())
-            if self._trim:
-                self._index.drop_zero_tail()
-            if self._recovers:
-                _drop_beyond(self._index, lambda entry: entry.position >= self.log.size)
-        return self._index
-
-    @property
-    def times(self) -> TimeIndex | None:
-        if self._times is None and self.segment.has(names.TIME_INDEX):
-            self._times = self._files.enter_context(self.segment.time_index())
-            if self._trim:
-                self._times.drop_zero_tail()
-            if self._recovers:
-                end = self.next_offset
-                _drop_beyond(self._times, lambda entry: entry.offset >= end)
-        return self._times
-
-    def index_entry(self, offset: int, trace: Trace) -> OffsetIndexEntry:
-        if self.index is None:
-            return OffsetIndexEntry(self.base_offset, 0)
-        entry = self.index.lookup(offset, _about("offset index", trace))
-        if self._recovers and self.segment.position_of(self.log, offset) != entry.position:
-            return OffsetIndexEntry(self.base_offset, 0)  # it is of a log that was truncated
-        return entry
-
-    def time_entry(self, timestamp: int, trace: Trace) -> TimeIndexEntry:
-        if self.times is None:
-            return TimeIndexEntry(-1, self.base_offset)
-        return self.times.lookup(timestamp, _about("time index", trace))
-
-    def last_time_entry(self) -> TimeIndexEntry:
-        """What a broker that just opened the segment takes for its largest timestamp and that one's offset."""
-        if self._largest is None:
-            times = self.times
-            last = TimeIndexEntry(-1, self.base_offset)
-            if times is not None and times.entries:
-                last = times.entry(times.entries - 1)
-            self._largest = self._with_tail(last) if self._recovers else last
-        return self._largest
-
-    def _with_tail(self, last: TimeIndexEntry) -> TimeIndexEntry:
-        """The last entry after recovery: the newest maximum is in the broker's memory until it rolls or closes."""
-        timestamp, offset = largest_in_tail(self.log, self.segment.position_of(self.log, last.offset))
-        return TimeIndexEntry(timestamp, offset) if timestamp > last.timestamp else last
-
-    def largest_timestamp(self, trace: Trace) -> int:
-        """In ms, by the time index, else the time of the .log file."""
-        timestamp = self.last_time_entry().timestamp
-        source = "by its batches" if self._recovers else "of its time index's last entry"
-        if timestamp < 0:
-            timestamp = status_of(self.segment.log_path).modified_ns // 1_000_000
-            source = "that of the file's last change, for its time index is empty"
-        trace(f"segment {self.base_offset}: largest timestamp {timestamp}, {source}")
-        return timestamp
-
-    def entries(self, position: int) -> Iterator[tuple[int, Entry]]:
-        """The entries from byte `position` on, each with its position. Raises CorruptRecordError."""
-        log = self.log
-        if position > log.size:
-            raise CorruptRecordError(
-                f"{self.segment.path(names.OFFSET_INDEX)}: an entry leads to byte {position} of a log of {log.size}"
-                " bytes: rebuild the index"
-            )
-        while True:
-            entry = log.entry_at(position, log.size)
-            if entry.status == UNDERSIZED and not (self._trim and entry.size == 0):
-                raise undersized_error(entry.size, f"{log.path} at byte {position}")
-            if entry.status == SHORT_HEADER:
-                raise CorruptRecordError(f"{log.path}: the header at byte {position} runs over the end of the file")
-            if entry.status != BLOCK_FULL:
-                return
-            yield position, entry
-            position += entry.size
-
-    def is_valid(self, position: int, entry: Entry) -> bool:
-        """Whether the whole entry at byte `position` passes its CRC."""
-        block = next(self.log.blocks(position, position + entry.size, whole=False))
-        return block.length == 1 and bool(block.valid[0])
-
-    @cached_property
-    def next_offset(self) -> int:
-        """The offset behind the last whole batch."""
-        return segment_end_offset(self.segment, self.log)
-
-
-def _drop_beyond(index: OffsetIndex | TimeIndex, is_beyond: Callable[[Any], bool]) -> None:
-    """Count only the entries before those at the end that lead beyond the log, as a truncation leaves them."""
-    while index.entries and is_beyond(index.entry(index.entries - 1)):
-        index.entries -= 1
-
-
 class LogLookup:
     """Lookups in one log; its files stay open until it is closed.
 
@@ -212,7 +79,7 @@ class LogLookup:
         *,
         clean: bool,
         last_stable_offset: int | None = None,
-        trace: Trace = _no_trace,
+        trace: Trace = no_trace,
         release: Callable[[], KafkaRelease] = _newest,
         is_tiered: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -222,7 +89,7 @@ class LogLookup:
         self.log = log
         self._trace = trace
         self._segments = [
-            _OpenSegment(segment, self._files, trim=not clean, recovers=not clean and segment is log.segments[-1])
+            OpenSegment(segment, self._files, trim=not clean, recovers=not clean and segment is log.segments[-1])
             for segment in log.segments
         ]
         first = self._segments[0].base_offset if self._segments else 0
@@ -276,7 +143,7 @@ class LogLookup:
             answer = self._find_in(segment, offset)
         return answer
 
-    def _find_in(self, segment: _OpenSegment, offset: int) -> OffsetPosition:
+    def _find_in(self, segment: OpenSegment, offset: int) -> OffsetPosition:
         self._trace(f"segment {segment.base_offset}: the largest base offset that is not above {offset}")
         entry = segment.index_entry(offset, self._trace)
         self._trace(f"offset index entry: offset {entry.offset} at byte {entry.position}")
@@ -301,7 +168,7 @@ class LogLookup:
             segment.is_valid(position, batch),
         )
 
-    def _scan(self, segment: _OpenSegment, start: int, offset: int) -> tuple[int, Entry] | None:
+    def _scan(self, segment: OpenSegment, start: int, offset: int) -> tuple[int, Entry] | None:
         """The batch from byte `start` on that a read of `offset` gets, with its position (FileRecords).
 
         Up to Kafka 4.0 that is the first one that ends at the offset or above; later the one before the first that
@@ -359,7 +226,7 @@ class LogLookup:
                 return self._find_time_in(segment, timestamp)
         return None
 
-    def _find_time_in(self, segment: _OpenSegment, timestamp: int) -> TimestampOffset | None:
+    def _find_time_in(self, segment: OpenSegment, timestamp: int) -> TimestampOffset | None:
         entry = segment.time_entry(timestamp, self._trace)
         self._trace(f"time index entry: timestamp {entry.timestamp} at offset {entry.offset}")
         start = segment.index_entry(max(entry.offset, self.log_start_offset), self._trace).position
@@ -387,7 +254,7 @@ class LogLookup:
         return None
 
     def _records(
-        self, segment: _OpenSegment, start: int, wanted: Callable[[BatchBlock], bool]
+        self, segment: OpenSegment, start: int, wanted: Callable[[BatchBlock], bool]
     ) -> Iterator[tuple[Record, int | None]]:
         """The records, with their leader epochs, of the batches from byte `start` on that are wanted."""
         for position, entry in segment.entries(start):
@@ -433,11 +300,6 @@ class LogLookup:
         """The log start offset, in remote storage or here."""
         remote = self.remote_start_offset
         return self.log_start_offset if remote is None else remote
-
-
-def _about(index: str, trace: Trace) -> Trace | None:
-    """`trace` for the search of an index; None where nobody listens, which makes it faster."""
-    return None if trace is _no_trace else lambda step: trace(f"{index}: {step}")
 
 
 def _has_largest(block: BatchBlock, timestamp: int) -> bool:

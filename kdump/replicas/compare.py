@@ -49,7 +49,7 @@ class OffsetRange(NamedTuple):
     is_damaged: bool = False
 
     def extended(self, other: OffsetRange) -> OffsetRange:
-        """This range and a later one."""
+        """The range together with a later one."""
         return self._replace(
             last=max(self.last, other.last),
             batches=self.batches + other.batches,

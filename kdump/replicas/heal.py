@@ -6,21 +6,15 @@ of segments need not be the same.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kdump.disk.reading import status_of
 from kdump.errors import CheckpointError, RefusedError
 from kdump.formats.checkpoints import EpochEntry
-from kdump.formats.names import parse_file_name, segment_file_name
+from kdump.replicas.healed_segments import FoundBatch, HealedSegments, NewSegment, Taken
 from kdump.replicas.rows import BatchRows, walk
 from kdump.storage.partition import PartitionLog
-from kdump.storage.recipe import Recipe, SourceBytes, joined
-
-MAX_SEGMENT_BYTES = (1 << 31) - 1
-"""Kafka's positions in a .log are 32-bit numbers."""
 
 MAX_LISTED = 1000
 """Ranges that are told apart; later ones are counted with the last."""
@@ -38,34 +32,12 @@ class Peer:
     start: int = 0
 
 
-class Taken(NamedTuple):
-    """Offsets `first` to `last` (inclusive, absolute) that come from the copy in the directory `path`."""
-
-    path: str
-    first: int
-    last: int
-    records: int
-    size: int
-
-
 class Divergence(NamedTuple):
     """From `offset` on the copy has records of leader epoch `epoch` where another one has those of `other_epoch`."""
 
     offset: int
     epoch: int
     other_epoch: int
-
-
-class NewSegment(NamedTuple):
-    """A .log that changes or is new: its base offset (absolute) and what it is made of."""
-
-    base_offset: int
-    recipe: Recipe
-
-    @property
-    def name(self) -> str:
-        """The name of the .log."""
-        return segment_file_name(self.base_offset, ".log")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +59,6 @@ class Healing:
     diverged: Divergence | None = None
     first_damaged: int | None = None
     gone: tuple[int, ...] = ()
-
-
-class _Batch(NamedTuple):
-    base: int
-    last: int
-    epoch: int
-    crc: int
-    size: int
-    records: int
-    path: str
-    position: int
-
-    @property
-    def identity(self) -> tuple[int, int, int, int, int]:
-        return self.base, self.last, self.epoch, self.crc, self.size
 
 
 def heal(
@@ -128,7 +85,7 @@ class _Cursor:
         self._batches = self._valid(log, start, stop)
         self.head = next(self._batches, None)
 
-    def _valid(self, log: PartitionLog, start: int, stop: int | None) -> Iterator[_Batch]:
+    def _valid(self, log: PartitionLog, start: int, stop: int | None) -> Iterator[FoundBatch]:
         for rows in walk(log, start):
             for row in range(rows.length):
                 if stop is not None and rows.last_offset[row] >= stop:
@@ -167,9 +124,9 @@ def _newest_term(log: PartitionLog) -> int:
         return -1
 
 
-def _batch(rows: BatchRows, row: int) -> _Batch:
+def _batch(rows: BatchRows, row: int) -> FoundBatch:
     last = rows.last_offset[row]
-    return _Batch(
+    return FoundBatch(
         rows.base_offset[row] if rows.base_offset[row] >= 0 else last,
         last,
         rows.leader_epoch[row],
@@ -190,7 +147,7 @@ class _Merge:
         self._peers = [_Cursor(peer.log, peer.start, peer.stop) for peer in peers]
         self._has_gaps = has_gaps
         self._bases = [segment.base_offset for segment in log.segments]
-        self._segments = _Segments(log)
+        self._segments = HealedSegments(log)
         self._taken: list[Taken] = []
         self._lacking: list[tuple[int, int]] = []
         self._epochs: list[EpochEntry] = []
@@ -236,7 +193,7 @@ class _Merge:
             self._segments.gone,
         )
 
-    def _next(self) -> tuple[_Batch | None, _Cursor]:
+    def _next(self) -> tuple[FoundBatch | None, _Cursor]:
         """The next batch of the log, and whose it is; the cursors that have it as well go on."""
         for cursor in (self._own, *self._peers):
             while cursor.head is not None and self._expected is not None and cursor.head.last < self._expected:
@@ -302,7 +259,7 @@ class _Merge:
         peer.close()
         return chosen
 
-    def _check_own(self, batch: _Batch) -> None:
+    def _check_own(self, batch: FoundBatch) -> None:
         """Refuse to put records of a newer leader before those that the copy has of an older one."""
         if 0 <= batch.epoch < self._newest_taken:
             raise RefusedError(
@@ -310,7 +267,7 @@ class _Merge:
                 f" copy has leader epoch {self._newest_taken} before that: they parted where this copy is damaged. "
             )
 
-    def _check_not_older(self, batch: _Batch, peer: _Cursor) -> None:
+    def _check_not_older(self, batch: FoundBatch, peer: _Cursor) -> None:
         """Refuse a batch of a leader whose term was over by what this copy's batches and its epoch file say.
 
         A term in which nothing was written does not count where the other copy knows of a later leader.
@@ -324,7 +281,7 @@ class _Merge:
                 f"{peer.path} has an older history: leader epoch {batch.epoch} at offset {batch.base}, after {newest}. "
             )
 
-    def _note(self, path: str, batch: _Batch) -> None:
+    def _note(self, path: str, batch: FoundBatch) -> None:
         last = self._taken[-1] if self._taken else None
         is_next = last is not None and (last.last + 1 == batch.base or self._has_gaps) and last.path == path
         if last is not None and (is_next or len(self._taken) >= MAX_LISTED):
@@ -333,85 +290,6 @@ class _Merge:
             )
         else:
             self._taken.append(Taken(path, batch.base, batch.last, batch.records, batch.size))
-
-
-class _Segments:
-    """Puts batches into segments: those of the copy where it has them, those of the peer where the copy has none."""
-
-    def __init__(self, log: PartitionLog) -> None:
-        self._log = log
-        self._bases = [segment.base_offset for segment in log.segments]
-        self._next_own = 0
-        self._base: int | None = None
-        self._parts: list[SourceBytes] = []
-        self._size = 0
-        self._done: list[NewSegment] = []
-        self._has_foreign = False
-        self._last_file = ""
-        self._gone: list[int] = []
-
-    @property
-    def gone(self) -> tuple[int, ...]:
-        """The base offsets of segments that have nothing valid, and begin inside a batch that was taken."""
-        return tuple(self._gone)
-
-    def add(self, batch: _Batch, *, is_own: bool, own_follows: _Batch | None) -> None:
-        base = self._new_base(batch, is_own=is_own, own_follows=own_follows)
-        if base is not None:
-            self._close()
-            self._base = base
-        name = os.path.basename(batch.path) if is_own else os.path.abspath(batch.path)
-        part = SourceBytes(name, batch.position, batch.size)
-        last = self._parts[-1] if self._parts else None
-        if last is not None and last.name == name and last.start + last.size == batch.position:
-            self._parts[-1] = last._replace(size=last.size + batch.size)
-        else:
-            self._parts.append(part)
-        self._size += batch.size
-        self._has_foreign = self._has_foreign or not is_own
-        self._last_file = batch.path
-        while not is_own and self._next_own < len(self._bases) and self._bases[self._next_own] <= batch.last:
-            self._gone.append(self._bases[self._next_own])
-            self._next_own += 1
-
-    def changed(self) -> tuple[NewSegment, ...]:
-        self._close()
-        return tuple(self._done)
-
-    def _new_base(self, batch: _Batch, *, is_own: bool, own_follows: _Batch | None) -> int | None:
-        """The base offset of the segment that begins with a batch; None where it belongs to the present one."""
-        own: int | None = None
-        while self._next_own < len(self._bases) and self._bases[self._next_own] <= batch.base:
-            own = self._bases[self._next_own]
-            self._next_own += 1
-        if own is not None:
-            return own
-        if self._base is None:
-            return _segment_base(batch)
-        if self._size + batch.size > MAX_SEGMENT_BYTES:
-            return batch.base
-        next_base = self._bases[self._next_own] if self._next_own < len(self._bases) else None
-        more_own = own_follows is not None and (next_base is None or own_follows.base < next_base)
-        begins_segment = batch.position == 0 and batch.path != self._last_file
-        if not is_own and begins_segment and not more_own:
-            return _segment_base(batch)
-        return None
-
-    def _has_rest(self) -> bool:
-        """Whether more than these batches is in the .log: half a batch must not stay at the end of a segment."""
-        path = os.path.join(self._log.path, segment_file_name(self._base or 0, ".log"))
-        return self._size != status_of(path).size
-
-    def _close(self) -> None:
-        if self._base is not None and (self._has_foreign or self._has_rest()):
-            self._done.append(NewSegment(self._base, joined(self._parts)))
-        self._base, self._parts, self._size, self._has_foreign = None, [], 0, False
-
-
-def _segment_base(batch: _Batch) -> int:
-    """The base offset of the segment that a batch is in, unless it is above the batch."""
-    base = parse_file_name(os.path.basename(batch.path)).offset
-    return min(batch.base, batch.base if base is None or batch.position else base)
 
 
 def fitting_epochs(

@@ -14,6 +14,7 @@ from kdump.interchange.jsonl import base64
 
 Json = Any
 
+
 class Form(StrEnum):
     """What values are made for."""
 

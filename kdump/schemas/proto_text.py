@@ -32,6 +32,8 @@ _FEATURES = {
     "message_encoding": ("LENGTH_PREFIXED", "DELIMITED"),
     "json_format": ("ALLOW", "LEGACY_BEST_EFFORT"),
 }
+
+
 def parse_proto(text: str, name: str) -> Any:
     """The FileDescriptorProto of a .proto file's text; `name` is the path that imports name it by.
 
@@ -322,6 +324,7 @@ class _Parser(Tokens):
             values = _FEATURES.get(feature, ())
             if value in values:
                 setattr(options.features, feature, values.index(value) + 1)
+
 
 def _mark_map_entries(message: Any) -> None:
     """Make map entries again of messages that are nothing else but what protoc makes of a map.

@@ -83,10 +83,12 @@ class ProtobufSchema:
 
     def shown(self, message: Message) -> Any:
         """A message as proto3 JSON, with the names of the .proto file and without defaults. Raises SchemaError."""
-        try:
-            return _json_format().MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=self._pool)
-        except Exception as error:  # an Any of an unknown type, times out of range: whatever has no JSON
-            raise SchemaError(f"no JSON for its message: {error}") from None
+        from kdump.schemas.protobuf_parts import shown_by_parts
+
+        return shown_by_parts(message, self._whole)
+
+    def _whole(self, message: Message) -> Any:
+        return _json_format().MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=self._pool)
 
     def _class(self, path: tuple[int, ...]) -> Any:
         found = self._classes.get(path)

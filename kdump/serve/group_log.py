@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from kdump.errors import Report
 from kdump.formats import names
 from kdump.serve.cluster import ServedCluster
-from kdump.serve.groups import CLASSIC, CommittedOffset, Group
+from kdump.serve.group import CommittedOffset, Group
 from kdump.topics.group_log import GroupLog
+from kdump.topics.groups import CLASSIC, groups_of
 from kdump.topics.groups import Group as LoggedGroup
-from kdump.topics.groups import groups_of
 
 
 def logged_groups(cluster: ServedCluster, report: Report) -> Iterator[Group]:

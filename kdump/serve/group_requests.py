@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kdump.serve.context import Context, Fields
-from kdump.serve.groups import CommittedOffset, Group, GroupError, GroupState, Joining
+from kdump.serve.group import CommittedOffset, Group, GroupError, GroupState
+from kdump.serve.groups import Joining
 from kdump.serve.producers import known_ids
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import Request

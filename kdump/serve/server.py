@@ -18,8 +18,9 @@ from kdump.serve.cluster import Address, ServedCluster
 from kdump.serve.connection import Access, Connection
 from kdump.serve.context import Context
 from kdump.serve.fetch import FetchAnswer
+from kdump.serve.group import Group
 from kdump.serve.group_log import logged_groups
-from kdump.serve.groups import Commits, Coordinator, Group
+from kdump.serve.groups import Commits, Coordinator
 from kdump.serve.partition import Log, ServedPartition
 from kdump.serve.protocol.frames import Request
 from kdump.serve.sasl import Users

@@ -16,7 +16,6 @@ from kdump.spark.splits import FILE_COST, task_size
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from kdump.verify.tasks import Share
-from kdump.verify.timestamps import RETENTION_MS
 
 PIECE = 4096
 ORDER_BITS = 40
@@ -70,7 +69,7 @@ def verify_options(options: ReadOptions) -> Options:
     found = Options(
         deep=options.deep,
         now=options.now,
-        retention_ms=RETENTION_MS if options.retention_ms is None else options.retention_ms,
+        retention_ms=options.retention_ms,
         limit=options.limit,
         select=options.select,
         ignore=options.ignore,

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
 
 from kdump.blocks import RecordBlock
 from kdump.errors import KdumpError, NewerError
-from kdump.formats import names
+from kdump.formats.schemas.decoding import tables_of
+
+if TYPE_CHECKING:
+    from kdump.formats.schemas.framing import CoordinatorTopic, MetadataTopic
 
 Bytes = bytes | bytearray
 Decode = Callable[[bytes | None, bytes | None], None]
@@ -33,43 +38,28 @@ class ValueCheck:
 
 def value_check(topic: str) -> ValueCheck | None:
     """The check for a topic's records; None where Kafka leaves their form to clients."""
-    if topic == names.CLUSTER_METADATA_TOPIC:
-        from kdump.formats.schemas.cluster_metadata import TOPIC as CLUSTER_METADATA
-
-        return ValueCheck(_metadata(CLUSTER_METADATA.decode_value))
-    if topic == names.REMOTE_LOG_METADATA_TOPIC:
-        from kdump.formats.schemas.remote_log_metadata import TOPIC as REMOTE_LOG_METADATA
-
-        return ValueCheck(_metadata(REMOTE_LOG_METADATA.decode_value))
-    if topic not in names.INTERNAL_TOPICS:
+    tables = tables_of(topic)
+    if tables is None:
         return None
-    from kdump.formats.schemas.framing import CoordinatorTopic
+    from kdump.formats.schemas.framing import MetadataTopic
 
-    coordinator: CoordinatorTopic
-    if topic == names.CONSUMER_OFFSETS_TOPIC:
-        from kdump.formats.schemas.consumer_offsets import TOPIC as coordinator
-    elif topic == names.TRANSACTION_STATE_TOPIC:
-        from kdump.formats.schemas.transaction_state import TOPIC as coordinator
-    else:
-        from kdump.formats.schemas.share_group_state import TOPIC as coordinator
-
-    def decode(key: bytes | None, value: bytes | None) -> None:
-        if key is None:
-            raise KdumpError("it has no key")
-        found = coordinator.decode_key(key)
-        if value is not None:
-            coordinator.decode_value(found.type, value)
-
-    return ValueCheck(decode)
+    if isinstance(tables, MetadataTopic):
+        return ValueCheck(partial(_metadata, tables))
+    return ValueCheck(partial(_coordinator, tables))
 
 
-def _metadata(decode_value: Callable[[bytes], object]) -> Decode:
-    def decode(_: bytes | None, value: bytes | None) -> None:
-        if value is None:
-            raise KdumpError("it has no value")
-        decode_value(value)
+def _coordinator(topic: CoordinatorTopic, key: bytes | None, value: bytes | None) -> None:
+    if key is None:
+        raise KdumpError("it has no key")
+    found = topic.decode_key(key)
+    if value is not None:
+        topic.decode_value(found.type, value)
 
-    return decode
+
+def _metadata(topic: MetadataTopic, _: bytes | None, value: bytes | None) -> None:
+    if value is None:
+        raise KdumpError("it has no value")
+    topic.decode_value(value)
 
 
 def _part(source: Bytes, position: int, length: int) -> bytes | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -38,7 +37,6 @@ class Asked:
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)  # what a power cut leaves is tested elsewhere
         patch.setattr(time, "sleep", lambda _: None)  # nothing grows here that a command would have to watch
         yield Asked(Maker(tmp_path_factory.mktemp("agreement")))
 

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kdump.operations.replicas import PartitionReplicas, Replicas
+from kdump.operations.compared import PartitionReplicas
+from kdump.operations.replicas import Replicas
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from tests.agreement.running import kdump

@@ -25,7 +25,6 @@ TOPICS = {"orders": 3, "events": 2, "clicks": 1}
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.fsync", lambda _: None)  # what a power cut leaves is tested elsewhere
     monkeypatch.setattr("kdump.disk.locks.GROWTH_WATCH_SECONDS", 0.0)
 
 

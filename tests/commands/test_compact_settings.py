@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kdump.change.apply import SPARE_BYTES
+from kdump.change.checks import SPARE_BYTES
 from kdump.formats import names
 from kdump.settings.sources import BROKER_RESOURCE, TOPIC_RESOURCE
 from kdump.settings.views import CleaningSettings

@@ -34,7 +34,8 @@ class VerifyRun(Run):
     """Runs `kdump verify` at the time of these tests."""
 
     def __call__(self, *arguments: object) -> int:
-        return super().__call__("verify", "--now", NOW, *arguments)
+        now = () if "--now" in arguments else ("--now", NOW)
+        return super().__call__("verify", *now, *arguments)
 
     def objects(self, *arguments: object) -> list[dict[str, Any]]:
         self(*arguments, "--format", "jsonl", "--min-severity", "note")

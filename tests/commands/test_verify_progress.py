@@ -14,7 +14,7 @@ import pytest
 
 from kdump.commands.shell import progress
 from kdump.commands.shell.progress import PathCounter, ProgressBar, total_size
-from kdump.commands.verify.command import Asked, Showing, run
+from kdump.commands.verify.run import Asked, Showing, run
 from kdump.verify.options import Options
 from tests.commands.running import Run
 from tests.verify.building import NOW, Log, build, file, flip

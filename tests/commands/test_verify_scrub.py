@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kdump.commands.shell.values import duration_seconds
-from kdump.commands.verify import command as verify_command
+from kdump.commands.verify import run as verify_run
 from kdump.disk.pace import Pace
 from kdump.formats import names
 from tests.commands.running import Run
@@ -60,8 +60,8 @@ def summary(run: Run) -> dict[str, object]:
 
 
 class TestState:
-    def check(self, run: Run, log: Log, *options: object) -> tuple[int, object, object]:
-        code = run("verify", log.directory, AT, "--state", log.directory.parent / "state", "--format=jsonl", *options)
+    def check(self, run: Run, log: Log, *options: object, at: str = AT) -> tuple[int, object, object]:
+        code = run("verify", log.directory, at, "--state", log.directory.parent / "state", "--format=jsonl", *options)
         return code, summary(run)["segments"], summary(run)["segmentsSkipped"]
 
     def test_closed_segments_are_read_once(self, run: Run, log: Log) -> None:
@@ -106,7 +106,7 @@ class TestState:
         assert self.check(run, log) == (0, 4, 0)
         assert self.check(run, log) == (0, 3, 1)
         later = f"--now={NOW + 100 * 86_400_000}"
-        self.check(run, log, later, "-v")
+        self.check(run, log, "-v", at=later)
         assert any(row.get("code") == "KD-TXN-HANGING" for row in run.rows)
 
     def test_ended_transactions_need_no_second_look(self, run: Run, tmp_path: Path) -> None:
@@ -129,16 +129,16 @@ class TestPlace:
         self, run: Run, log: Log, tmp_path: Path, number: signal.Signals, code: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         place, seen = tmp_path / "place", []
-        progress = verify_command.Showing.progress
+        progress = verify_run.Showing.progress
 
-        def stop(showing: verify_command.Showing, path: str, size: int) -> None:
+        def stop(showing: verify_run.Showing, path: str, size: int) -> None:
             progress(showing, path, size)
             seen.append(path)
             if len(seen) == 6:
                 os.kill(os.getpid(), number)
 
         with monkeypatch.context() as patch:
-            patch.setattr(verify_command.Showing, "progress", stop)
+            patch.setattr(verify_run.Showing, "progress", stop)
             assert run("verify", log.directory, AT, "--jobs=1", "--resume", place, "--format=jsonl") == code
         assert not summary(run)["complete"]
         assert json.loads(place.read_text())["base_offset"] == 6

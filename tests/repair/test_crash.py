@@ -99,12 +99,6 @@ def damaged(sound: Path, scratch: Path, request: pytest.FixtureRequest) -> Path:
     return copy_with(DAMAGES[request.param], sound, scratch)
 
 
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is written is seen by the next process whether or not it has reached the disk."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 def copy_with(damage: object, sound: Path, scratch: Path) -> Path:
     """A copy of the sound log directory, damaged; its checkpoints lie beyond what any repair leaves."""
     log_dir = scratch / "logs"

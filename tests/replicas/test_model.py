@@ -9,7 +9,8 @@ import pytest
 
 from kdump.errors import Problem
 from kdump.formats.checkpoints import EpochEntry
-from kdump.operations.replicas import PartitionReplicas, Replicas
+from kdump.operations.compared import PartitionReplicas
+from kdump.operations.replicas import Replicas
 from kdump.replicas.compare import Relation
 from kdump.replicas.heal import Healing, Peer, heal
 from kdump.replicas.truncation import LoadedLog, follow

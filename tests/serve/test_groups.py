@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kdump.serve import groups
-from kdump.serve.groups import Commits, CommittedOffset, Coordinator, Group, GroupError, GroupState, Joining, Member
+from kdump.serve.group import CommittedOffset, Group, GroupError, GroupState, Member
+from kdump.serve.groups import Commits, Coordinator, Joining
 from kdump.serve.protocol.errors import ErrorCode
 
 

@@ -141,7 +141,6 @@ def test_the_metadata_has_what_a_topic_was_created_with() -> None:
     assert Settings(created).of(topic).get(RETENTION_MS) == 7 * 24 * 3600 * 1000
 
 
-
 def test_files_for_all_topics_count_for_a_brokers_own_but_do_not_decide_what_those_keep() -> None:
     given = {"index.interval.bytes": "7", "segment.bytes": "5000", "cleanup.policy": "delete", "retention.ms": "1"}
     found = Settings(files=(PropertyFile("f", None, given),)).of("__consumer_offsets")

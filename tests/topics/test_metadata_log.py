@@ -195,7 +195,6 @@ def test_every_record_type_has_a_place() -> None:
     assert homeless == ["BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"]
 
 
-
 # --- transactions of the metadata ---
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from pathlib import Path
@@ -24,7 +23,6 @@ def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("TZ", "UTC")
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # what a power cut leaves is tested elsewhere
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -45,9 +45,8 @@ def fill(log: LogWriter, count: int = 6) -> None:
 
 @pytest.fixture(autouse=True)
 def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither watch logs grow, nor wait for the disk."""
+    """Watch no logs grow."""
     monkeypatch.setattr("kdump.disk.locks.GROWTH_WATCH_SECONDS", 0)
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kdump.errors import KdumpError, NewerError
 from kdump.formats import names
@@ -45,14 +45,20 @@ Decoder = Callable[[bytes | None, bytes | None], DecodedRecord]
 """From key and value of a record to what they say."""
 
 
+def tables_of(topic: str) -> CoordinatorTopic | MetadataTopic | None:
+    """The tables of a topic's records; None for a topic that is not one of Kafka's own."""
+    module = _MODULES.get(topic)
+    tables = None if module is None else import_module(f"{__package__}.{module}").TOPIC
+    return cast("CoordinatorTopic | MetadataTopic | None", tables)
+
+
 def decoder_of(topic: str) -> Decoder | None:
     """The decoder of a topic's records, control records apart; None for a topic that is not one of Kafka's own."""
-    module = _MODULES.get(topic)
-    if module is None:
+    tables = tables_of(topic)
+    if tables is None:
         return None
     from kdump.formats.schemas.framing import MetadataTopic
 
-    tables = import_module(f"{__package__}.{module}").TOPIC
     if isinstance(tables, MetadataTopic):
         return lambda key, value: _metadata(tables, key, value)
     read_key = lru_cache(KEYS_KEPT)(partial(_key, tables))  # a log repeats its keys

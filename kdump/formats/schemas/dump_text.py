@@ -6,9 +6,11 @@ is raised with that exception's class and text.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from kdump.errors import KdumpError
+from kdump.formats import names
+from kdump.formats.schemas.decoding import tables_of
 from kdump.formats.schemas.description import PACKERS, UNSUPPORTED_VERSION, Schema, SchemaError
 from kdump.formats.schemas.framing import CoordinatorTopic, MetadataTopic, read_frame
 from kdump.formats.schemas.java_values import json_text, string_hash
@@ -92,18 +94,14 @@ def control_text(control_type: int, value: bytes | None, release: KafkaRelease) 
 # --- __consumer_offsets, __share_group_state, and __transaction_state from Kafka 4.1 on ---
 
 
+_TOPICS = {
+    "offsets-decoder": names.CONSUMER_OFFSETS_TOPIC,
+    "transaction-log-decoder": names.TRANSACTION_STATE_TOPIC,
+}
+
+
 def _coordinator_topic(decoder: str) -> CoordinatorTopic:
-    if decoder == "offsets-decoder":
-        from kdump.formats.schemas.consumer_offsets import TOPIC as OFFSETS
-
-        return OFFSETS
-    if decoder == "transaction-log-decoder":
-        from kdump.formats.schemas.transaction_state import TOPIC as TRANSACTIONS
-
-        return TRANSACTIONS
-    from kdump.formats.schemas.share_group_state import TOPIC as SHARE_STATE
-
-    return SHARE_STATE
+    return cast("CoordinatorTopic", tables_of(_TOPICS.get(decoder, names.SHARE_GROUP_STATE_TOPIC)))
 
 
 def _parse_coordinator(

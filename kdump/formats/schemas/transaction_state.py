@@ -24,7 +24,6 @@ STATES = (
 )  # by transactionStatus
 
 
-
 def status_name(status: int) -> str:
     """Return the name of a transactionStatus, known or not."""
     return STATES[status] if 0 <= status < len(STATES) else f"state {status}"

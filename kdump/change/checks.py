@@ -1,0 +1,123 @@
+"""Before the first change of a partition: whether it is what the plan is for, and whether all can be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from kdump.change.journal import Change
+from kdump.change.plan import CHECKPOINT, RENAME, REPLACE, TRUNCATE, Cut, Operation, Plan
+from kdump.change.states import file_differences, state_of
+from kdump.errors import RefusedError
+from kdump.storage.recipe import NewContent, Recipe
+
+SPARE_BYTES = 1 << 20
+
+
+def check_unchanged(change: Change) -> None:
+    """Raise RefusedError where the partition is not what the change expects, at whatever step it is. Raises OSError."""
+    found = list(differences(change))
+    if found:
+        more = f", and {len(found) - 3} more" if len(found) > 3 else ""
+        raise RefusedError(f"{change.path}: changed since the plan was made: {'; '.join(found[:3])}{more}")
+
+
+def differences(change: Change) -> Iterator[str]:
+    """How a partition differs from what it may be while the change is carried out, in words. Raises OSError."""
+    now = state_of(change.path)
+    yield from file_differences(now.files, change.allowed())
+    for name in sorted({*now.offsets, *change.before.offsets}):
+        allowed = {change.before.offsets.get(name, -1)}
+        allowed |= {max(step.operation.size, -1) for step in change.steps if step.operation.name == name}
+        offset = now.offsets.get(name, -1)
+        if offset not in allowed:
+            yield f"{name} had {' or '.join(map(str, sorted(allowed)))}, it has {offset} now"
+
+
+def check_made_for(path: str, operations: Iterable[Operation]) -> None:
+    """Raise RefusedError where a file is not the one that an operation was planned for. Raises OSError."""
+    made: set[str] = set()
+    for operation in operations:
+        name = operation.source or operation.name
+        at = os.path.join(path, name)
+        if operation.action != CHECKPOINT and name not in made and operation.inode != max(inode_of(at), 0):
+            raise RefusedError(f"{at}: not the file that the plan is for; it was replaced since the plan was made")
+        made |= {operation.name, operation.source}
+
+
+def check_changeable(plan: Plan) -> None:
+    """Find before the first change what would stop a plan halfway.
+
+    Raises PermissionError where a directory or a file that is to be cut cannot be written, RefusedError for a symbolic
+    link: what it leads to is not this directory's.
+    """
+    cut = [os.path.join(plan.path, each.name) for each in plan.operations if each.action == TRUNCATE]
+    around = {os.path.dirname(os.path.abspath(plan.path)) for each in plan.operations if each.action == CHECKPOINT}
+    for path in (plan.path, *around, *filter(os.path.exists, cut)):
+        check_writable(path)
+    for operation in plan.operations:
+        folder = os.path.dirname(os.path.abspath(plan.path)) if operation.action == CHECKPOINT else plan.path
+        for name in filter(None, (operation.name, operation.source)):
+            path = os.path.join(folder, name)
+            if os.path.islink(path):
+                raise RefusedError(f"{path}: a symbolic link, and what it leads to is not changed: repair it there")
+
+
+def check_writable(path: str) -> None:
+    """Raise PermissionError where a file or directory cannot be written."""
+    if not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, "cannot be written (permissions, or a read-only file system)", path)
+
+
+def check_space(plan: Plan, near: str, *, keep_old: bool, cuts: Sequence[Cut] = ()) -> None:
+    """Raise RefusedError where the file system of `near` has no room for what is new and what is kept."""
+    needed = SPARE_BYTES + sum(
+        _bytes_needed(plan.recipes[each.name]) for each in plan.operations if each.action == REPLACE
+    )
+    cut = [each for each in plan.operations if each.action == TRUNCATE]
+    needed += sum(map(partial(_head_bytes, plan), cut))
+    if keep_old:
+        needed += sum(map(partial(_tail_bytes, plan), cut))
+    check_room(needed + sum(cut.stop - cut.start for cut in cuts), near)
+
+
+def _head_bytes(plan: Plan, operation: Operation) -> int:
+    """How many bytes a cut writes: of a file with other names, what stays (durable.truncate)."""
+    info = os.stat(os.path.join(plan.path, source_before(plan.operations, operation.name)))
+    return operation.size if info.st_nlink > 1 else 0
+
+
+def _tail_bytes(plan: Plan, operation: Operation) -> int:
+    """How many bytes of the disk the end of a file that is cut can use: what is preallocated uses none."""
+    source = source_before(plan.operations, operation.name)
+    used = os.stat(os.path.join(plan.path, source)).st_blocks * 512
+    return min(operation.old_size - operation.size, used)
+
+
+def check_room(needed: int, near: str) -> None:
+    """Raise RefusedError where the file system of `near`, which need not exist, has fewer than `needed` bytes free."""
+    while not os.path.isdir(near):
+        near = os.path.dirname(near)
+    free = shutil.disk_usage(near).free
+    if needed > free:
+        raise RefusedError(f"{near}: {needed} bytes of space are needed here, and {free} are free")
+
+
+def _bytes_needed(recipe: Recipe) -> int:
+    return len(recipe.data) if isinstance(recipe, NewContent) else recipe.size
+
+
+def source_before(operations: Iterable[Operation], name: str) -> str:
+    """The name that a file has before these operations rename it."""
+    return next((each.source for each in operations if each.action == RENAME and each.name == name), name)
+
+
+def inode_of(path: str) -> int:
+    """The inode of a file; -1 where there is none. Raises OSError."""
+    try:
+        return os.stat(path, follow_symlinks=False).st_ino
+    except FileNotFoundError:
+        return -1
