@@ -190,7 +190,9 @@ def _exit_code_of(work: Callable[[], int]) -> int:
         click.echo(usage_text(error), err=True)
         return error.exit_code
     except click.ClickException as error:
-        error.show()
+        from .shell.output import complain
+
+        complain(error.format_message())
         return error.exit_code
     except (KeyboardInterrupt, click.Abort) as end:  # click makes an Abort of what it is interrupted by
         is_terminated = isinstance(end, Terminated) or isinstance(end.__cause__, Terminated)

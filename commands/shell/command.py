@@ -18,6 +18,14 @@ _ORDER = {name: (number, help_of(option)) for number, (name, _, option) in enume
 class Command(click.Command):
     """A click command whose help leaves out what every command has, unless --all asks for it."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; what is wrong with them is this command's."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
     def make_parser(self, ctx: click.Context) -> Any:
         """The parser of the command's options; one that takes a single value may not be given two."""
         empty = type(super().make_parser(ctx))(ctx)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 
 import click
 
 from kdump.formats.printable import safe
+
+_NO_NUMBER = re.compile(r"(.+) is not (?:a valid (?:integer|float)|in the range)\b.*\.$", re.DOTALL)
+_NO_CHOICE = re.compile(r"'(.*)' is not one of '.*\.$", re.DOTALL)
 
 
 def usage_text(error: click.UsageError) -> str:
@@ -31,8 +35,33 @@ def _sentence(error: click.UsageError) -> str:
         hint = error.param_hint or (error.param.get_error_hint(error.ctx) if error.param is not None else "")
         names = hint.split(" / ") if isinstance(hint, str) else hint
         name = max(names, key=len, default="").replace("'", "")
-        return f"{name}: {error.message}" if name else error.message
-    return _lowered(error.format_message())
+        said = _plain(error.message, error.param)
+        return f"{name}: {said}" if name else said
+    if isinstance(error, click.BadOptionUsage) and "requires an argument" in error.message:
+        return f"{error.option_name} needs a value"
+    return _lowered(error.format_message()).replace("got unexpected extra argument", "unexpected argument")
+
+
+def _plain(text: str, param: click.Parameter | None) -> str:
+    """What is wrong with a value, said as kdump says it where click has a sentence of its own."""
+    if param is not None and (found := _NO_NUMBER.match(text)):
+        return f"{found[1]}: expected {_numbers(param.type)}"
+    if param is not None and isinstance(param.type, click.Choice) and (found := _NO_CHOICE.match(text)):
+        choices = [str(choice) for choice in param.type.choices]
+        close = get_close_matches(found[1], choices, 1)
+        hint = f". Did you mean '{close[0]}'?" if close else ""
+        return f"'{found[1]}' is not one of {', '.join(choices)}{hint}"
+    return text
+
+
+def _numbers(kind: object) -> str:
+    """The numbers that a type takes."""
+    number = "a number" if isinstance(kind, click.types.FloatParamType) else "a whole number"
+    low = getattr(kind, "min", None)
+    high = getattr(kind, "max", None)
+    if low is None:
+        return number if high is None else f"{number} up to {high}"
+    return f"{number} from {low} {'on' if high is None else f'to {high}'}"
 
 
 def _lowered(text: str) -> str:

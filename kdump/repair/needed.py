@@ -49,7 +49,7 @@ def _changed_segments(operation: Operation) -> list[int]:
 
 def _mends(operation: Operation, found: Survey, changed: Collection[int]) -> bool:
     says = parse_file_name(operation.name)
-    if says.offset is None and (says.kind in names.SEGMENT_KINDS or says.state == names.CLEANED):
+    if says.offset is None and (says.kind in names.SEGMENT_KINDS or says.state in (names.CLEANED, names.SWAP)):
         return True  # a name that is no offset: no broker starts with it
     if operation.name in found.unsound | found.leftovers or operation.source in found.leftovers:
         return True

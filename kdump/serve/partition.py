@@ -24,6 +24,7 @@ from kdump.query.lookup import LogLookup, TimestampOffset
 from kdump.serve.checked import CheckedSegment, Gate, NotCheckedError, Piece
 from kdump.serve.copies import Good, Instead, first_that_has
 from kdump.serve.open_files import KeptFile, OpenFiles
+from kdump.settings.table import PRODUCER_EXPIRATION_MS
 from kdump.storage.damage import Damage
 from kdump.storage.facts import log_end_offset
 from kdump.storage.leader_epochs import loaded_epochs
@@ -34,9 +35,6 @@ from kdump.transactions.partition import PartitionTxns, transactions_since_snaps
 
 CHECKED_AT_ONCE = 64 << 20
 """Bytes of a partition up to which all its batches are checked before its end is told for the first time."""
-
-PRODUCER_EXPIRATION_MS = 86_400_000
-"""Kafka's default of producer.id.expiration.ms."""
 
 Log = Callable[[str], object]
 
@@ -184,7 +182,7 @@ class ServedPartition:
 
         Raises OSError.
         """
-        oldest = time.time_ns() // 1_000_000 - PRODUCER_EXPIRATION_MS
+        oldest = time.time_ns() // 1_000_000 - PRODUCER_EXPIRATION_MS.default
         return [each for each in self.transactions.producers if each.has_open_txn or each.timestamp > oldest]
 
     @property

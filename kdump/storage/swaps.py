@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kdump.errors import NameFormatError
 from kdump.formats import names
+from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import FileName, offset_in_name
 from kdump.storage.segment import Segment, segment_end_offset
 
@@ -36,9 +37,9 @@ def complete_swaps(files: Iterable[str], offset_of: Callable[[str], int]) -> tup
     originals are still there (LogLoader.removeTempFilesAndCollectSwapFiles).
     """
     every = sorted(files)
-    lowest = min((offset_of(name) for name in every if name.endswith(_CLEANED)), default=None)
+    lowest = min((offset_of(name) for name in every if name.endswith(_CLEANED)), default=LONG_MAX)
     swaps = [name for name in every if name.endswith(_SWAP)]
-    undone = [name for name in swaps if lowest is not None and offset_of(name) >= lowest]
+    undone = [name for name in swaps if offset_of(name) >= lowest]
     return [name for name in swaps if name not in undone], undone
 
 

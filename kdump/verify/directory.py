@@ -202,10 +202,9 @@ def partition_files(log: PartitionLog, *, was_closed: bool) -> Iterator[Finding]
 
     Of a log that was not closed in order, what the cleaner was at when the broker ended is nothing to warn of.
     """
-    is_cleaning = any(says.state == names.CLEANED for says in log.files.values())
     for name, says in log.files.items():
         path = os.path.join(log.path, name)
-        if _needs_offset(says, is_cleaning) and names.offset_in_name(name) is None:
+        if _needs_offset(says) and names.offset_in_name(name) is None:
             yield found("KD-LOG-NAME", path, "the name does not begin with an offset")
         elif says.state:
             code, text = _FILE_STATES[says.state]
@@ -219,11 +218,10 @@ def partition_files(log: PartitionLog, *, was_closed: bool) -> Iterator[Finding]
             yield found("KD-IDX-ORPHAN", path, "there is no .log of this base offset", offset=offset)
 
 
-def _needs_offset(says: FileName, is_cleaning: bool) -> bool:
+def _needs_offset(says: FileName) -> bool:
     """Whether a broker reads the offset in a file's name when it loads the log, and dies where there is none."""
-    if says.state == names.SWAP and is_cleaning:
-        return True
-    return says.state == names.CLEANED or (says.state in (names.LIVE, names.SWAP) and says.kind in names.SEGMENT_KINDS)
+    is_of_segment = says.state == names.LIVE and says.kind in names.SEGMENT_KINDS
+    return is_of_segment or says.state in (names.CLEANED, names.SWAP)
 
 
 def _quorum_state(path: str) -> Iterator[Finding]:

@@ -671,7 +671,7 @@ def test_a_file_that_cannot_be_read_does_not_end_the_dump(partition: Path) -> No
     ("arguments", "text"),
     [
         ((), "Missing argument 'PATH...'"),
-        (("x", "--format", "jsno"), "'jsno' is not one of 'text', 'json', 'jsonl', 'csv'"),
+        (("x", "--format", "jsno"), "'jsno' is not one of text, json, jsonl, csv. Did you mean 'json'?"),
         (("x", "--offsets", "5..9"), "--offsets: '5..9': expected A-B, A:B, A: or N"),
         (("x", "--offsets", "9:5"), "'9:5' is empty"),
         (("x", "--offsets", ":"), "':': expected A-B"),
@@ -681,7 +681,7 @@ def test_a_file_that_cannot_be_read_does_not_end_the_dump(partition: Path) -> No
         (("x", "--key", "base64:!"), "'!' is not base64"),
         (("x", "--key", "re:("), "'(' is no regular expression"),
         (("x", "--header", "=x"), "'=x' names no header"),
-        (("x", "--limit", "0"), "--limit: 0 is not"),
+        (("x", "--limit", "0"), "--limit: 0: expected a whole number from 1 on"),
         (("x", "--include", "logs"), "'logs' is not one of log, index"),
         (("x", "--max-decompressed-size", "big"), "'big' is no size"),
         (("x", "--ofsets", "1:2"), "--offsets"),

@@ -284,7 +284,7 @@ def test_requests_that_are_no_text(run: Run, data: Path, tmp_path: Path) -> None
         ([], "give one of --offset, --timestamp and --batch (found none of them)."),
         (["--offset", "1", "--timestamp", "1"], "found --offset and --timestamp"),
         (["--timestamp", "yesterday"], "is neither a number of milliseconds nor ISO 8601"),
-        (["--offset", "x"], "not a valid integer"),
+        (["--offset", "x"], "'x': expected a whole number"),
         (["--batch", "/nonexistent"], "No such file"),
     ],
 )

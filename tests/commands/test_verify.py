@@ -234,7 +234,7 @@ def test_strict(run: VerifyRun, damaged: Log) -> None:
         (("--severity", "KD-LOG-CRC"), "expected CODE=level"),
         (("--severity", "KD-X=error"), "no code matches 'KD-X'"),
         (("--max-duration", "soon"), "'soon' is no length of time: expected 90, 90s, 15m or 1h30m"),
-        (("--jobs", "0"), "0 is not in the range x>=1"),
+        (("--jobs", "0"), "--jobs: 0: expected a whole number from 1 on"),
         (("--format", "xml"), "'xml' is not one of"),
     ],
 )

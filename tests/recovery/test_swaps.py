@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kdump.recovery.outcome import DELETE, RENAME
 from tests.recovery.building import batch, exception, file, load, loaded, make_log, steps
 
@@ -107,6 +109,11 @@ def test_names_without_an_offset_end_loading(tmp_path: Path) -> None:
     for name in ("copy.cleaned", "copy.log.swap"):
         log = make_log(tmp_path / name, {file(0, "log"): OLD, name: b"", file(3, "log.cleaned"): b""})
         assert exception(load(log)) == "NumberFormatException"
+
+
+@pytest.mark.parametrize("name", ["copy.swap", "copy.txt.swap", "copy.index.swap", ".swap"])
+def test_the_name_of_every_swap_is_read(tmp_path: Path, name: str) -> None:
+    assert exception(load(make_log(tmp_path, {file(0, "log"): OLD, name: b""}), clean=True)) == "NumberFormatException"
 
 
 def test_a_swap_that_cannot_be_walked_ends_loading(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def touched(task: Task) -> list[str]:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize(
-    "misnamed", ["x0000000000000000040.snapshot", "abc.index", "abc.cleaned", "abc.log.swap", "a.log"]
+    "misnamed", ["x0000000000000000040.snapshot", "abc.index", "abc.cleaned", "abc.swap", "abc.log.swap", "a.log"]
 )
 def test_a_name_without_an_offset_goes_for_no_broker_starts_with_it(
     partition: Path, misnamed: str, clean: bool
