@@ -102,6 +102,15 @@ class BrokerRunsError(InUseError):
         self.process = process
 
 
+class KdumpRunsError(InUseError):
+    """Another kdump is changing a log directory: `process` holds its lock."""
+
+    def __init__(self, log_directory: str, process: int, lock: str) -> None:
+        super().__init__(f"another kdump is changing {log_directory} (process {process} holds {lock}).")
+        self.log_directory = log_directory
+        self.process = process
+
+
 class ConfigError(KdumpError):
     """A property has a value that Kafka would not take."""
 

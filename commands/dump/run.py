@@ -320,7 +320,7 @@ class _Run:
             return TxnState.NONE
         folder = self._folder_of(segment)
         if segment.log_path in self._shown or not os.path.isdir(folder):  # of what is kept of a partition that is gone
-            return TxnState.NONE
+            return TxnState.UNKNOWN
         return self._transactions_of(folder).of(batch)
 
     def _transactions_of(self, folder: str) -> TransactionStates:

@@ -113,7 +113,8 @@ class TextLines:
         if batch.base_sequence >= 0:
             parts.append(f"seq {offset_range(batch.base_sequence, batch.last_sequence)}")
         if batch.is_transactional:
-            parts.append("transactional" if transaction is TxnState.NONE else f"transaction {transaction}")
+            is_known = transaction not in (TxnState.NONE, TxnState.UNKNOWN)
+            parts.append(f"transaction {transaction}" if is_known else "transactional")
         if batch.is_control:
             parts.append("control")
         if batch.delete_horizon is not None:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 import click
 
 from kdump.disk.locks import check_not_locked
-from kdump.errors import BrokerRunsError, KdumpError
+from kdump.errors import BrokerRunsError, KdumpError, KdumpRunsError
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words
 from kdump.serve.cluster import Address, ServedCluster
@@ -58,9 +58,10 @@ def serve(paths: Iterable[str], asked: Asked, format_: str) -> int:
         try:
             for directory in {_log_directory(place): None for place in places}:
                 check_not_locked(directory)
-        except BrokerRunsError as error:
+        except (BrokerRunsError, KdumpRunsError) as error:
             click.echo(f"Refused: {safe(str(error))}", err=True)
-            click.echo("  Clients can ask that broker. --ignore-lock serves the directory beside it.", err=True)
+            first = "Clients can ask that broker." if isinstance(error, BrokerRunsError) else "Wait until it has ended."
+            click.echo(f"  {first} --ignore-lock serves the directory beside it.", err=True)
             return exit_codes.REFUSED
     printer = _Printer(format_)
     troubles = Troubles()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import click
 
-from kdump.errors import BrokerRunsError, KdumpError, Problem, RefusedError
+from kdump.errors import BrokerRunsError, KdumpError, KdumpRunsError, Problem, RefusedError
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words
 from kdump.storage.live import is_deleted, tally, was_deleted
@@ -97,13 +97,19 @@ def tell_refused(error: RefusedError, text: str = "") -> None:
     click.echo(f"Refused: {text or safe(str(error))}", err=True)
     if isinstance(error, BrokerRunsError):
         click.echo("  Nothing was changed. Stop the broker, then run this again.", err=True)
+    elif isinstance(error, KdumpRunsError):
+        click.echo("  Nothing was changed. Wait until it has ended, then run this again.", err=True)
 
 
 def tell_circumstances(code: int) -> None:
     """Say on stderr, at the end of a run, what it could not reach: growing ends of logs, what is unreadable."""
     for directory in sorted(tally.brokers):
         if not Screen.current.is_quiet:
-            click.echo(f"Note: a broker is running on {safe_path(directory)}.{_left_out(directory)}", err=True)
+            holder = tally.brokers[directory]
+            runs = "a broker is running on"
+            if holder.is_kdump:
+                runs = f"another kdump (process {holder.process}) is changing"
+            click.echo(f"Note: {runs} {safe_path(directory)}.{_left_out(directory)}", err=True)
     for path in sorted(tally.replacing) if not Screen.current.is_quiet else ():
         text = "a replacement of segments was not finished: read as a broker has it that finishes this at its start"
         click.echo(f"Note: {safe_path(path)}: {text}.", err=True)

@@ -31,6 +31,10 @@ def check_directories(disks: Sequence[Disk]) -> Iterator[Refusal]:
     for disk in disks:
         holder = lock_holder(disk.path)
         if holder is not None:
+            if holder.is_kdump:
+                reason = f"another kdump (process {holder.process}) is changing it"
+                yield Refusal(disk.path, reason, "wait until it has ended")
+                continue
             yield Refusal(disk.path, "a broker is running on it", "stop all brokers and controllers of the old cluster")
     clusters = {disk.cluster_id: disk.path for disk in reversed(disks) if disk.cluster_id is not None}
     if len(clusters) > 1:

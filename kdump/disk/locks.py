@@ -12,26 +12,32 @@ from dataclasses import dataclass
 
 from kdump.disk.durable import take_after
 from kdump.disk.reading import open_for_reading
-from kdump.errors import BrokerRunsError, InUseError, RefusedError
+from kdump.errors import BrokerRunsError, InUseError, KdumpRunsError, RefusedError
 from kdump.formats.names import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS
 
 _OF_A_LOG_DIRECTORY = frozenset({META_PROPERTIES, CLEAN_SHUTDOWN, LOCK, *OFFSET_CHECKPOINTS})
 
 GROWTH_WATCH_SECONDS = 0.2
 _LOCKS = "/proc/locks"
+_COMMAND_BYTES = 1 << 16
+_COMMAND_WORDS = 3  # as in `python -m kdump`
 _OWN: set[tuple[int, int]] = set()
 """The lock files that this process holds: POSIX locks are lost when any descriptor of the file is closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """Who holds a lock file; `process` is None where the system does not say (another machine, a container)."""
+    """Who holds a lock file; `process` is None where the system does not say (another machine, a container).
+
+    `is_kdump`: it is another kdump command, and no broker, as far as the system says.
+    """
 
     process: int | None
+    is_kdump: bool = False
 
 
 def lock_holder(log_directory: str) -> LockHolder | None:
-    """The process that holds the lock of a log directory, which is a running broker; None without one.
+    """The process that holds the lock of a log directory: a running broker, or another kdump; None without one.
 
     Nothing is created, changed or locked, and a lock file without a lock is a leftover. Raises OSError.
     """
@@ -52,9 +58,14 @@ def lock_holder(log_directory: str) -> LockHolder | None:
 
 
 def check_not_locked(log_directory: str) -> None:
-    """Raise BrokerRunsError where a broker is running on a log directory. Raises OSError."""
+    """Raise BrokerRunsError where a broker is running on a log directory, KdumpRunsError where it is a kdump.
+
+    Raises OSError.
+    """
     holder = lock_holder(log_directory)
     if holder is not None:
+        if holder.process is not None and holder.is_kdump:
+            raise KdumpRunsError(log_directory, holder.process, LOCK)
         raise BrokerRunsError(log_directory, holder.process, LOCK)
 
 
@@ -102,6 +113,18 @@ def holding(log_directory: str, like: os.stat_result | None = None) -> Iterator[
         os.close(descriptor)
 
 
+def _known(process: int) -> LockHolder:
+    """The holder with this process id; none above 0 where the system does not say it."""
+    if process <= 0:
+        return LockHolder(None)
+    try:
+        with open(f"/proc/{process}/cmdline", "rb") as file:
+            words = file.read(_COMMAND_BYTES).split(b"\0")[:_COMMAND_WORDS]
+    except OSError:
+        words = []
+    return LockHolder(process, any(os.path.basename(word) == b"kdump" for word in words))
+
+
 def _holder(descriptor: int) -> LockHolder | None:
     """Who holds a POSIX lock on an open file. Raises OSError."""
     import fcntl
@@ -115,7 +138,7 @@ def _holder(descriptor: int) -> LockHolder | None:
         kind, _, _, _, process = struct.unpack("hhqqi", answer)
     if kind == fcntl.F_UNLCK:
         return None
-    return LockHolder(process if process > 0 else None)
+    return _known(process)
 
 
 def _listed_holder(status: os.stat_result) -> LockHolder | None:
@@ -126,7 +149,7 @@ def _listed_holder(status: os.stat_result) -> LockHolder | None:
             for line in file:
                 fields = line.split()
                 if len(fields) > 5 and fields[1] == "POSIX" and fields[5] == wanted:
-                    return LockHolder(int(fields[4]) if int(fields[4]) > 0 else None)
+                    return _known(int(fields[4]))
     except (OSError, ValueError):
         return None
     return None

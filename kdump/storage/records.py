@@ -18,12 +18,16 @@ LOG_APPEND = "LogAppendTime"
 
 
 class TxnState(StrEnum):
-    """How the transaction ended that records belong to; `read_committed` consumers get those of NONE and COMMITTED."""
+    """How the transaction ended that records belong to; `read_committed` consumers get those of NONE and COMMITTED.
+
+    UNKNOWN is said of a log alone, where the markers may be elsewhere.
+    """
 
     NONE = "none"
     COMMITTED = "committed"
     ABORTED = "aborted"
     OPEN = "open"
+    UNKNOWN = "unknown"
 
 
 class Batch(NamedTuple):

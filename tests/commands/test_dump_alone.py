@@ -142,3 +142,11 @@ def test_a_command_line_that_is_wrong(arguments: tuple[str, ...], home: Path) ->
 
 def test_another_name_without_as_tells_of_it(home: Path) -> None:
     assert "--as log" in kdump(home, "dump", "saved.bin").err
+
+
+def test_how_a_transaction_of_a_log_alone_ended_is_unknown(tmp_path: Path) -> None:
+    specs = Path(__file__).parents[1] / "transcripts" / "specs"
+    assert kdump(tmp_path, "fixture", "build", specs / "shop.yaml", "data").code == 0
+    (tmp_path / "alone").write_bytes((tmp_path / "data/payments-0/00000000000000000000.log").read_bytes())
+    said = kdump(tmp_path, "dump", "alone", "--as", "log", "--format", "jsonl")
+    assert said.out.count('"transaction":"unknown"') == said.out.count('"isTransactional":true') > 0

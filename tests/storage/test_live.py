@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 
 from kdump.disk import locks
 from kdump.disk.locks import LockHolder, check_not_locked, holding, lock_holder
-from kdump.errors import BrokerRunsError
+from kdump.errors import BrokerRunsError, KdumpRunsError
 from kdump.formats import names
 from kdump.formats.index_entries import (
     OffsetIndexEntry,
@@ -328,3 +330,33 @@ class TestGrowingEnd:
         with held(str(partition)) as log:
             assert log is not None
             assert offsets(log) == list(range(12))
+
+
+def test_another_kdump_that_holds_the_lock_is_no_broker(tmp_path: Path) -> None:
+    (tmp_path / names.META_PROPERTIES).write_text("version=1\nnode.id=1\ncluster.id=abc\n")
+    script = tmp_path / "bin" / "kdump"
+    script.parent.mkdir()
+    script.write_text(
+        "import fcntl, sys\n"
+        "file = open(sys.argv[1], 'a')\n"
+        "fcntl.lockf(file, fcntl.LOCK_EX)\n"
+        "print('held', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / names.LOCK)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        assert lock_holder(str(tmp_path)) == LockHolder(other.pid, is_kdump=True)
+        with pytest.raises(KdumpRunsError) as refused:
+            check_not_locked(str(tmp_path))
+        expected = f"another kdump is changing {tmp_path} (process {other.pid} holds .lock)."
+        assert str(refused.value) == expected
+        command = [sys.executable, "-m", "kdump", "repair", str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 4
+        assert done.stderr.startswith("Refused: another kdump is changing ")
+        assert f"(process {other.pid} holds .lock)." in done.stderr
+        assert "Nothing was changed. Wait until it has ended, then run this again." in done.stderr
+        other.communicate(b"")
