@@ -102,4 +102,4 @@ def _what(offer: Offer, decision: Decision) -> str:
         options = (["--only-copy"] if others else []) + ([f"--accept-loss {dropped}"] if dropped else [])
         return f"{kept}; needs {' '.join(options)}" if options else kept
     valid = decision.after.records if decision.after else 0
-    return "as the broker does" + (f"; needs --accept-loss {valid}" if valid else "")
+    return "cuts here, as a recovery would" + (f"; needs --accept-loss {valid}" if valid else "")

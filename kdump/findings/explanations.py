@@ -23,8 +23,8 @@ class Explanation:
 
 
 RECOVERY_CUTS = (
-    "After an unclean shutdown the broker cuts the log at this batch and drops all that follows. After a clean one it"
-    " does not look."
+    "If the broker recovers this segment, it cuts the log at this batch and drops all that follows. It recovers the"
+    " segments from the recovery point on, after an unclean shutdown. Else it does not look."
 )
 NOT_NOTICED = "The broker does not notice."
 REBUILT = "The broker rebuilds the file at its next start."
@@ -57,7 +57,8 @@ EXPLANATIONS: dict[str, Explanation] = {
     "KD-LOG-PREALLOCATED": _E("preallocated log", "The broker cuts the zeros at its next start.", NOTHING_SEEN,
         "log.preallocate is on and the broker was killed."),
     "KD-LOG-BEYOND": _E("valid batches after damage",
-        "After an unclean shutdown the broker drops these valid batches together with the damaged one.",
+        "If the broker recovers the damaged segment (from the recovery point on, after an unclean shutdown), it drops"
+        " these valid batches too.",
         "They do not reach these records: they stop at the damage before them.", BYTES_CHANGED),
     "KD-LOG-MAGIC": _E("unknown message format", CLEANER_STOPS, READS_STOP, FOREIGN_WRITER),
     "KD-LOG-ORDER": _E("offsets out of order", NOT_NOTICED, READS_SKIP,
