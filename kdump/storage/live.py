@@ -102,7 +102,7 @@ def held(path: str, *, as_named: bool = False) -> Iterator[PartitionLog | None]:
         yield None
         return
     with hold:
-        log = PartitionLog(path)
+        log = PartitionLog(path, as_named=as_named)
         yield log
         if _has_grown(hold, log):
             tally.growing.add(hold.path)

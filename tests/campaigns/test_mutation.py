@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns.mutation import HERE, Mutant, Taken, mutants, survives
+from tests.campaigns.mutation import HERE, Mutant, mutants
 
 SOURCE = '''
 LIMIT = 5
@@ -67,15 +67,28 @@ def test_a_mutant_names_its_place(module: Path) -> None:
     assert (first.module, first.line) == (module, 6)
 
 
-def test_a_mutant_is_noticed_by_tests_that_take_its_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With the module as it is they pass; with one that cuts nothing they fail."""
-    module = HERE / "kdump" / "replicas" / "truncation.py"
-    (mutant,) = [each for each in mutants(module) if each.what.startswith("not own.cache.entries")]
-    taken = Taken("kdump/replicas", ["tests/replicas/test_truncation.py"], tmp_path)
-    tests = taken.of(module, mutant.line, float("inf"))
-    assert tests
-    assert all(test.startswith("tests/replicas/test_truncation.py::") for test in tests)
-    assert not survives(mutant, tests)
-    assert survives(mutant, [])
-    monkeypatch.setattr(Mutant, "source", lambda mutant: mutant.module.read_text())
-    assert survives(mutant, tests)
+NOTICED = """
+import sys
+from pathlib import Path
+from tests.campaigns.mutation import HERE, Mutant, Taken, mutants, survives
+
+module = HERE / "kdump" / "replicas" / "truncation.py"
+(mutant,) = [each for each in mutants(module) if each.what.startswith("not own.cache.entries")]
+taken = Taken("kdump/replicas", ["tests/replicas/test_truncation.py"], Path(sys.argv[1]))
+tests = taken.of(module, mutant.line, float("inf"))
+assert tests
+assert all(test.startswith("tests/replicas/test_truncation.py::") for test in tests)
+assert not survives(mutant, tests)
+assert survives(mutant, [])
+Mutant.source = lambda mutant: mutant.module.read_text()
+assert survives(mutant, tests)
+"""
+
+
+def test_a_mutant_is_noticed_by_tests_that_take_its_line(tmp_path: Path) -> None:
+    """With the module as it is they pass; with one that cuts nothing they fail.
+
+    As in the campaign, the process has not imported the module before.
+    """
+    done = subprocess.run([sys.executable, "-c", NOTICED, tmp_path], cwd=HERE, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

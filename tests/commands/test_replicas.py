@@ -220,7 +220,7 @@ def test_what_is_no_directory(behind: Path, path: str) -> None:
 def test_a_topic_that_is_not_there(behind: Path) -> None:
     out = said(behind, "--topic", "clicks")
     assert out.code == 3
-    assert "there is no partition of a topic clicks" in out.err
+    assert "no partition has a topic that matches clicks" in out.err
 
 
 def test_what_a_leader_loses_is_written_down(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_what_is_shown(data: Path) -> None:
     assert "billing           Empty" in shown
     assert "plain-0   no transaction is open\n  log      log start offset 0" in run(data / "plain-0").stdout
     assert "orders-0" not in run(data, "--topic", "pl*").stdout
-    with pytest.raises(Exception, match="there is no partition of a topic x in these PATHs"):
+    with pytest.raises(Exception, match="no partition has a topic that matches x"):
         run(data, "--topic", "x")
 
 

@@ -235,7 +235,7 @@ cdef class ByteColumn:
         return taken
 
 
-def column_name(name):
+def _column_name(name):
     """The name of a column, and whether it is one of the batches."""
     return (name[6:], True) if name.startswith("batch.") else (name, False)
 
@@ -263,7 +263,7 @@ cdef class RecordColumns:
         self._most_bytes = most_bytes
         self._control = control
         # No list comprehensions: where memory runs out, Cython 3.3 frees what it could not append a second time.
-        self._names = list(map(column_name, numbers))
+        self._names = list(map(_column_name, numbers))
         self._numbers = list(map(bytearray, (FIRST_ROOM,) * len(self._names)))
         self._keys = ByteColumn() if key else None
         self._values = ByteColumn() if value else None
