@@ -177,6 +177,8 @@ class TextPrinter:
         if not harmed:
             return ""
         paths = " ".join(map(safe_path, self._totals.directories)) or "PATH"
+        if not self._totals.losing:
+            return f"Next: kdump doctor {paths}\n"
         return (
             "Next: before you start it, look for another in-sync replica of what is lost;\n"
             f"then: kdump verify {paths}\n"

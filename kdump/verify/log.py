@@ -75,7 +75,7 @@ class LogCheck:
         return self._order.overflows
 
     @property
-    def _is_opened_as_it_is(self) -> bool:
+    def is_opened_as_it_is(self) -> bool:
         """Whether a broker opens the segment at hand without recovery; its own metadata log it always recovers."""
         return self._is_active and self._was_closed and not self._holds_metadata
 
@@ -122,7 +122,7 @@ class LogCheck:
             text = "bytes up to the end that are not the beginning of a batch"
         length = counted(bad.size, "byte")
         where = f"; {length} are damaged" if kind in _INSIDE and length not in text else ""
-        effect = REFUSES if self._is_opened_as_it_is and self._stops_a_broker(position, bad.resumed) else None
+        effect = REFUSES if self.is_opened_as_it_is and self._stops_a_broker(position, bad.resumed) else None
         yield found(_CODES[kind], self._path, text + where, position, self.end_offset, effect=effect)
 
     def _stops_a_broker(self, position: int, resumed: int) -> bool:

@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.disk.reading import read_small, status_of
-from kdump.errors import CorruptIndexError
+from kdump.errors import CorruptIndexError, LoadError
 from kdump.findings import remedies as ways
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import ERROR
+from kdump.findings.kind import ERROR, GOES_OFFLINE, REFUSES, BrokerEffect
 from kdump.formats import names
+from kdump.recovery.segments import LoadedSegment
 from kdump.settings.views import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
+from kdump.storage.planned import VirtualDirectory
 from kdump.storage.segment import Segment
 from kdump.verify.checkpoints import check_partition
 from kdump.verify.cluster import check_placement
@@ -182,6 +184,8 @@ class PartitionCheck:
     def advised(self, findings: Iterator[Finding]) -> Iterator[Finding]:
         """The findings; a file that is built from a log is not to be built from one that is wrong itself."""
         for finding in findings:
+            if finding.severity == ERROR and finding.path.endswith(f".{names.OFFSET_INDEX}"):
+                finding = finding._replace(effect=self._opening_effect(finding))
             is_derived = finding.remedies in (ways.INDEX, ways.REPAIRED)
             if is_derived and (self._has_log_fault or self._logs.overflows):
                 yield finding._replace(ways=ways.AFTER_LOG)
@@ -189,6 +193,22 @@ class PartitionCheck:
             if not is_derived and finding.severity == ERROR and finding.path.endswith(f".{names.LOG}"):
                 self._has_log_fault = True
             yield finding
+
+    def _opening_effect(self, finding: Finding) -> BrokerEffect | None:
+        """What a broker does where a wrong .index misleads it when it opens the last segment of a closed log.
+
+        It reads on from the last entry to find the log's end (LogSegment.readNextOffset), and dies of what it finds.
+        """
+        segment = self._segment
+        if segment is None or not self._logs.is_opened_as_it_is:
+            return finding.effect
+        try:
+            LoadedSegment(VirtualDirectory(self.log), segment.base_offset, status_of(finding.path).size).next_offset()
+        except LoadError as error:
+            return GOES_OFFLINE if error.takes_directory_offline else REFUSES
+        except OSError:
+            pass
+        return finding.effect
 
     def part(self, part: Part) -> Iterator[Finding]:
         """The next part of the segment's log."""

@@ -74,6 +74,24 @@ def test_one_wrong_entry_is_one_finding(log: Log) -> None:
         assert index(log, *changed)[0][1] == 4 * 8
 
 
+def test_an_entry_that_a_broker_dies_of_when_it_opens_a_closed_log(log: Log) -> None:
+    """It reads on from the last entry, CRCs not looked at: bytes that are no batch end the process."""
+    content = (log.partition / f"{40:020}.index").read_bytes()
+    # inside the batch: its last offset delta is taken for a size
+    wrong = encode_offset_entries([OffsetIndexEntry(41, 15)], 40)
+    for name, data, broker in (
+        (f"{40:020}.index", wrong, "does not start"),
+        (f"{40:020}.index", content, None),
+        (INDEX, wrong, "serves wrong data silently"),  # a rolled segment is not looked at
+    ):
+        (log.partition / name).write_bytes(data)
+        effects = {finding.broker for finding in log.findings() if Path(finding.path).name == name}
+        assert effects == ({broker} if broker else set())
+    (log.directory / ".kafka_cleanshutdown").unlink()
+    (log.partition / f"{40:020}.index").write_bytes(wrong)
+    assert "does not start" not in {finding.broker for finding in log.findings()}  # it recovers the segment
+
+
 def test_many_entries_are_read_in_stretches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = build(tmp_path / "data", {0: BATCHES, 40: [batch(40)]})
     expected = (said(log, INDEX), said(log, TIME_INDEX))
