@@ -36,6 +36,7 @@ INDEX_MODES: Sequence[Sequence[str]] = (
 
 _OVER_PAYLOADS = (
     b": Failed to decompress record stream",
+    b": Error checking for remaining bytes after reading batch",
     b": Found invalid record structure",
     b": Incorrect declared batch size, premature EOF reached",
 )
