@@ -84,7 +84,7 @@ def test_findings_stand_under_their_partition(run: VerifyRun, damaged: Log) -> N
     assert lines[0] == str(damaged.partition)
     assert lines[1].startswith(f"  error    KD-LOG-CRC  {LOG}, byte 0: batch 0\N{EN DASH}1 (2 records, 89 bytes) ")
     assert re.search(r"stored 0x[0-9a-f]{8}, computed 0x[0-9a-f]{8}$", lines[1])
-    assert lines[2].startswith("           After an unclean shutdown the broker cuts the log at this batch")
+    assert lines[2].startswith("           If the broker recovers this segment, it cuts the log at this batch")
     assert lines[3] == f"           do: kdump doctor {damaged.partition} (4 ways, what loses nothing first)"
     assert lines[4].startswith(f"  warning  KD-LOG-BEYOND  {LOG}, byte 0: 2 valid batches (4 records, 178 bytes)")
     assert lines[7:9] == ["", "FOUND: 1 error, 1 warning in 1 of 1 partition."]
@@ -102,7 +102,7 @@ def test_what_a_broker_does_is_said_once_for_a_code_and_partition(run: VerifyRun
     damaged.edit(LOG, flip(2 * 89 + 70))
     run(damaged.directory)
     assert run.out.count("KD-LOG-CRC") == 2
-    assert run.out.count("the broker cuts the log at this batch and drops all that follows.") == 1
+    assert run.out.count("it cuts the log at this batch and drops all that follows.") == 1
 
 
 def test_colour_only_where_it_is_wanted(run: VerifyRun, damaged: Log) -> None:

@@ -62,6 +62,7 @@ def _brokers(release: str, folder: Path, cluster: Any) -> list[Broker]:
             [Path(path) for path in cluster.log_dirs[node]],
             **cluster.properties[node],
             **{"listeners": ",".join(listeners), "advertised.listeners": listeners[0]},
+            **{"log.cleaner.min.cleanable.ratio": "1.0"},  # or the cleaner could come before the consumers
         )
         broker.servers = listeners[0].removeprefix("PLAINTEXT://")
         made.append(broker)
