@@ -37,6 +37,7 @@ ROOMS = {
     "kdump/pytest_plugin.py": "log directories for the tests of others",
     "kdump/schemas/sources.py": "a file of records, read as a stream",
     "kdump/spark": "what an executor stages, and the driver commits",
+    "kdump/storage/regions.py": "pipes to the processes that work on regions",
     "kdump/verify/resume.py": "a file that a finished run removes",
     "kdump/serve/channels.py": "bytes of segments, sent to a socket",
     "commands/cli.py": "/dev/null in place of a stdout that nobody reads",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from io import DEFAULT_BUFFER_SIZE
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -12,8 +13,8 @@ from kdump.errors import CorruptRecordError
 from kdump.formats.faults import SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.formats.names import BOOTSTRAP_CHECKPOINT
 from kdump.releases import DUMP_IN_JAVA
+from kdump.storage import parallel
 from kdump.storage.log_reader import LogFile
-from kdump.storage.parallel import processors
 from kdump.storage.payloads import inflate
 
 from ..shell.whole_lines import write_lines
@@ -34,9 +35,14 @@ from .report import Report
 if TYPE_CHECKING:
     from .options import Options
 
-THREADS_FROM = 16 << 20
-"""Bytes from which on several threads print the records of a log; for batches alone they gain too little."""
-MOST_THREADS = 4
+PROCESSES_FROM = 16 << 20
+"""Bytes from which on several processes print the records of a log; for batches alone they gain too little."""
+MOST_PROCESSES = 4
+
+
+def processors() -> int:
+    """How many processors there are for processes of this one; 1 where it is not to have any."""
+    return parallel.processors() if sys.platform == "linux" else 1
 
 
 class Dump:
@@ -103,9 +109,10 @@ class Dump:
     def _batches(self, log: LogFile, stop: int) -> int:
         """Print the batches before byte `stop`; the position at which they end."""
         text = self._renderer()
+        start = self._regions(log, stop, text) if self.options.deep and stop >= PROCESSES_FROM else 0
         try:
-            start = self._regions(log, stop, text) if self.options.deep and stop >= THREADS_FROM else 0
-            block = self._blocks(log, start, stop, text)
+            for block in log.blocks(start, stop, whole=self.options.deep):
+                self._block(text, block)
         finally:
             self.report.gaps(log.path, text.gaps)
         if block.status == UNDERSIZED:
@@ -115,30 +122,19 @@ class Dump:
         return block.next_position
 
     def _regions(self, log: LogFile, stop: int, text: kernels.LogText) -> int:
-        """Print what several threads can render before byte `stop`; where `text` is to go on after them."""
-        count = min(MOST_THREADS, processors())
+        """Let several processes print what they can before byte `stop`; where `text` is to go on after them."""
+        count = min(MOST_PROCESSES, processors())
         if count == 1 or self._contents or kernels.active != "native":
             return 0
-        from .regions import rendered
+        from .regions import print_regions
 
-        position = 0
-        for region in rendered(log, stop, lambda: self._renderer(hold=True), count):
-            last_offset, gaps = region.give(self._write, text.last_offset, from_zero=self.is_java)
-            self.report.gaps(log.path, text.gaps)
-            self.report.gaps(log.path, gaps)
-            text.restart(last_offset)
-            position = region.position
-            if position < region.stop:
-                position = self._blocks(log, position, region.stop, text).next_position
-            if position < region.stop:
-                break
+        self._out.flush()
+        renderers = [self._renderer(hold=True) for _ in range(count)]
+        position, last_offset, gaps = print_regions(log, stop, renderers, self._out.fileno(), from_zero=self.is_java)
+        for piece in gaps:
+            self.report.gaps(log.path, memoryview(piece).cast("q"))
+        text.restart(last_offset)
         return position
-
-    def _blocks(self, log: LogFile, start: int, stop: int, text: kernels.LogText) -> BatchBlock:
-        """Print the batches from byte `start` up to byte `stop` in one thread; the last of their blocks."""
-        for block in log.blocks(start, stop, whole=self.options.deep):
-            self._block(text, block)
-        return block
 
     def _renderer(self, *, hold: bool = False) -> kernels.LogText:
         options = self.options

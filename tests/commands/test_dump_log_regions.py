@@ -1,4 +1,4 @@
-"""`dump-log` prints large logs with several threads: not a byte may differ from what one alone prints."""
+"""`dump-log` prints large logs with several processes: not a byte may differ from what one alone prints."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -17,15 +16,17 @@ from hypothesis import strategies as st
 
 from kdump import kernels
 from kdump.commands.dump_log import files as dump_log_files
-from kdump.commands.dump_log import regions
+from kdump.commands.dump_log import regions as dump_log_regions
 from kdump.formats.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.codecs import GZIP, LZ4, SNAPPY, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message, encode_wrapper
+from kdump.storage import regions
 from tests.commands import golden
 from tests.commands.logs import write_partition
 from tests.kernels.seeds import CONTROLS, framed, mend_checksums, records
 
 pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="several processes are for Linux alone"),
     pytest.mark.skipif(kernels.active != "native", reason="the native kernels are not built, or not chosen"),
 ]
 
@@ -41,23 +42,21 @@ VARIANTS = (
 
 
 class Regions:
-    """Several threads for logs of any size, in regions of `size` bytes; where each stopped, and was to stop."""
+    """Several processes for logs of any size, in regions of `size` bytes; what they printed."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, threads: int, size: int) -> None:
-        self.is_used = False
-        self.positions: list[tuple[int, int]] = []
-        patch.setattr(dump_log_files, "THREADS_FROM", 0)
-        patch.setattr(dump_log_files, "processors", lambda: threads)
-        patch.setattr(regions, "REGION_SIZE", size)
-        whole = regions.rendered
+    def __init__(self, patch: pytest.MonkeyPatch, processes: int, size: int) -> None:
+        self.ends: list[int] = []
+        patch.setattr(dump_log_files, "PROCESSES_FROM", 0)
+        patch.setattr(dump_log_files, "processors", lambda: processes)
+        patch.setattr(dump_log_regions, "REGION_SIZE", size)
+        whole = dump_log_regions.print_regions
 
-        def watched(*arguments: Any) -> Iterator[regions.Region]:
-            self.is_used = True
-            for region in whole(*arguments):
-                self.positions.append((region.position, region.stop))
-                yield region
+        def watched(*arguments: object, **options: bool) -> tuple[int, int, list[bytes]]:
+            found = whole(*arguments, **options)  # type: ignore[arg-type]
+            self.ends.append(found[0])
+            return found
 
-        patch.setattr(regions, "rendered", watched)
+        patch.setattr(dump_log_regions, "print_regions", watched)
 
 
 def entry(kind: int, offset: int, codec: int, size: int) -> bytes:
@@ -106,14 +105,14 @@ def logs(draw: st.DrawFn) -> bytes:
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     data=logs(),
-    threads=st.integers(2, 4),
+    processes=st.integers(2, 4),
     size=st.sampled_from((64, 100, 300, 1000, 5000)),
     held=st.sampled_from((0, 500, MIB)),
     variant=st.sampled_from(VARIANTS),
 )
-@example(data=b"", threads=2, size=100, held=0, variant=VARIANTS[0])
+@example(data=b"", processes=2, size=100, held=0, variant=VARIANTS[0])
 def test_the_same_is_printed(
-    data: bytes, threads: int, size: int, held: int, variant: Sequence[str], tmp_path: Path
+    data: bytes, processes: int, size: int, held: int, variant: Sequence[str], tmp_path: Path
 ) -> None:
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(data)
@@ -121,14 +120,14 @@ def test_the_same_is_printed(
     expected = golden.in_process(arguments)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(regions, "MOST_HELD", held)
-        patch.setattr(regions, "LIMIT", 2000)
-        patch.setattr(regions, "MOST_RECORDS", 30)
-        watched = Regions(patch, threads, size)
+        patch.setattr(dump_log_regions, "LIMIT", 2000)
+        patch.setattr(dump_log_regions, "MOST_RECORDS", 30)
+        watched = Regions(patch, processes, size)
         assert golden.in_process(arguments) == expected
-        assert watched.is_used
+        assert watched.ends
 
 
-def test_nearly_all_is_printed_by_several_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nearly_all_is_printed_by_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gaps between offsets within and between regions are reported, in order."""
     path = tmp_path / f"{0:020d}.log"
     offsets = [n + n // 7 * 3 for n in range(300)]
@@ -139,9 +138,7 @@ def test_nearly_all_is_printed_by_several_threads(tmp_path: Path, monkeypatch: p
     assert expected.err.count(b"is followed by") == 299 // 7
     watched = Regions(monkeypatch, 3, 500)
     assert golden.in_process(arguments) == expected
-    assert len(watched.positions) > 10
-    assert watched.positions[-1][1] == len(data)
-    assert all(position == stop for position, stop in watched.positions)
+    assert watched.ends == [len(data)]
 
 
 @pytest.mark.parametrize("case", golden.cases())
@@ -155,7 +152,7 @@ def test_same_as_kafka(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == []
 
 
-def test_what_is_left_to_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_to_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Decoders, batches without their records, small logs, one processor."""
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(b"".join(entry(1, n, 0, 30) for n in range(50)))
@@ -165,11 +162,18 @@ def test_what_is_left_to_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         golden.in_process(["--files", str(path), "--value-decoder-class", "kafka.serializer.DefaultDecoder"])
         patch.setattr(dump_log_files, "processors", lambda: 1)
         golden.in_process(["--files", str(path), "--print-data-log"])
-        assert not watched.is_used
+        assert watched.ends == []
     watched = Regions(monkeypatch, 3, 500)
     monkeypatch.undo()
     golden.in_process(["--files", str(path), "--print-data-log"])
-    assert not watched.is_used
+    assert watched.ends == []
+
+
+def test_how_many_processors_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5})
+    assert dump_log_files.processors() == 3
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert dump_log_files.processors() == 1
 
 
 # --- how it ends
@@ -178,7 +182,7 @@ COMMAND = [
     sys.executable,
     "-c",
     "import sys; from kdump.commands.dump_log import command as dump_log, files, regions\n"
-    "files.THREADS_FROM, files.processors, regions.REGION_SIZE = 0, lambda: 2, 50000\n"
+    "files.PROCESSES_FROM, files.processors, regions.REGION_SIZE = 0, lambda: 2, 50000\n"
     "sys.exit(dump_log.main())",
 ]
 
