@@ -256,9 +256,6 @@ def clear_leftovers(partition_directory: str, backup_dir: str | None = None, cha
             tidy(change)
 
 
-# --- before the first change -----------------------------------------------------------------------------------------
-
-
 # --- everything new, and what is kept of what is cut -----------------------------------------------------------------
 
 
@@ -350,5 +347,3 @@ def _model(path: str, name: str) -> os.stat_result:
     if logs:
         return os.stat(os.path.join(path, logs[0]), follow_symlinks=False)
     return durable.file_in(os.stat(path))
-
-

@@ -119,10 +119,10 @@ def _known(process: int) -> LockHolder:
         return LockHolder(None)
     try:
         with open(f"/proc/{process}/cmdline", "rb") as file:
-            words = file.read(_COMMAND_BYTES).split(b"\0")[:_COMMAND_WORDS]
+            words = file.read(_COMMAND_BYTES).split(b"\0")[:_COMMAND_WORDS]  # a JVM's first ones are its options
     except OSError:
         words = []
-    return LockHolder(process, any(os.path.basename(word) == b"kdump" for word in words))
+    return LockHolder(process, any(os.path.basename(word) == b"kdump" for word in words if not word.startswith(b"-")))
 
 
 def _holder(descriptor: int) -> LockHolder | None:

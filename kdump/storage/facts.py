@@ -24,8 +24,8 @@ from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
-from kdump.storage.scan import Run, scan
-from kdump.storage.segment import LAST_OFFSET, Segment, segment_end_offset
+from kdump.storage.scan import MAX_OFFSET, Run, scan
+from kdump.storage.segment import Segment, segment_end_offset
 
 SMALL = 1 << 20
 """Bytes of a log up to which all its batches are read, as that costs no more than a look at its ends."""
@@ -225,7 +225,7 @@ class _Seen:
 def _look(segment: Segment, count: bool, is_last: bool) -> SegmentInfo:
     with segment.open_log() as log:
         on_disk = status_of(segment.log_path).on_disk
-        start = segment.position_of(log, LAST_OFFSET)
+        start = segment.position_of(log, MAX_OFFSET)
         tail = _walked(log, start) if is_last or log.size - start <= LONGEST_TAIL else None
         is_counted = True
         if count or log.size <= SMALL:

@@ -17,9 +17,7 @@ from kdump.storage.decoded import BadBatch, first_offset, settled
 from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 from kdump.storage.log_reader import Entry, LogFile
 from kdump.storage.records import Batch, Record, batch_at, records_of
-from kdump.storage.scan import Run, scan
-
-LAST_OFFSET = (1 << 63) - 1
+from kdump.storage.scan import MAX_OFFSET, Run, scan
 
 NEAR = 1 << 20
 """Bytes of the log within which what an index entry tells of is looked for."""
@@ -201,7 +199,7 @@ def segment_end_offset(segment: Segment, log: LogFile | None = None) -> int:
     """
     with segment.open_log() if log is None else nullcontext(log) as file:
         end = segment.base_offset
-        for block in file.blocks(segment.position_of(file, LAST_OFFSET), whole=False):
+        for block in file.blocks(segment.position_of(file, MAX_OFFSET), whole=False):
             end = block.last_offset[block.length - 1] + 1 if block.length else end
         return end
 

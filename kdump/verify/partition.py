@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kdump.disk.reading import read_small, status_of
@@ -184,8 +185,9 @@ class PartitionCheck:
     def advised(self, findings: Iterator[Finding]) -> Iterator[Finding]:
         """The findings; a file that is built from a log is not to be built from one that is wrong itself."""
         for finding in findings:
-            if finding.severity == ERROR and finding.path.endswith(f".{names.OFFSET_INDEX}"):
-                finding = finding._replace(effect=self._opening_effect(finding))
+            is_index = finding.severity == ERROR and finding.path.endswith(f".{names.OFFSET_INDEX}")
+            if is_index and self._logs.is_opened_as_it_is:
+                finding = finding._replace(effect=self._opening_effect or finding.effect)
             is_derived = finding.remedies in (ways.INDEX, ways.REPAIRED)
             if is_derived and (self._has_log_fault or self._logs.overflows):
                 yield finding._replace(ways=ways.AFTER_LOG)
@@ -194,21 +196,21 @@ class PartitionCheck:
                 self._has_log_fault = True
             yield finding
 
-    def _opening_effect(self, finding: Finding) -> BrokerEffect | None:
+    @cached_property
+    def _opening_effect(self) -> BrokerEffect | None:
         """What a broker does where a wrong .index misleads it when it opens the last segment of a closed log.
 
         It reads on from the last entry to find the log's end (LogSegment.readNextOffset), and dies of what it finds.
         """
-        segment = self._segment
-        if segment is None or not self._logs.is_opened_as_it_is:
-            return finding.effect
+        segment = self._segments[-1]
         try:
-            LoadedSegment(VirtualDirectory(self.log), segment.base_offset, status_of(finding.path).size).next_offset()
+            size = status_of(segment.path(names.OFFSET_INDEX)).size
+            LoadedSegment(VirtualDirectory(self.log), segment.base_offset, size).next_offset()
         except LoadError as error:
             return GOES_OFFLINE if error.takes_directory_offline else REFUSES
         except OSError:
             pass
-        return finding.effect
+        return None
 
     def part(self, part: Part) -> Iterator[Finding]:
         """The next part of the segment's log."""
