@@ -61,7 +61,11 @@ def _records(ctx: click.Context, options: Iterable[click.Option]) -> list[tuple[
 
 
 def complete_command(name: str, command: click.Command) -> click.Command:
-    """The command, named as in `quorum show`, with the options that all have; of a group each of its commands."""
+    """The command, named as in `quorum show`, with the options that all have; of a group each of its commands.
+
+    It names its help option itself: click keeps the option that the first call made, whoever made it.
+    """
+    command.context_settings.setdefault("help_option_names", ["-h", "--help"])
     if isinstance(command, click.Group):
         for inner, each in command.commands.items():
             command.commands[inner] = complete_command(f"{name} {inner}", each)

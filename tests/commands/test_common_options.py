@@ -241,3 +241,13 @@ def test_what_is_said_of_two_values(tmp_path: Path) -> None:
     assert done.code == 2
     assert "--segments and --no-segments contradict each other" in done.err
     assert "contradict" not in kdump(tmp_path, "ls", "-q", "-q", "--topic=a", "--topic=b", tmp_path).err
+
+
+@pytest.mark.parametrize("name", ["repair", "quorum"])
+def test_the_help_option_is_the_same_whoever_asks_first(name: str) -> None:
+    """Click keeps the help option that a command had in its first call, in a context of any making."""
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    alone = command.get_help_option(command.make_context(name, [], resilient_parsing=True))
+    assert alone is not None
+    assert alone.opts == ["-h", "--help"]
