@@ -9,7 +9,7 @@ tried; their reasons are there.
 `./dev campaign mutation [--seed N] [--sample N] [--seconds N] [--longest N] [--resume FILE] [GROUP...]`
 
 With `--resume FILE` each result is a line of that file, and mutants that it has are not tried again; with `--again`
-those that survived are.
+those that survived are, with `--slow` only these, with other tests, among them those that kill a process at every step.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 from types import FunctionType
+from typing import NamedTuple
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -39,17 +40,39 @@ from coverage import CoverageData
 
 from tests.campaigns.mutants import HERE, Mutant, functions_here, mutants
 
+
+class Group(NamedTuple):
+    """Modules of a folder, the tests that are run first, and those that are run where `--slow` asks for them."""
+
+    folder: str
+    tests: tuple[str, ...]
+    slow: tuple[str, ...] = ()
+
+
 _NO_KILLS = ("--ignore=tests/repair/test_crash.py", "-k", "not killed_anywhere")
-"""Left out: tests that kill a process at every step, which last longer than all others together."""
-GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "change": ("kdump/change", ("tests/change", "tests/repair", "tests/commands/test_undo.py", *_NO_KILLS)),
-    "recovery": ("kdump/recovery", ("tests/recovery", "tests/commands/test_startup.py")),
-    "repair": (
-        "kdump/repair",
-        ("tests/repair", "tests/commands/test_repair.py", "tests/commands/test_repair_decisions.py", *_NO_KILLS),
+"""Tests that kill a process at every step last longer than all others together."""
+_KILLS = ("tests/repair/test_crash.py", "tests/change/test_undo.py", "tests/campaigns/test_crash_states.py")
+_REPAIR = tuple(f"tests/commands/test_repair{each}.py" for each in ("", "_decisions", "_parts"))
+GROUPS: dict[str, Group] = {
+    "change": Group(
+        "kdump/change",
+        ("tests/change", "tests/repair", "tests/commands/test_undo.py", *_NO_KILLS),
+        (*_KILLS, *_REPAIR, "tests/retention/test_apply.py", "tests/commands/test_compact.py", "tests/replicas"),
     ),
-    "clean": ("kdump/clean", ("tests/clean", "tests/commands/test_compact.py")),
-    "replicas": ("kdump/replicas", ("tests/replicas", "tests/commands/test_replicas.py")),
+    "recovery": Group(
+        "kdump/recovery",
+        ("tests/recovery", "tests/commands/test_startup.py"),
+        ("tests/verify", "tests/repair", "tests/write/test_model.py", *_NO_KILLS),
+    ),
+    "repair": Group("kdump/repair", ("tests/repair", *_REPAIR, *_NO_KILLS), ("tests/commands/test_undo.py", *_KILLS)),
+    "clean": Group(
+        "kdump/clean", ("tests/clean", "tests/commands/test_compact.py"), ("tests/commands/test_compact_settings.py",)
+    ),
+    "replicas": Group(
+        "kdump/replicas",
+        ("tests/replicas", "tests/commands/test_replicas.py"),
+        ("tests/campaigns/test_divergences.py", "tests/commands/test_repair.py", "tests/cluster/test_resurrect.py"),
+    ),
 }
 EQUIVALENT = Path(__file__).parent / "equivalent.toml"
 MOST_SECONDS = 120
@@ -107,7 +130,7 @@ class Tried:
     """Results, as lines of a file or in memory: the test that noticed each mutant, or none."""
 
     def __init__(self, file: Path | None, again: bool = False) -> None:
-        """Read what an earlier run left; with `again` without mutants that survived."""
+        """Read what an earlier run left; with `again` mutants that survived are forgotten."""
         self._file = file
         self.by_name: dict[str, str | None] = {}
         self._noticing: defaultdict[tuple[Path, str], set[str]] = defaultdict(set)
@@ -115,6 +138,7 @@ class Tried:
             lines = [json.loads(line) for line in file.read_text().splitlines()]
             results = {line["mutant"]: line["noticed_by"] for line in lines}
             self.by_name = {name: test for name, test in results.items() if test is not None or not again}
+        self.survived = frozenset(name for name, test in self.by_name.items() if test is None)
 
     def add(self, mutant: Mutant, test: str | None) -> None:
         """Note a result."""
@@ -214,11 +238,15 @@ def with_tests(tests: Sequence[str], scratch: Path, campaign: Callable[[Trials],
 
 def try_group(group: str, asked: argparse.Namespace, tried: Tried, end: float) -> None:
     """Try the mutants of a group until the time ends, and print which survive and how many were noticed."""
-    folder, tests = GROUPS[group]
+    folder, tests, slow = GROUPS[group]
+    tests = slow if asked.slow else tests
     modules = sorted((HERE / folder).glob("*.py"))
     equivalent = tomllib.loads(EQUIVALENT.read_text())
     every = [mutant for module in modules for mutant in mutants(module)]
     found = [mutant for mutant in every if mutant.name not in equivalent]
+    for name in equivalent.keys() - {mutant.name for mutant in every}:
+        if name.startswith(f"{folder}/"):
+            print(f"  {EQUIVALENT.name}: there is no such mutant: {name}")
     drawn = random.Random(asked.seed).sample(found, min(asked.sample or len(found), len(found)))
     for module in modules:
         importlib.import_module(".".join(module.relative_to(HERE).with_suffix("").parts))
@@ -229,7 +257,7 @@ def try_group(group: str, asked: argparse.Namespace, tried: Tried, end: float) -
         for mutant in drawn:
             if time.monotonic() > end:
                 break
-            if mutant.name not in tried.by_name:
+            if mutant.name in tried.survived if asked.slow else mutant.name not in tried.by_name:
                 took = taken.of(mutant)
                 ends = accumulate(map(taken.seconds.__getitem__, took))
                 quick = [test for test, at in zip(took, ends, strict=True) if at <= asked.longest or test == took[0]]
@@ -257,6 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--resume", type=Path, metavar="FILE", help="keep results there, and do not try these again")
     parser.add_argument("--again", action="store_true", help="try again what survived")
+    parser.add_argument("--slow", action="store_true", help="try what survived, with a group's slow tests")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"by default all: {', '.join(GROUPS)}")
     asked = parser.parse_args(arguments)
     end = time.monotonic() + asked.seconds

@@ -113,8 +113,9 @@ def _compare(compare: Comparison, broker: Broker, partitions: dict[str, str]) ->
         log = broker.log
     finally:
         broker.kill()
-    compare.same("the broker serves", done.of_type("broker")[0]["starts"], serves)
-    compare.same("log directories that went offline", sorted(done.of_type("broker")[0]["offline"]), sorted(offline(log)))
+    told = done.of_type("broker")[0]
+    compare.same("the broker serves", told["starts"], serves)
+    compare.same("log directories that went offline", sorted(told["offline"]), sorted(offline(log)))
     logs = {_as_named(path): load for path, load in loaded(log).items()}
     outcomes = {row["path"]: row for row in done.of_type("outcome")}
     assert partitions.keys() <= outcomes.keys()
