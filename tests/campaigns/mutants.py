@@ -132,10 +132,15 @@ def _function(parents: Mapping[ast.AST, ast.AST], node: ast.AST) -> str:
 
 
 def _lines(parents: Mapping[ast.AST, ast.AST], node: ast.AST) -> tuple[int, ...]:
-    """The lines of a node itself, then those of the statement that it belongs to, without what is inside that."""
+    """The lines of a node itself, then those of the statement that it belongs to, without what is inside that.
+
+    What a function takes where nothing is given is run with its body.
+    """
     lines: dict[int, None] = {}
     inner: ast.AST | None = node.test if isinstance(node, ast.If) else node
     while inner is not None:
+        if isinstance(inner, ast.arguments) and isinstance(function := parents[inner], ast.FunctionDef):
+            return tuple(range(function.body[0].lineno, (function.end_lineno or 0) + 1))
         lines |= dict.fromkeys(range(getattr(inner, "lineno", 0), (getattr(inner, "end_lineno", 0) or 0) + 1))
         inner = parents.get(inner)
         if inner is None or hasattr(inner, "body"):
