@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
@@ -19,7 +20,7 @@ from kdump.formats.batch import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME
 from kdump.formats.codecs import NAMES
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
-from kdump.storage.damage import Damage, DamageKind, bad_batch, only_zeros
+from kdump.storage.damage import Damage, DamageKind, bad_batch, is_zero_tail, only_zeros
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
@@ -85,14 +86,35 @@ class TimestampRule(StrEnum):
     """The last entry without a zero tail."""
     CHECKED = "checked"
     """The same of an index that is in order and names an offset of the segment, as a broker completes it at a roll."""
+    SCANNED = "scanned"
+    """That of the batches up to the first damage: a segment that recovery reads anew (LogSegment.recover)."""
+
+
+class TimestampSource(StrEnum):
+    """Where a largest timestamp comes from."""
+
+    TIME_INDEX = "timeindex"
+    BATCHES = "batches"
+    MTIME = "mtime"
+
+
+class LargestTimestamp(NamedTuple):
+    """The largest timestamp (ms) of a segment; `damage` is where a scan for it ended before the end of the log."""
+
+    timestamp: int
+    source: TimestampSource
+    damage: Damage | None = None
 
 
 def largest_timestamp(segment: Segment, rule: TimestampRule, end_offset: int | None = None) -> int | None:
-    """Return the largest timestamp (ms) of a segment by its time index; None where the index does not tell one.
+    """Return the largest timestamp (ms) of a segment by a rule; None where there is none.
 
     `end_offset` is the offset (absolute) behind the segment's last one. Raises OSError, and CorruptIndexError where the
     index is to be trimmed and cannot be.
     """
+    if rule is TimestampRule.SCANNED:
+        found, _ = _scanned(segment)
+        return None if found < 0 else found
     if not segment.has(names.TIME_INDEX):
         return None
     with segment.time_index() as index:
@@ -114,6 +136,17 @@ def _largest_timestamp(index: TimeIndex, rule: TimestampRule, end_offset: int | 
     if rule is TimestampRule.CHECKED and not (is_inside and first.timestamp <= last.timestamp):
         return None
     return last.timestamp
+
+
+def _scanned(segment: Segment) -> tuple[int, Damage | None]:
+    """The largest timestamp up to where recovery would cut the log, and that place."""
+    largest = -1
+    with segment.open_log() as log:
+        for part in scan(log, segment.base_offset, whole=False):
+            if isinstance(part, Damage):
+                return largest, None if is_zero_tail(part, log) else part
+            largest = max(largest, max(part.block.max_timestamp[part.first : part.stop]))
+    return largest, None
 
 
 def has_zero_tail(segment: Segment) -> bool:
@@ -142,6 +175,22 @@ class SegmentFacts:
     def base_offset(self) -> int:
         """The base offset in its name."""
         return self.segment.base_offset
+
+    def largest(self, rule: TimestampRule) -> LargestTimestamp:
+        """Its largest timestamp, or the time of the .log file where there is none (LogSegment.largestTimestamp).
+
+        Raises OSError, CorruptIndexError.
+        """
+        source, damage = TimestampSource.TIME_INDEX, None
+        found: int | None
+        if rule is TimestampRule.SCANNED:
+            source = TimestampSource.BATCHES
+            found, damage = _scanned(self.segment)
+        else:
+            found = largest_timestamp(self.segment, rule, self.end_offset)
+        if found is None or found < 0:
+            source, found = TimestampSource.MTIME, self.modified
+        return LargestTimestamp(found, source, damage)
 
 
 def segment_facts(log: PartitionLog, end_offset: int, used_size: int | None = None) -> Iterator[SegmentFacts]:
@@ -173,18 +222,6 @@ def log_end_offset(log: PartitionLog, log_start_offset: int = 0) -> int:
     if not log.segments:
         return log_start_offset
     return max(log_start_offset, segment_end_offset(log.segments[-1]))
-
-
-def largest_in_tail(log: LogFile, position: int) -> tuple[int, int]:
-    """Return the largest timestamp (ms) of the batches from byte `position` on and the last offset of the first batch
-    that has it; (-1, -1) where there is none. Raises OSError.
-    """
-    largest, offset = -1, -1
-    for block in log.blocks(position, whole=False):
-        times = block.max_timestamp[: block.length]
-        if times and (highest := max(times)) > largest:
-            largest, offset = highest, block.last_offset[times.index(highest)]
-    return largest, offset
 
 
 @dataclass(slots=True)
