@@ -16,7 +16,7 @@ from kdump.retention.policy import LOG_START, POLICIES, SIZE, TIME
 from kdump.retention.segments import SegmentState
 from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
-from kdump.storage.facts import TimestampSource
+from kdump.storage.timestamps import TimestampSource
 
 from ..shell.tables import aligned
 from ..shell.times import iso_time

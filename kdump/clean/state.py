@@ -15,9 +15,10 @@ from kdump.formats.java_text import LONG_MAX
 from kdump.recovery.startup import Startup
 from kdump.settings.views import CleaningSettings
 from kdump.storage.checkpoints import PartitionCheckpoints
-from kdump.storage.facts import SegmentFacts, TimestampRule, log_end_offset, segment_facts
+from kdump.storage.facts import SegmentFacts, log_end_offset, segment_facts
 from kdump.storage.live import broker_on
 from kdump.storage.partition import PartitionLog
+from kdump.storage.timestamps import TimestampRule
 
 ACTIVE, HIGH_WATERMARK, TRANSACTION, LAG = "active segment", "high watermark", "transaction", "min.compaction.lag.ms"
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention
 from kdump.settings.table import TIMESTAMP_AFTER_MAX_MS, TIMESTAMP_TYPE
-from kdump.storage.facts import TimestampSource
+from kdump.storage.timestamps import TimestampSource
 
 BROKER = "HOST:9092"
 

@@ -16,9 +16,10 @@ from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
 from kdump.storage.damage import Damage
-from kdump.storage.facts import SegmentFacts, TimestampRule, TimestampSource, segment_facts, segment_info
+from kdump.storage.facts import SegmentFacts, segment_facts, segment_info
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
+from kdump.storage.timestamps import TimestampRule, TimestampSource
 
 
 class FileSize(NamedTuple):

@@ -8,8 +8,8 @@ from kdump.retention.policy import TIME, Bounds, deletions
 from kdump.retention.segments import Shutdown, segment_states
 from kdump.settings.sources import Settings
 from kdump.settings.views import RetentionSettings
-from kdump.storage.facts import TimestampSource, has_zero_tail
 from kdump.storage.partition import PartitionLog
+from kdump.storage.timestamps import TimestampSource, has_zero_tail
 
 
 def aged_by_zeros(log: PartitionLog, startup: Startup, log_end_offset: int, settings: Settings) -> tuple[int, ...]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
@@ -20,13 +18,21 @@ from kdump.formats.batch import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME
 from kdump.formats.codecs import NAMES
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
-from kdump.storage.damage import Damage, DamageKind, bad_batch, is_zero_tail, only_zeros
+from kdump.storage.damage import Damage, DamageKind, bad_batch, only_zeros
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
 from kdump.storage.scan import MAX_OFFSET, Run, scan
 from kdump.storage.segment import Segment, segment_end_offset
+from kdump.storage.timestamps import (
+    LargestTimestamp,
+    TimestampRule,
+    TimestampSource,
+    largest_of,
+    largest_timestamp,
+    scanned,
+)
 
 SMALL = 1 << 20
 """Bytes of a log up to which all its batches are read, as that costs no more than a look at its ends."""
@@ -76,87 +82,6 @@ class SegmentInfo:
     error: OSError | None = None
 
 
-class TimestampRule(StrEnum):
-    """What is taken for the largest timestamp of a segment."""
-
-    AS_STORED = "as-stored"
-    """The last entry of the time index, a zero tail counted: a broker that has just opened the segment
-    (LogSegment.maxTimestampSoFar)."""
-    TRIMMED = "trimmed"
-    """The last entry without a zero tail."""
-    CHECKED = "checked"
-    """The same of an index that is in order and names an offset of the segment, as a broker completes it at a roll."""
-    SCANNED = "scanned"
-    """That of the batches up to the first damage: a segment that recovery reads anew (LogSegment.recover)."""
-
-
-class TimestampSource(StrEnum):
-    """Where a largest timestamp comes from."""
-
-    TIME_INDEX = "timeindex"
-    BATCHES = "batches"
-    MTIME = "mtime"
-
-
-class LargestTimestamp(NamedTuple):
-    """The largest timestamp (ms) of a segment; `damage` is where a scan for it ended before the end of the log."""
-
-    timestamp: int
-    source: TimestampSource
-    damage: Damage | None = None
-
-
-def largest_timestamp(segment: Segment, rule: TimestampRule, end_offset: int | None = None) -> int | None:
-    """Return the largest timestamp (ms) of a segment by a rule; None where there is none.
-
-    `end_offset` is the offset (absolute) behind the segment's last one. Raises OSError, and CorruptIndexError where the
-    index is to be trimmed and cannot be.
-    """
-    if rule is TimestampRule.SCANNED:
-        found, _ = _scanned(segment)
-        return None if found < 0 else found
-    if not segment.has(names.TIME_INDEX):
-        return None
-    with segment.time_index() as index:
-        try:
-            return _largest_timestamp(index, rule, end_offset)
-        except CorruptIndexError:
-            if rule is TimestampRule.TRIMMED:
-                raise
-            return None
-
-
-def _largest_timestamp(index: TimeIndex, rule: TimestampRule, end_offset: int | None) -> int | None:
-    if rule is not TimestampRule.AS_STORED:
-        index.drop_zero_tail()
-    if index.entries == 0:
-        return None
-    first, last = index.entry(0), index.entry(index.entries - 1)
-    is_inside = index.base_offset <= last.offset and (end_offset is None or last.offset < end_offset)
-    if rule is TimestampRule.CHECKED and not (is_inside and first.timestamp <= last.timestamp):
-        return None
-    return last.timestamp
-
-
-def _scanned(segment: Segment) -> tuple[int, Damage | None]:
-    """The largest timestamp up to where recovery would cut the log, and that place."""
-    largest = -1
-    with segment.open_log() as log:
-        for part in scan(log, segment.base_offset, whole=False):
-            if isinstance(part, Damage):
-                return largest, None if is_zero_tail(part, log) else part
-            largest = max(largest, max(part.block.max_timestamp[part.first : part.stop]))
-    return largest, None
-
-
-def has_zero_tail(segment: Segment) -> bool:
-    """Whether zeros follow the entries of the time index, so that the segment seems to be of 1970. Raises OSError."""
-    if largest_timestamp(segment, TimestampRule.AS_STORED) != 0:
-        return False
-    with segment.time_index() as index:
-        return any(index.entry(number).timestamp > 0 for number in range(min(1, index.entries)))
-
-
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
     """A segment for the rules of cleaner and retention. Offsets are absolute, times in ms, sizes in bytes.
@@ -185,7 +110,7 @@ class SegmentFacts:
         found: int | None
         if rule is TimestampRule.SCANNED:
             source = TimestampSource.BATCHES
-            found, damage = _scanned(self.segment)
+            found, damage = scanned(self.segment)
         else:
             found = largest_timestamp(self.segment, rule, self.end_offset)
         if found is None or found < 0:
@@ -404,7 +329,7 @@ def _index_info(index: OffsetIndex | TimeIndex, entry_size: int) -> IndexInfo:
 
 def _checked(index: TimeIndex, last_offset: int | None) -> int | None:
     try:
-        return _largest_timestamp(index, TimestampRule.CHECKED, None if last_offset is None else last_offset + 1)
+        return largest_of(index, TimestampRule.CHECKED, None if last_offset is None else last_offset + 1)
     except CorruptIndexError:
         return None
 

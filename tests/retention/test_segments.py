@@ -12,8 +12,8 @@ from kdump.formats.codecs import GZIP
 from kdump.formats.index_entries import TimeIndexEntry, encode_time_entries
 from kdump.retention.holder import Holder, find_holder
 from kdump.retention.segments import SegmentState, Shutdown, segment_states
-from kdump.storage.facts import TimestampSource
 from kdump.storage.partition import PartitionLog
+from kdump.storage.timestamps import TimestampSource
 from tests.commands.logs import write_segment
 from tests.retention.building import CLEAN, DAY, HOUR, NOW, batch, write_log
 
