@@ -62,7 +62,8 @@ def test_findings_come_as_they_are_found(log: Log) -> None:
 def test_totals_are_those_that_the_command_prints(log: Log) -> None:
     found = kdump.verify(log.directory, now=NOW)
     list(found)
-    *_, told, _ = rows_in(invoked("verify", log.directory, "--now", NOW, "--format", "jsonl").output)
+    rows = rows_in(invoked("verify", log.directory, "--now", NOW, "--format", "jsonl").output)
+    (told,) = (row for row in rows if row["type"] == "summary")
     totals = found.totals
     assert (totals.is_sound, totals.is_complete) == (told["sound"], told["complete"]) == (False, True)
     for count, name in ((totals.counts["error"], "errors"), (totals.partitions, "partitions"), (totals.bytes, "bytes")):
