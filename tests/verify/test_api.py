@@ -12,8 +12,7 @@ import pytest
 import kdump
 from kdump.library.verifying import verify
 from kdump.verify import CATALOGUE, Finding
-from tests.commands.running import invoked
-from tests.rows import rows_in
+from tests.agreement.running import kdump as printed
 from tests.verify.building import NOW, Log, build, file, flip
 
 
@@ -62,8 +61,8 @@ def test_findings_come_as_they_are_found(log: Log) -> None:
 def test_totals_are_those_that_the_command_prints(log: Log) -> None:
     found = kdump.verify(log.directory, now=NOW)
     list(found)
-    rows = rows_in(invoked("verify", log.directory, "--now", NOW, "--format", "jsonl").output)
-    (told,) = (row for row in rows if row["type"] == "summary")
+    command = printed(log.directory, "verify", log.directory, "--now", NOW, "--format", "jsonl")
+    (told,) = command.of_type("summary")
     totals = found.totals
     assert (totals.is_sound, totals.is_complete) == (told["sound"], told["complete"]) == (False, True)
     for count, name in ((totals.counts["error"], "errors"), (totals.partitions, "partitions"), (totals.bytes, "bytes")):
