@@ -11,8 +11,8 @@ from struct import pack_into
 
 import pytest
 
-from kdump.formats.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress
 from kdump.formats.batch import CONTROL
+from kdump.formats.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_wrapper
 from tests.commands.golden import in_process
 
