@@ -68,17 +68,14 @@ class LoadingSettings:
     record_version: int = table.MESSAGE_FORMAT.default
     producer_id_expiration_ms: int = table.PRODUCER_EXPIRATION_MS.default
     remote_storage: bool = False
-    index_per_batch: bool = False
-    short_markers_end: bool = False
+    index_per_batch: bool = NEWEST.has(INDEX_PER_BATCH)
+    short_markers_end: bool = NEWEST.has(SHORT_MARKERS_END)
 
     @classmethod
-    def of(cls, settings: TopicSettings, release: KafkaRelease | None = None) -> LoadingSettings:
-        """Take them out of a topic's settings, for the release that starts if it was named. Raises ConfigError."""
-        values = _values(cls.FIELDS, settings)
-        if release is None:
-            return cls(**values)
+    def of(cls, settings: TopicSettings, release: KafkaRelease = NEWEST) -> LoadingSettings:
+        """Take them out of a topic's settings, for the release that starts. Raises ConfigError."""
         ways = {"index_per_batch": release.has(INDEX_PER_BATCH), "short_markers_end": release.has(SHORT_MARKERS_END)}
-        return cls(**values, **ways)
+        return cls(**_values(cls.FIELDS, settings), **ways)
 
     @property
     def has_epochs(self) -> bool:
@@ -171,7 +168,11 @@ class WritingSettings:
     def loading(self) -> LoadingSettings:
         """What the loading of an existing log depends on."""
         return LoadingSettings(
-            self.index_interval_bytes, self.segment_index_bytes, self.record_version, self.producer_id_expiration_ms
+            self.index_interval_bytes,
+            self.segment_index_bytes,
+            self.record_version,
+            self.producer_id_expiration_ms,
+            index_per_batch=self.index_per_batch,
         )
 
 
@@ -243,7 +244,7 @@ class CleaningSettings:
             converts_legacy=release.has(CONVERTS_LEGACY) if converts_legacy is None else converts_legacy,
             index_per_batch=release.has(INDEX_PER_BATCH),
             keeps_batch_at_high_watermark=release.has(LAST_BATCH_BELOW_HIGH_WATERMARK),
-            loading=LoadingSettings.of(settings),
+            loading=LoadingSettings.of(settings, release),
         )
         if found.map_keys < 1:
             raise ConfigError(
