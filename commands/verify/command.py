@@ -16,11 +16,11 @@ from kdump.verify.resume import check_writable
 
 from ..shell.completing import finding_codes
 from ..shell.engine import cluster_of, engine_options
-from ..shell.options import color_option, now_if_given_option, verbose_option
+from ..shell.options import color_option, max_duration_option, now_if_given_option, threads_option, verbose_option
 from ..shell.output import note
 from ..shell.paths import check_not_kafkas
 from ..shell.rows import format_options
-from ..shell.values import duration_seconds, read_by, size
+from ..shell.values import read_by, size
 from .reports import report_to
 from .run import Asked, run
 
@@ -42,12 +42,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
 @click.command("verify")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--deep", is_flag=True, help="Decompress and decode every record too.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Threads that read, of partitions and of one large segment. [default: one a core]",
-)
+@threads_option
 @click.option(
     "--select",
     "select",
@@ -92,12 +87,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     is_flag=True,
     help="Only the segments that reach past the recovery point, as a broker does after an unclean shutdown.",
 )
-@click.option(
-    "--max-duration",
-    metavar="TIME",
-    callback=read_by(duration_seconds),
-    help="Begin no further segment after this time (90s, 15m, 1h30m).",
-)
+@max_duration_option()
 @click.option(
     "--max-rate",
     metavar="SIZE",

@@ -66,13 +66,12 @@ class LoadingSettings:
     record_version: int = table.MESSAGE_FORMAT.default
     producer_id_expiration_ms: int = table.PRODUCER_EXPIRATION_MS.default
     remote_storage: bool = False
-    index_per_batch: bool = False
+    index_per_batch: bool = NEWEST.has(INDEX_PER_BATCH)
 
     @classmethod
-    def of(cls, settings: TopicSettings, release: KafkaRelease | None = None) -> LoadingSettings:
-        """Take them out of a topic's settings, for the release that starts if it was named. Raises ConfigError."""
-        per_batch = release is not None and release.has(INDEX_PER_BATCH)
-        return cls(**_values(cls.FIELDS, settings), index_per_batch=per_batch)
+    def of(cls, settings: TopicSettings, release: KafkaRelease = NEWEST) -> LoadingSettings:
+        """Take them out of a topic's settings, for the release that starts. Raises ConfigError."""
+        return cls(**_values(cls.FIELDS, settings), index_per_batch=release.has(INDEX_PER_BATCH))
 
     @property
     def has_epochs(self) -> bool:
@@ -165,7 +164,11 @@ class WritingSettings:
     def loading(self) -> LoadingSettings:
         """What the loading of an existing log depends on."""
         return LoadingSettings(
-            self.index_interval_bytes, self.segment_index_bytes, self.record_version, self.producer_id_expiration_ms
+            self.index_interval_bytes,
+            self.segment_index_bytes,
+            self.record_version,
+            self.producer_id_expiration_ms,
+            index_per_batch=self.index_per_batch,
         )
 
 
@@ -237,7 +240,7 @@ class CleaningSettings:
             converts_legacy=release.has(CONVERTS_LEGACY) if converts_legacy is None else converts_legacy,
             index_per_batch=release.has(INDEX_PER_BATCH),
             keeps_batch_at_high_watermark=release.has(LAST_BATCH_BELOW_HIGH_WATERMARK),
-            loading=LoadingSettings.of(settings),
+            loading=LoadingSettings.of(settings, release),
         )
         if found.map_keys < 1:
             raise ConfigError(
