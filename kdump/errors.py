@@ -192,6 +192,7 @@ NO_SUCH_FILE = "java.nio.file.NoSuchFileException"
 UNCHECKED_IO = "java.io.UncheckedIOException"
 FILE_NOT_FOUND = "java.io.FileNotFoundException"
 BUFFER_OVERFLOW = "java.nio.BufferOverflowException"
+BUFFER_UNDERFLOW = "java.nio.BufferUnderflowException"
 
 _TAKES_DIRECTORY_OFFLINE = frozenset({STORAGE, IO_EXCEPTION, NO_SUCH_FILE, FILE_NOT_FOUND})
 

@@ -10,6 +10,7 @@ from kdump.disk.pace import lower_priority
 from kdump.errors import KdumpError
 from kdump.findings.kind import INFO, SEVERITIES
 from kdump.findings.limit import MOST_ALIKE
+from kdump.operations.verify import VerifyRequest
 from kdump.storage.live import broker_on, is_live
 from kdump.verify.options import Options
 from kdump.verify.resume import check_writable
@@ -213,7 +214,7 @@ def command(
             note(f"low priority: {', '.join(gained) or 'cannot be had here'}")
     if verbose and options.drops_pages:
         note("pages that were read are given back to the system (--keep-cache keeps them)")
-    asked = Asked(format_, fail_on, verbose, color, max_duration, resume, state_file, reports)
+    asked = Asked(format_, fail_on, verbose, color, VerifyRequest(max_duration, resume, state_file), reports)
     return run(paths, options, asked, cluster)
 
 

@@ -189,7 +189,7 @@ def test_no_payload_to_decompress(tmp_path: Path) -> None:
     done = process("--files", write_segment(tmp_path / "t-0", 0, [empty], indexes=False), "--deep-iteration")
     cause = "org.xerial.snappy.SnappyIOException: [EMPTY_INPUT] Cannot decompress empty stream"
     text = f"org.apache.kafka.common.KafkaException: {cause}"
-    assert (done.returncode, done.stderr) == (1, f'Exception in thread "main" {text}\n')
+    assert (done.returncode, done.stderr) == (1, f'Exception in thread "main" {text}\nCaused by: {cause}\n')
 
 
 def test_the_old_names_of_decoders(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from kdump.findings.finding import Finding
+from kdump.library.verifying import verify
 from kdump.query.inventory import partition_info
 from kdump.releases import KafkaRelease
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
-from kdump.verify.run import verify
 from tests.commands.running import Run
 from tests.unpacking import unpack
 
