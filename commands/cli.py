@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Callable
 
 import click
@@ -137,8 +138,18 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit; no traceback reaches the user."""
+    _say_nothing_twice()
     code = _exit_code_of(_run)
     sys.exit(_exit_code_of(lambda: _finish(code)))
+
+
+def _say_nothing_twice() -> None:
+    """Let Python print no traceback where memory ends in a thread, or while something is closed: we say it."""
+    if os.environ.get(SHOWS_WHERE):
+        return
+    in_thread, closing = threading.excepthook, sys.unraisablehook
+    threading.excepthook = lambda end: None if end.exc_type is MemoryError else in_thread(end)
+    sys.unraisablehook = lambda end: None if end.exc_type is MemoryError else closing(end)
 
 
 def _run() -> int:

@@ -91,10 +91,10 @@ CHANGING = (
     Scenario("set-voters", "none"),
 )
 UNKNOWN = 70
-_MOST_SECONDS = 10
+_MOST_SECONDS = 4
 """Processor time of a command without memory."""
 _MOST_ALLOCATIONS = 1 << 22
-_VERY_MANY = 1 << 17
+_VERY_MANY = 2000
 _LASTED = re.compile(r" in [\d.]+ s\b|\"(startedAt|endedAt|seconds)\": ?[^,}]+")
 
 
