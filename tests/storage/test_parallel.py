@@ -64,7 +64,7 @@ def test_a_thread_that_ends_for_want_of_memory_is_not_waited_for(monkeypatch: py
     monkeypatch.setattr(threading, "excepthook", lambda end: None)
     taken = threading.Event()
 
-    def run(item: object) -> None:
+    def run(item: object, *_: object) -> None:
         item.future.set_running_or_notify_cancel()
         taken.set()
         raise MemoryError
