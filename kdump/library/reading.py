@@ -13,16 +13,17 @@ from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
-from kdump.storage.replica import Replica, farthest, held_replicas
+from kdump.storage.replica import Replica, farthest
 
 if TYPE_CHECKING:
     from kdump.export.options import ExportOptions
     from kdump.export.run import Summary
     from kdump.operations.startup import Loaded
+    from kdump.operations.stats import PartitionStats
     from kdump.operations.transactions import PartitionTransactions
     from kdump.recovery.broker_start import DirectoryState
     from kdump.recovery.outcome import Failure
-    from kdump.stats.partition import PartitionStats, StatsOptions
+    from kdump.stats.partition import StatsOptions
     from kdump.topics.groups import Group
     from kdump.topics.metadata_log import MetadataState
 
@@ -145,18 +146,11 @@ def stats(
 
     Damage is counted in the figures. Raises OSError, NameFormatError.
     """
-    from kdump.stats.partition import PartitionStats, StatsOptions, partition_stats
+    from kdump.operations.stats import StatsOf
+    from kdump.stats.partition import StatsOptions
 
-    def found(replicas: list[Replica], report: Report) -> Iterator[PartitionStats]:
-        for replica in held_replicas(replicas, report):
-            try:
-                figures = partition_stats(replica.log, options or StatsOptions())
-            except OSError as error:
-                report(Problem.unreadable(replica.log.path, error))
-                continue
-            yield PartitionStats(replica.log.path, replica.topic, replica.partition, figures)
-
-    return of_replicas(paths, found, errors)
+    chosen = options or StatsOptions()
+    return of_replicas(paths, lambda found, report: StatsOf(chosen, report).of(found), errors)
 
 
 def export(
