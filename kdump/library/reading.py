@@ -12,7 +12,6 @@ from kdump.errors import KdumpError, OnError, Problem, Report
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
-from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, farthest
 
 if TYPE_CHECKING:
@@ -121,22 +120,15 @@ def metadata(path: Path, *, at: int | None = None, errors: str = OnError.RAISE) 
     `path` is a log directory, the directory of __cluster_metadata-0, or a .checkpoint file. With `errors="skip"` what
     is damaged is left out. Raises OSError, NameFormatError, KdumpError where nothing leads to the offset.
     """
-    from kdump.topics.metadata_log import state_of_directory, state_of_snapshot
+    from kdump.topics.metadata_log import state_in, state_of_snapshot
 
     policy = OnError.beside_one_result(errors)
     report = partial(judge, policy=policy, pending=[])
     path = os.fspath(path)
-    if os.path.isfile(path):
-        state = state_of_snapshot(path, report)
-        if state is None:
-            raise KdumpError(f"{path}: not a complete snapshot of the cluster's metadata")
-        return state
-    place = open_directory(path)
-    if isinstance(place, LogDirectory):
-        if names.CLUSTER_METADATA_DIR not in place.directories:
-            raise KdumpError(f"{path}: there is no {names.CLUSTER_METADATA_DIR} in it")
-        place = PartitionLog(os.path.join(path, names.CLUSTER_METADATA_DIR))
-    return state_of_directory(place, report, at)
+    state = state_of_snapshot(path, report) if os.path.isfile(path) else state_in(open_directory(path), report, at)
+    if state is None:
+        raise KdumpError(f"{path}: not a complete snapshot of the cluster's metadata")
+    return state
 
 
 def stats(
