@@ -82,5 +82,5 @@ def _state(path: str, at: int | None, troubles: Troubles) -> MetadataState | Non
             return state_of_snapshot(os.path.join(place.path, names.BOOTSTRAP_CHECKPOINT), troubles)
         raise KdumpError(f"{safe_path(place.path)}: there is no {names.CLUSTER_METADATA_DIR} in it")
     if place.name and place.name.topic != names.CLUSTER_METADATA_TOPIC:
-        raise click.UsageError(f"{safe_path(place.path)}: not a directory of {names.CLUSTER_METADATA_TOPIC}")
+        raise KdumpError(f"{safe_path(place.path)}: not a directory of {names.CLUSTER_METADATA_TOPIC}")
     return state_of_directory(place, troubles, at)

@@ -68,6 +68,8 @@ def command(
     """
     troubles = Troubles()
     found = replicas_at(paths, troubles)
+    if not found and troubles.code:
+        return troubles.code
     topics = chooses(patterns)
 
     def chosen(replica: Replica) -> bool:
