@@ -18,6 +18,7 @@ from polars.io.plugins import register_io_source
 from kdump.columns.fields import RECORD_FIELDS
 from kdump.columns.scanning import DEFAULT_COLUMNS, Scan
 from kdump.columns.scanning import scan as scan_records
+from kdump.errors import OnError
 from kdump.query.selection import Selection
 
 _MIN = -(1 << 63)
@@ -31,14 +32,15 @@ def scan(
     columns: Sequence[str] = DEFAULT_COLUMNS,
     topics: Sequence[str] = (),
     isolation: str = "read_uncommitted",
-    skip_damage: bool = False,
+    errors: str = OnError.RAISE,
 ) -> pl.LazyFrame:
     """The records in log directories and partition directories, read when the query is collected.
 
     `columns` are of kdump.columns.RECORD_FIELDS, `topics` names or patterns, `isolation` an isolation.level of Kafka's.
-    Damage ends the query with an error, unless it is skipped. Raises KdumpError for a column that there is not.
+    Damage ends the query with an error; with `errors="skip"` it is left out. Raises KdumpError for a column that
+    there is not.
     """
-    records = scan_records(paths, columns=columns, topics=topics, isolation=isolation, skip_damage=skip_damage)
+    records = scan_records(paths, columns=columns, topics=topics, isolation=isolation, errors=errors)
 
     def source(
         names: list[str] | None, predicate: pl.Expr | None, rows: int | None, _size: int | None

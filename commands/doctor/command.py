@@ -13,7 +13,7 @@ from kdump.operations.doctor import Checkup, Doctor, Health
 from kdump.storage.live import broker_on, is_live
 
 from ..shell import exit_codes
-from ..shell.options import NOW_HELP, color_option, severities_from
+from ..shell.options import NOW_HELP, color_option, max_duration_option, severities_from, threads_option
 from ..shell.output import complain, os_error_text, wants_color
 from ..shell.paths import directories
 from ..shell.progress import ProgressBar
@@ -22,7 +22,7 @@ from ..shell.rows import JSONL, format_option, output_for
 from ..shell.screen import Screen
 from ..shell.session import Troubles
 from ..shell.startup_options import chosen_startup
-from ..shell.values import duration_seconds, moment, read_by
+from ..shell.values import moment, read_by
 from .jsonl import rows
 from .text import Page
 
@@ -43,15 +43,8 @@ class Options:
 @click.command("doctor")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--brief", is_flag=True, help="One line for each thing that needs you.")
-@click.option(
-    "--max-duration",
-    metavar="TIME",
-    default="60s",
-    show_default=True,
-    callback=read_by(duration_seconds),
-    help="Begin no further segment after this time (90s, 15m, 1h30m); 0: read everything.",
-)
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads that read. [default: one a core]")
+@max_duration_option("60s", "; 0: read everything")
+@threads_option
 @click.option(
     "--config",
     "config_file",

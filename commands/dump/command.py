@@ -14,6 +14,13 @@ from ..shell import values as filters
 from ..shell.isolation import isolation_option
 from ..shell.options import color_option
 from ..shell.paths import expand, reached
+from ..shell.reading_options import (
+    max_decompressed_size_option,
+    no_index_option,
+    offsets_option,
+    since_option,
+    until_option,
+)
 from ..shell.rows import format_options
 from ..shell.schemas import schemas_option
 from .jobs import INCLUDED, Options
@@ -31,12 +38,9 @@ def _kinds(text: str) -> frozenset[str]:
 @click.command("dump")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @format_options("csv")
-@click.option("--offsets", metavar="A:B", callback=filters.read_by(filters.offset_range),
-    help="Records from offset A up to, but without, B. Either may be omitted; N alone is that one offset.")
-@click.option("--since", metavar="TIME", callback=filters.read_by(filters.time_ms),
-    help="Records of this time or later: ISO 8601 (UTC unless it names a zone) or milliseconds.")
-@click.option("--until", metavar="TIME", callback=filters.read_by(filters.time_ms),
-    help="Records of before this time.")
+@offsets_option
+@since_option
+@until_option
 @click.option("--key", metavar="KEY", callback=filters.read_by(filters.content),
     help="Records with this key: text, hex:0a0b, base64:Cgs=, or re: and a regular expression to be found in it"
     " (text: before a text that looks like one of these).")
@@ -71,10 +75,8 @@ def _kinds(text: str) -> frozenset[str]:
     help="Also show what can be read of batches that fail their CRC or are incomplete, marked as damaged.")
 @click.option("--kept", is_flag=True,
     help="Show not the logs, but what changes took out of them and keep: cut pieces, ends and segments.")
-@click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
-@click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
-    callback=filters.read_by(filters.size),
-    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and skipped.")
+@no_index_option
+@max_decompressed_size_option
 def command(
     paths: tuple[str, ...],
     format_: str,

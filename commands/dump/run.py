@@ -76,10 +76,10 @@ def dump(
         if options.format == "csv":
             out.write(f"{','.join(columns(jobs, options, schemas=payloads is not None))}\n")
         run = _Run(out, _format(out, options, schemas=payloads is not None), options, payloads)
-        for path, error in unreached:
-            run.tell(path, error)
-        for path, error in unreadable:
-            run.failed(path, error)
+        for path, reason in unreached:
+            run.tell(path, reason)
+        for path, reason in unreadable:
+            run.failed(path, reason)
         try:
             if options.follow:
                 run.follow(jobs, places)

@@ -14,9 +14,16 @@ from kdump.transactions.isolation import Isolation
 
 from ..shell import values as filters
 from ..shell.choice import chooses
-from ..shell.completing import topics_of_paths
 from ..shell.engine import cluster_of, engine_options
 from ..shell.isolation import isolation_option
+from ..shell.options import topic_option
+from ..shell.reading_options import (
+    max_decompressed_size_option,
+    no_index_option,
+    offsets_option,
+    since_option,
+    until_option,
+)
 from ..shell.schemas import schemas_option
 from .run import Decoding, run_export
 from .upload import run_upload
@@ -51,13 +58,10 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
     " ones are cut. By default each segment becomes a file, or several of 64M.")
 @click.option("--columns", metavar="LIST", callback=filters.read_by(_words),
     help=f"The columns, separated by commas. By default {', '.join(DEFAULT_COLUMNS)}.")
-@click.option("--topic", "topics", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
-    help="Of log directories, only partitions of topics that match. May be repeated: any of them.")
-@click.option("--offsets", metavar="A:B", callback=filters.read_by(filters.offset_range),
-    help="Records from offset A up to, but without, B. Either may be omitted; N alone is that one offset.")
-@click.option("--since", metavar="TIME", callback=filters.read_by(filters.time_ms),
-    help="Records of this time or later: ISO 8601 (UTC unless it names a zone) or milliseconds.")
-@click.option("--until", metavar="TIME", callback=filters.read_by(filters.time_ms), help="Records of before this time.")
+@topic_option
+@offsets_option
+@since_option
+@until_option
 @isolation_option
 @click.option("--control", is_flag=True, help="The markers of Kafka's own, such as those of transactions, too.")
 @click.option("--decode", type=click.Choice(("columns", "json")),
@@ -68,10 +72,8 @@ _CODEC_NAMES = tuple(dict.fromkeys(name for names in CODECS.values() for name in
     help="With --decode columns: the schema whose columns values get. By default the newest of the topic's subject.")
 @click.option("--skip-damage", is_flag=True,
     help="Let an export count as complete that lacks what cannot be read.")
-@click.option("--no-index", is_flag=True, help="Do not use index files to find offsets and times, but read all.")
-@click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
-    callback=filters.read_by(filters.size),
-    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and skipped.")
+@no_index_option
+@max_decompressed_size_option
 @click.option("--lost", is_flag=True,
     help="Write the records that are lost if a broker leads, of copies on several brokers: see kdump replicas.")
 @click.option("--leader", type=click.IntRange(min=0), metavar="N", help="With --lost: the id of that broker.")

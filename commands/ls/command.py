@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from ..shell.completing import topics_of_paths
-from ..shell.options import color_option
+from ..shell.options import color_option, topic_option
 from ..shell.rows import format_option
 from .run import SORTS, Options, list_places
 
@@ -19,8 +18,7 @@ from .run import SORTS, Options, list_places
     "--segments/--no-segments", default=None,
     help="List the segments too, or not. By default those of partitions that are named themselves.",
 )
-@click.option("--topic", "topics", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
-    help="Of log directories, only partitions of topics that match. May be repeated: any of them.")
+@topic_option
 @click.option("--sort", type=click.Choice(tuple(SORTS)), default="name", show_default=True,
     help="Order of the partitions of a log directory; by anything but name the largest or latest is first.")
 @click.option("--count", is_flag=True,

@@ -188,7 +188,7 @@ def _end(info: PartitionInfo) -> int:
 
 def _sections(info: PartitionInfo, state: PartitionState | None, high: int) -> Iterator[Section]:
     active = info.segments[-1].base_offset
-    bounds = [(DELETED, info.log_start_offset or 0)]
+    bounds = [(DELETED, info.log_start_offset)]
     if state and state.checkpoint is not None:
         bounds += [(CLEAN, state.first_dirty_offset), (DIRTY, state.first_uncleanable_offset), (HELD, active)]
     else:
@@ -202,7 +202,7 @@ def _sections(info: PartitionInfo, state: PartitionState | None, high: int) -> I
 
 
 def _marks(info: PartitionInfo, state: PartitionState | None) -> Iterator[Mark]:
-    yield Mark(info.log_start_offset or 0, "log start")
+    yield Mark(info.log_start_offset, "log start")
     if state:
         if state.checkpoint is not None:
             yield Mark(state.first_dirty_offset, "first dirty")

@@ -26,13 +26,6 @@ LEFTOVERS = {
     names.PART: "of an unfinished snapshot (.part)",
 }
 
-CHECKPOINT_WORDS = {
-    names.LOG_START_CHECKPOINT: "log start",
-    names.RECOVERY_POINT_CHECKPOINT: "recovery point",
-    names.REPLICATION_CHECKPOINT: "high watermark",
-    names.CLEANER_CHECKPOINT: "cleaner",
-}
-
 Cell = str | int | None
 
 
@@ -267,7 +260,7 @@ def _partition_lines(info: PartitionInfo) -> Iterator[str]:
     if checkpoints:
         yield ", ".join(checkpoints)
     if info.remote_start_offset is not None:
-        yield f"in remote storage: offsets {offset_range(info.remote_start_offset, (info.log_start_offset or 0) - 1)}"
+        yield f"in remote storage: offsets {offset_range(info.remote_start_offset, info.log_start_offset - 1)}"
     if info.leader_epochs:
         last = info.leader_epochs[-1]
         number = counted(len(info.leader_epochs), "leader epoch")

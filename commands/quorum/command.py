@@ -8,7 +8,7 @@ import click
 
 from kdump.cluster.set_voters import VoterAt
 
-from ..shell.options import now_option
+from ..shell.options import apply_option, now_option
 from ..shell.rows import format_option
 from ..shell.values import read_by
 from .run import SetVoters, set_voters, show
@@ -88,7 +88,7 @@ def show_command(paths: tuple[str, ...], format_: str) -> int:
     help="The old voters that are not among the PATHs are destroyed or wiped: none of them can lead any more.",
 )
 @click.option("--accept-loss", is_flag=True, help="Lose what the newest copy has and the chosen one has not.")
-@click.option("--apply", "applies", is_flag=True, help="Do it; else it is only shown.")
+@apply_option
 @now_option
 @format_option
 def set_voters_command(

@@ -12,7 +12,7 @@ from kdump.operations.repair import Examine
 from kdump.operations.startup import StartupOptions
 from kdump.storage.directory import LogDirectory
 
-from ..shell.options import color_option
+from ..shell.options import color_option, ignore_lock_option
 from ..shell.output import Output, wants_color
 from ..shell.paths import check_not_kafkas, check_target
 from ..shell.rows import format_option, output_for
@@ -48,10 +48,7 @@ _OPTIONS: tuple[Any, ...] = (
         " log directory.",
     ),
     click.option("--no-backup", is_flag=True, help="Keep no originals once all is done."),
-    click.option(
-        "--ignore-lock", "force", metavar="NAME",
-        help="Do not look whether a broker uses the directory. NAME must be that of the directory.",
-    ),
+    ignore_lock_option,
     click.option(
         "--jobs", type=click.IntRange(min=0), default=0, metavar="N",
         help="Partitions that are worked on at once. By default one for each core.",

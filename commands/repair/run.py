@@ -170,7 +170,10 @@ class Run:
         if plan is None or done.task.problems:
             totals.failed += 1
             totals.reason = totals.reason or f"{safe_path(done.path)} cannot be repaired this way"
-            self._worsen(exit_codes.INCOMPLETE)
+        if plan is None and not done.task.problems:
+            failure = done.task.failure
+            why = f": {safe(failure.text)} ({failure.file})" if failure is not None else ""
+            self._complain(f"{safe_path(done.path)} cannot be repaired this way{why}", exit_codes.INCOMPLETE)
         if done.task.decision is not None:
             self._worsen(exit_codes.FINDINGS)
         elif plan or (done.interrupted and plan is not None):

@@ -15,7 +15,7 @@ from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition
-from ..shell.options import now_option, verbose_option
+from ..shell.options import now_option, topic_option, verbose_option
 from ..shell.output import note
 from ..shell.paths import directories
 from ..shell.rows import format_option, output_for
@@ -26,11 +26,11 @@ from .text import TextLines
 
 @click.command("replicas")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--topic", "patterns", multiple=True, metavar="GLOB", help="Topics whose name matches. May be repeated.")
+@topic_option
 @verbose_option
 @now_option
 @format_option
-def command(paths: tuple[str, ...], patterns: tuple[str, ...], verbose: bool, now: int, format_: str) -> int:
+def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now: int, format_: str) -> int:
     """Compare the copies of partitions on several brokers, and say what each choice of leader would lose.
 
     PATHs are log directories of several brokers, or partition directories. Copies are joined by cluster id, topic id
@@ -60,13 +60,13 @@ def command(paths: tuple[str, ...], patterns: tuple[str, ...], verbose: bool, no
         if len(replicas.clusters) > 1:
             names = ", ".join(map(safe, replicas.clusters))
             note(f"these PATHs are of {len(replicas.clusters)} clusters ({names}); copies are compared within each")
-        for found in replicas.partitions(chooses(patterns), has_partition):
+        for found in replicas.partitions(chooses(topics), has_partition):
             count += 1
             if found.verdict is Verdict.DIFFERS:
                 troubles.worsen(exit_codes.FINDINGS)
             printer.partition(found)
         if not count:
-            wanted = f" of a topic {', '.join(map(safe, patterns))}" if patterns else ""
+            wanted = f" of a topic {', '.join(map(safe, topics))}" if topics else ""
             raise KdumpError(f"there is no partition{wanted} in these PATHs")
         printer.finish(troubles.code)
     return troubles.code

@@ -12,7 +12,7 @@ from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.uuids import parse_uuid
 
-from ..shell.options import kafka_option, now_option
+from ..shell.options import apply_option, kafka_option, now_option
 from ..shell.rows import format_option
 from ..shell.values import read_by
 from .run import Asked, resurrect
@@ -50,7 +50,7 @@ def _lies_in(path: str, folder: str) -> bool:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--into", type=click.Path(), metavar="DIR", help="Build the new cluster here; PATHs stay as they are.")
 @click.option("--in-place", is_flag=True, help="Make the PATHs the new cluster's. What was there is kept for undo.")
-@click.option("--apply", "applies", is_flag=True, help="Do it; else it is only shown.")
+@apply_option
 @click.option(
     "--nodes",
     type=click.IntRange(min=1),

@@ -13,9 +13,8 @@ from kdump.settings.sources import TopicSettings
 from kdump.settings.table import CLEANUP_POLICY, DELETE_RETENTION_MS, RETENTION_BYTES, RETENTION_MS, Setting
 from kdump.settings.views import RetentionSettings
 
-from ..shell.completing import topics_of_paths
 from ..shell.config_option import config_option, property_file
-from ..shell.options import now_option
+from ..shell.options import now_option, topic_option
 from ..shell.rows import format_option
 from .run import Options, retain
 
@@ -47,13 +46,7 @@ _GIVEN: Mapping[str, Setting[Any]] = {
     help="The high watermark. By default the checkpoint's, without one the log's end.",
 )
 @now_option
-@click.option(
-    "--topic",
-    "topics",
-    multiple=True,
-    metavar="GLOB", shell_complete=topics_of_paths,
-    help="Of log directories, only partitions of topics that match. May be repeated: any of them.",
-)
+@topic_option
 @click.option(
     "--segments/--no-segments",
     default=None,

@@ -13,10 +13,11 @@ from kdump.retention.advice import Advice, advice_on
 from kdump.retention.holder import Holder
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention, Share
 from kdump.retention.policy import LOG_START, POLICIES, SIZE, TIME
-from kdump.retention.segments import BATCHES, MTIME, TIME_INDEX, SegmentState
+from kdump.retention.segments import SegmentState
 from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
 from kdump.storage.live import tally
+from kdump.storage.timestamps import TimestampSource
 
 from ..shell.tables import aligned
 from ..shell.times import iso_time
@@ -25,7 +26,9 @@ WIDTH = 110
 NAMES_SHOWN = 3
 
 _POLICY_WORDS = {LOG_START: "log start offset", SIZE: "size", TIME: "time"}
-_SOURCE_WORDS = {TIME_INDEX: "time index", BATCHES: "batches", MTIME: "file time"}
+_SOURCE_WORDS = {
+    TimestampSource.TIME_INDEX: "time index", TimestampSource.BATCHES: "batches", TimestampSource.MTIME: "file time"
+}
 _HEAD = ("BASE OFFSET", "LAST", "SIZE", "MAX TIMESTAMP", "SOURCE", "DELETED IN")
 _RIGHT = (*_HEAD[:3], _HEAD[-1])
 _DROP = ("SOURCE",)
@@ -229,7 +232,7 @@ def _waiting(what: str, waiting: Waiting, found: PartitionRetention) -> str:
 
 def _notes(found: PartitionRetention) -> Iterator[str]:
     by_file = [
-        state for state in found.segments if state.source == MTIME and (state.size or not state.is_last)
+        state for state in found.segments if state.source == TimestampSource.MTIME and (state.size or not state.is_last)
     ]
     if by_file and found.config.deletes:
         yield (
@@ -238,7 +241,7 @@ def _notes(found: PartitionRetention) -> Iterator[str]:
         )
     for state in found.going:
         unit = found.wrong_unit(state)
-        if unit and state.source != MTIME:
+        if unit and state.source != TimestampSource.MTIME:
             yield f"{_name(state)} goes because its timestamps, such as {state.largest_timestamp}, are in {unit}"
     later = [state for state in found.future if not found.block or state is not found.block.blocker]
     if later:

@@ -17,7 +17,7 @@ from .progress import shows_progress
 if TYPE_CHECKING:
     from kdump.spark.jobs import Cluster
 
-LOCAL, SPARK = ENGINES = ("local", "spark")
+LOCAL, _ = ENGINES = ("local", "spark")
 PATIENCE = 2.0
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -12,8 +12,6 @@ _WORD = re.compile(r" *[^ ]+")
 _WORD_OF_COMMAND = re.compile(r" *(?:--?[a-z][^ =]* (?=[^- ]))?(?:'[^']*'|[^ '])+| *[^ ]+")
 """An option stays with its value."""
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-_SEPARATE = 2
-"""Spaces from which on two texts of a line stand in columns."""
 
 
 def fitted(text: str, width: int) -> str:

@@ -23,7 +23,7 @@ from .choice import check_chosen, chosen_paths, given_paths
 from .completing import topics_of_paths
 from .release import ENVIRONMENT, asked_release
 from .screen import Screen
-from .values import moment, read_by
+from .values import duration_seconds, moment, read_by
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -153,6 +153,27 @@ now_if_given_option: Option = click.option(
     "--now", metavar="TIME", callback=read_by(moment), help=f"{NOW_HELP} [default: the clock]"
 )  # fmt: skip
 """As `now_option`, but None where no time is given."""
+
+
+apply_option: Option = click.option(
+    "--apply", "applies", is_flag=True, help="Do it; else it is only shown."
+)  # fmt: skip
+threads_option: Option = click.option(
+    "--jobs", type=click.IntRange(1), metavar="N",
+    help="Threads that read, of partitions and of one large segment. [default: one a core]",
+)  # fmt: skip
+ignore_lock_option: Option = click.option(
+    "--ignore-lock", "force", metavar="NAME",
+    help="Do not look whether a broker uses the directory. NAME must be that of the directory.",
+)  # fmt: skip
+
+
+def max_duration_option(default: str | None = None, note: str = "") -> Option:
+    """The option after which time a command begins no further segment; `note` ends its help."""
+    return click.option(
+        "--max-duration", metavar="TIME", callback=read_by(duration_seconds), default=default,
+        show_default=default is not None, help=f"Begin no further segment after this time (90s, 15m, 1h30m){note}.",
+    )  # fmt: skip
 
 
 def _release(ctx: click.Context, param: click.Parameter, text: str | None) -> KafkaRelease | None:

@@ -10,18 +10,17 @@ from kdump.stats.partition import SAMPLE_BATCHES, StatsOptions
 from kdump.transactions.isolation import Isolation
 
 from ..shell import values as filters
-from ..shell.completing import topics_of_paths
 from ..shell.engine import cluster_of, engine_options
 from ..shell.isolation import isolation_option
-from ..shell.options import now_option
+from ..shell.options import now_option, topic_option
+from ..shell.reading_options import max_decompressed_size_option
 from ..shell.rows import format_option
 from .run import Options, run_stats
 
 
 @click.command("stats")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--topic", "topics", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
-    help="Of log directories, only partitions of topics that match. May be repeated: any of them.")
+@topic_option
 @click.option("--records", is_flag=True,
     help="Decode every record, twice: sizes of keys and values, tombstones, different keys, and what compaction would"
     " keep.")
@@ -29,9 +28,7 @@ from .run import Options, run_stats
     help="Batches of each partition that are compressed with every codec to see what it would save; 0: none.")
 @click.option("--key-memory", metavar="SIZE", default="64M", show_default=True, callback=filters.read_by(filters.size),
     help="Bytes (or K, M, G) for the different keys of a partition: 24 a key.")
-@click.option("--max-decompressed-size", metavar="SIZE", default="1G", show_default=True,
-    callback=filters.read_by(filters.size),
-    help="Bytes (or K, M, G) that a single batch may decompress to; larger ones are reported and skipped.")
+@max_decompressed_size_option
 @click.option("--details/--no-details", default=None,
     help="All figures of each partition, or the table alone. By default those of partitions that are named themselves.")
 @click.option("--report", metavar="FILE", type=click.Path(dir_okay=False),

@@ -14,8 +14,7 @@ from kdump.transactions.partition import MAX_TIMEOUT_MS
 
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition
-from ..shell.completing import topics_of_paths
-from ..shell.options import now_option, verbose_option
+from ..shell.options import now_option, topic_option, verbose_option
 from ..shell.replicas import newest, replicas_at
 from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
@@ -24,8 +23,7 @@ from .text import JsonLines, TextLines
 
 @click.command("txns")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--topic", "patterns", multiple=True, metavar="GLOB", shell_complete=topics_of_paths,
-    help="Topics whose name matches. May be repeated.")
+@topic_option
 @click.option("--max-timeout-ms", type=click.IntRange(min=0), default=MAX_TIMEOUT_MS, show_default=True,
     help="The brokers' transaction.max.timeout.ms.")
 @click.option("--ended", is_flag=True,
@@ -37,7 +35,7 @@ from .text import JsonLines, TextLines
 @format_option
 def command(
     paths: tuple[str, ...],
-    patterns: tuple[str, ...],
+    topics: tuple[str, ...],
     max_timeout_ms: int,
     ended: bool,
     is_all: bool,
@@ -70,17 +68,17 @@ def command(
     found = replicas_at(paths, troubles)
     if not found and troubles.code:
         return troubles.code
-    topics = chooses(patterns)
+    is_asked = chooses(topics)
 
     def chosen(replica: Replica) -> bool:
-        return topics(replica.topic) and has_partition(replica.partition)
+        return is_asked(replica.topic) and has_partition(replica.partition)
 
     partitions = [replica for replica in found if chosen(replica) and has_transactions(replica)]
     states = [replica for replica in found if replica.topic == names.TRANSACTION_STATE_TOPIC]
     ids = TransactionalIds.of(newest(states, troubles), troubles)
     transactions = TransactionsOf(ids, troubles, now, max_timeout_ms)
-    if not partitions and (patterns or not states):
-        wanted = f" of a topic {', '.join(map(safe, patterns))}" if patterns else ""
+    if not partitions and (topics or not states):
+        wanted = f" of a topic {', '.join(map(safe, topics))}" if topics else ""
         raise KdumpError(f"there is no partition{wanted} in these PATHs")
     single = len(found) == 1
     is_all_shown = is_all or single

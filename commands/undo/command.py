@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ..shell.completing import change_ids
-from ..shell.options import verbose_option
+from ..shell.options import apply_option, ignore_lock_option, verbose_option
 from ..shell.rows import format_option, output_for
 from ..shell.values import read_by, time_span
 from .run import Asked, undo
@@ -15,7 +15,7 @@ from .run import Asked, undo
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--change", "id_", metavar="ID", shell_complete=change_ids,
     help="The change to take back, as the list has it.")
-@click.option("--apply", "applies", is_flag=True, help="Do it; else it is only shown.")
+@apply_option
 @click.option("--prune", is_flag=True, help="Delete the originals of changes; those of interrupted ones stay.")
 @click.option(
     "--older-than", callback=read_by(time_span), metavar="AGE", help="With --prune: of changes older than 1d, 12h, 30m."
@@ -28,10 +28,7 @@ from .run import Asked, undo
     "--backup-dir", type=click.Path(exists=True, file_okay=False), metavar="DIR",
     help="Look for changes here as well: what was given to the command that made them.",
 )
-@click.option(
-    "--ignore-lock", "force", metavar="NAME",
-    help="Do not look whether a broker uses the directory. NAME must be that of the directory.",
-)
+@ignore_lock_option
 @verbose_option
 @format_option
 def command(

@@ -9,16 +9,17 @@ import click
 from kdump.disk.pace import lower_priority
 from kdump.findings.kind import INFO, SEVERITIES
 from kdump.findings.limit import MOST_ALIKE
+from kdump.operations.verify import VerifyRequest
 from kdump.storage.live import broker_on, is_live
 from kdump.verify.options import Options
 
 from ..shell.completing import finding_codes
 from ..shell.engine import cluster_of, engine_options
-from ..shell.options import color_option, now_if_given_option, verbose_option
+from ..shell.options import color_option, max_duration_option, now_if_given_option, threads_option, verbose_option
 from ..shell.output import note
 from ..shell.paths import check_target
 from ..shell.rows import format_options
-from ..shell.values import duration_seconds, read_by, size
+from ..shell.values import read_by, size
 from .reports import report_to
 from .run import Asked, run
 
@@ -40,12 +41,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
 @click.command("verify")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--deep", is_flag=True, help="Decompress and decode every record too.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Threads that read, of partitions and of one large segment. [default: one a core]",
-)
+@threads_option
 @click.option(
     "--select",
     "select",
@@ -90,12 +86,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     is_flag=True,
     help="Only the segments that reach past the recovery point, as a broker does after an unclean shutdown.",
 )
-@click.option(
-    "--max-duration",
-    metavar="TIME",
-    callback=read_by(duration_seconds),
-    help="Begin no further segment after this time (90s, 15m, 1h30m).",
-)
+@max_duration_option()
 @click.option(
     "--max-rate",
     metavar="SIZE",
@@ -221,5 +212,5 @@ def command(
             note(f"low priority: {', '.join(gained) or 'cannot be had here'}")
     if verbose and options.drops_pages:
         note("pages that were read are given back to the system (--keep-cache keeps them)")
-    asked = Asked(format_, fail_on, verbose, color, max_duration, resume, state_file, reports)
+    asked = Asked(format_, fail_on, verbose, color, VerifyRequest(max_duration, resume, state_file), reports)
     return run(paths, options, asked, cluster)

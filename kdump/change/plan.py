@@ -192,8 +192,3 @@ def narrowed(plan: Plan, kinds: Iterable[str], present: Mapping[str, FileName]) 
         return any(says.kind in KINDS[kind] for kind in wanted & KINDS.keys())
 
     return plan._replace(operations=tuple(filter(concerns, plan.operations)))
-
-
-def only(plan: Plan, *actions: str) -> Plan:
-    """The operations of a plan that do one of these."""
-    return plan._replace(operations=tuple(each for each in plan.operations if each.action in actions))

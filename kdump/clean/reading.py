@@ -19,7 +19,7 @@ def read_batches(
     `limit` bounds what one batch may decompress to, in bytes. Raises CleaningError at the first damage: what cannot be
     read must not be written anew with a checksum that holds.
     """
-    parts = decoded(log, base_offset, start, stop, on_damage=OnError.YIELD, limit=limit, whole_batches=True)
+    parts = decoded(log, base_offset, start, stop, errors=OnError.YIELD, limit=limit, whole_batches=True)
     for part in parts:
         if isinstance(part, Damage):
             raise CleaningError(f"{log.path} at byte {part.position}: {_wrong(part)}")

@@ -15,9 +15,10 @@ from kdump.formats.java_text import LONG_MAX
 from kdump.recovery.startup import Startup
 from kdump.settings.views import CleaningSettings
 from kdump.storage.checkpoints import PartitionCheckpoints
-from kdump.storage.facts import SegmentFacts, TimestampRule, largest_timestamp, log_end_offset, segment_facts
+from kdump.storage.facts import SegmentFacts, log_end_offset, segment_facts
 from kdump.storage.live import broker_on
 from kdump.storage.partition import PartitionLog
+from kdump.storage.timestamps import TimestampRule
 
 ACTIVE, HIGH_WATERMARK, TRANSACTION, LAG = "active segment", "high watermark", "transaction", "min.compaction.lag.ms"
 
@@ -103,7 +104,7 @@ def look(log: PartitionLog, checkpoints: PartitionCheckpoints, config: CleaningS
     _check_leftovers(log)
     if not log.segments:
         raise CleaningError(f"{log.path}: there is no segment in it")
-    start = max(checkpoints.log_start or 0, log.segments[0].base_offset)
+    start = checkpoints.log_start_offset(log.segments[0].base_offset)
     end = log_end_offset(log, start)
     segments = tuple(segment_facts(log, end))
     known = checkpoints.high_watermark
@@ -185,8 +186,7 @@ def _limits(
     yield Limit(ACTIVE, segments[-1].base_offset)
     if config.min_compaction_lag_ms > 0:
         for each in _dirty_inactive(segments, dirty):
-            largest = largest_timestamp(each.segment, TimestampRule.TRIMMED)
-            largest = each.modified if largest is None or largest < 0 else largest
+            largest = each.largest(TimestampRule.TRIMMED).timestamp
             if largest > now - config.min_compaction_lag_ms:
                 yield Limit(LAG, each.base_offset, until=largest + config.min_compaction_lag_ms)
                 return

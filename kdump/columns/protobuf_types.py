@@ -17,7 +17,7 @@ from kdump.schemas.protobuf import ProtobufSchema
 Read = Callable[[Any], Any]
 """From a message, or a value of its field, to what Arrow takes."""
 
-_MESSAGE, _ENUM, _BYTES = 11, 14, 12
+_MESSAGE, _ENUM = 11, 14
 _GROUP = 10
 _SCALARS = {
     1: pa.float64(), 2: pa.float32(), 3: pa.int64(), 4: pa.uint64(), 5: pa.int32(), 6: pa.uint64(), 7: pa.uint32(),

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from kdump.columns.fields import RECORD_FIELDS, Labels, check_names
 from kdump.columns.records import RecordTables, read_records
-from kdump.errors import KdumpError, Problem
+from kdump.errors import KdumpError, OnError, Problem
 from kdump.query.selection import EVERYTHING, Selection
 from kdump.query.split_points import parts
 from kdump.storage.damage import Damage, is_zero_tail
@@ -52,7 +52,7 @@ class Scan:
     partitions: frozenset[int] = frozenset()
     selection: Selection = EVERYTHING
     isolation: Isolation = Isolation.READ_UNCOMMITTED
-    skips_damage: bool = False
+    errors: OnError = OnError.RAISE
     threads: int = 0
 
     @property
@@ -118,7 +118,7 @@ class Scan:
             for rows in read_records(segment, file, tables, part.selection, part.start, part.stop):
                 if not isinstance(rows, Damage):
                     found.append(rows)
-                elif not (self.skips_damage or (part.is_last and is_zero_tail(rows, file))):
+                elif not (self.errors is OnError.SKIP or (part.is_last and is_zero_tail(rows, file))):
                     raise DamagedError(rows)
         return [*found, *tables.rest()]
 
@@ -142,12 +142,13 @@ def scan(
     partitions: Iterable[int] = (),
     selection: Selection | None = None,
     isolation: str = Isolation.READ_UNCOMMITTED,
-    skip_damage: bool = False,
+    errors: str = OnError.RAISE,
 ) -> Scan:
     """The records in log directories and partition directories.
 
     `columns` are of kdump.columns.RECORD_FIELDS, `topics` names or patterns, `isolation` is an isolation.level of
-    Kafka's. Raises KdumpError for a column that there is not, ValueError for an isolation level.
+    Kafka's; with `errors="skip"` damage is left out. Raises KdumpError for a column that there is not, ValueError for
+    an isolation level.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     check_names(columns, RECORD_FIELDS)
@@ -158,7 +159,7 @@ def scan(
         frozenset(partitions),
         selection or EVERYTHING,
         Isolation(isolation),
-        skip_damage,
+        OnError.beside_one_result(errors),
     )
 
 

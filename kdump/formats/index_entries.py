@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import NamedTuple
 
 from kdump.errors import CorruptIndexError
@@ -137,24 +136,6 @@ def encode_time_entries(entries: Iterable[TimeIndexEntry], base_offset: int) -> 
 def encode_aborted_txns(txns: Iterable[AbortedTxn]) -> bytes:
     """The bytes of a .txnindex file."""
     return b"".join(_ABORTED_TXN.pack(*txn) for txn in txns)
-
-
-def count_used_offset_entries(data: Buffer) -> int:
-    """How many entries of an .index file come before its zero tail.
-
-    The tail starts at the first entry after entry 0 whose relative offset is 0: offsets increase, so only entry 0 can
-    honestly have it. Of a file of zeros only, entry 0 counts as used, as Kafka's dump tool shows it.
-    """
-    whole = _whole(data, OFFSET_ENTRY_SIZE)
-    later = islice(_OFFSET_ENTRY.iter_unpack(whole), 1, None)
-    return next((n for n, (relative, _) in enumerate(later, 1) if relative == 0), len(whole) // OFFSET_ENTRY_SIZE)
-
-
-def count_used_time_entries(data: Buffer) -> int:
-    """How many entries of a .timeindex file come before its zero tail, by the rule of the offset index."""
-    whole = _whole(data, TIME_ENTRY_SIZE)
-    later = islice(_TIME_ENTRY.iter_unpack(whole), 1, None)
-    return next((n for n, (_, relative) in enumerate(later, 1) if relative == 0), len(whole) // TIME_ENTRY_SIZE)
 
 
 def check_offset_index(size: int, base_offset: int, last_relative_offset: int, path: str) -> None:

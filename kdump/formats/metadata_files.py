@@ -155,15 +155,6 @@ def parse_quorum_state(data: bytes, path: str) -> QuorumState:
     )
 
 
-def format_quorum_state(state: QuorumState) -> bytes:
-    """The bytes that Kafka would write, of data version 1 (Kafka: FileQuorumStateStore)."""
-    voted = format_uuid(state.voted_directory_id or ZERO_UUID)
-    return (
-        f'{{"leaderId":{state.leader_id},"leaderEpoch":{state.leader_epoch},"votedId":{state.voted_id},'
-        f'"votedDirectoryId":"{voted}","data_version":1}}'
-    ).encode()
-
-
 def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
     """Raises CheckpointError with Kafka's texts where it has one, followed by `path`."""
     properties = parse_properties(data, path)

@@ -122,9 +122,7 @@ def metadata(path: Path, *, at: int | None = None, errors: str = OnError.RAISE) 
     """
     from kdump.topics.metadata_log import state_of_directory, state_of_snapshot
 
-    policy = OnError(errors)
-    if policy is OnError.YIELD:
-        raise ValueError('errors is "raise" or "skip" here: there is one result')
+    policy = OnError.beside_one_result(errors)
     report = partial(judge, policy=policy, pending=[])
     path = os.fspath(path)
     if os.path.isfile(path):
@@ -181,9 +179,7 @@ def export(
     from kdump.export.run import export as export_units
     from kdump.storage.live import held
 
-    policy = OnError(errors)
-    if policy is OnError.YIELD:
-        raise ValueError('errors is "raise" or "skip" here: there is one result')
+    policy = OnError.beside_one_result(errors)
     take = partial(judge, policy=policy, pending=[])
     check_not_kafkas(folder)
     chosen = options or ExportOptions()

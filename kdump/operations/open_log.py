@@ -119,9 +119,8 @@ def _check_outcome(path: str, outcome: LoadOutcome) -> None:
     if outcome.loss.has_data:
         cut = next(step for step in outcome.steps if step.loss and step.loss.has_data)
         at = "" if cut.position is None else f" from byte {cut.position} of {cut.file} on"
-        raise NotAppendableError(
-            f"{path}: a broker would throw away {outcome.loss.bytes} bytes of this log{at} when it starts; {_advice(path)}"
-        )
+        text = f"a broker would throw away {outcome.loss.bytes} bytes of this log{at} when it starts"
+        raise NotAppendableError(f"{path}: {text}; {_advice(path)}")
 
 
 def _check_segment(log: PartitionLog, base_offset: int) -> None:

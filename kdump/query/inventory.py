@@ -15,7 +15,7 @@ from kdump.formats.codecs import NAMES
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
 from kdump.formats.uuids import format_uuid
 from kdump.storage.broker import BrokerIdentity, Duplicate, PartitionPlaces, identity_of
-from kdump.storage.checkpoints import Checkpoints, PartitionCheckpoints
+from kdump.storage.checkpoints import Checkpoints, PartitionCheckpoints, remote_start_offset
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import SegmentInfo, segment_info
 from kdump.storage.partition import PartitionLog
@@ -93,7 +93,7 @@ class PartitionInfo:
     segments: tuple[SegmentInfo, ...]
     size: int
     total_size: int
-    log_start_offset: int | None
+    log_start_offset: int
     end_offset: int | None
     records: int | None
     first_timestamp: int | None
@@ -114,9 +114,8 @@ class PartitionInfo:
     @property
     def remote_start_offset(self) -> int | None:
         """Where (absolute) the log of a tiered topic starts in remote storage; None where all of it is local."""
-        start, local = self.checkpoints.log_start, self.log_start_offset
         is_tiered = self.placement is not None and self.placement.is_tiered
-        return start if is_tiered and start is not None and local is not None and start < local else None
+        return remote_start_offset(self.checkpoints.log_start, self.log_start_offset, lambda: is_tiered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +212,7 @@ def partition_info(
     epochs = faults.tried(lambda: log.leader_epochs)
     last = log.segments[-1] if log.segments else None
     segments = tuple(segment_info(segment, count=count, is_last=segment is last) for segment in log.segments)
+    log_start = checkpoints.log_start_offset(segments[0].base_offset if segments else 0)
     orphan_names = set(log.orphans())
     files = [_file_info(log.path, name, says) for name, says in log.files.items()]
     replaced = set(log.replaced)
@@ -228,8 +228,8 @@ def partition_info(
         segments=segments,
         size=sum(segment.size for segment in segments),
         total_size=sum(file.size for file in files),
-        log_start_offset=_log_start(segments, checkpoints),
-        end_offset=_log_end(segments, checkpoints),
+        log_start_offset=log_start,
+        end_offset=_log_end(segments, log_start),
         records=_sum(segment.records for segment in segments),
         first_timestamp=next((s.first_timestamp for s in segments if s.first_timestamp is not None), None),
         largest_timestamp=max((s.largest_timestamp for s in segments if s.largest_timestamp is not None), default=None),
@@ -262,20 +262,9 @@ def duplicates(partitions: Iterable[tuple[BrokerIdentity | None, PartitionInfo]]
     return list(places.duplicates())
 
 
-def _log_start(segments: tuple[SegmentInfo, ...], checkpoints: PartitionCheckpoints) -> int | None:
-    """The checkpoint's log start offset, or the first base offset where that is higher, as a broker has it."""
-    starts = [segment.base_offset for segment in segments[:1]]
-    if checkpoints.log_start is not None:
-        starts.append(checkpoints.log_start)
-    return max(starts, default=0)
-
-
-def _log_end(segments: tuple[SegmentInfo, ...], checkpoints: PartitionCheckpoints) -> int | None:
+def _log_end(segments: tuple[SegmentInfo, ...], start: int) -> int | None:
     """The log end offset: never below the log start offset, at which a log without records begins."""
-    start = _log_start(segments, checkpoints) or 0
-    if not segments:
-        return start
-    end = segments[-1].end_offset
+    end = segments[-1].end_offset if segments else start
     return None if end is None else max(start, end)
 
 

@@ -15,6 +15,7 @@ from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.index_entries import AbortedTxn
 from kdump.query.open_segment import OpenSegment, Trace, no_trace
 from kdump.releases import NEWEST, OFFSET_SEARCH_BY_BASE, KafkaRelease
+from kdump.storage.checkpoints import remote_start_offset
 from kdump.storage.decoded import BadBatch
 from kdump.storage.leader_epochs import loaded_epochs
 from kdump.storage.log_reader import Entry
@@ -106,8 +107,7 @@ class LogLookup:
     @property
     def remote_start_offset(self) -> int | None:
         """Where (absolute) the log of a tiered topic starts in remote storage; None where all of it is local."""
-        is_earlier = self._checkpoint < self.log_start_offset
-        return self._checkpoint if is_earlier and self._is_tiered() else None
+        return remote_start_offset(self._checkpoint, self.log_start_offset, self._is_tiered)
 
     @property
     def log_bytes_read(self) -> int:

@@ -12,7 +12,6 @@ from kdump.errors import CorruptRecordError
 from kdump.formats import names
 from kdump.formats.faults import BLOCK_FULL, SHORT_HEADER, UNDERSIZED, undersized_error
 from kdump.formats.index_entries import OffsetIndexEntry, TimeIndexEntry
-from kdump.storage.facts import largest_in_tail
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import Entry, LogFile
 from kdump.storage.segment import Segment, segment_end_offset
@@ -103,8 +102,11 @@ class OpenSegment:
 
     def _with_tail(self, last: TimeIndexEntry) -> TimeIndexEntry:
         """The last entry after recovery: the newest maximum is in the broker's memory until it rolls or closes."""
-        timestamp, offset = largest_in_tail(self.log, self.segment.position_of(self.log, last.offset))
-        return TimeIndexEntry(timestamp, offset) if timestamp > last.timestamp else last
+        for block in self.log.blocks(self.segment.position_of(self.log, last.offset), whole=False):
+            times = block.max_timestamp[: block.length]
+            if times and (highest := max(times)) > last.timestamp:
+                last = TimeIndexEntry(highest, block.last_offset[times.index(highest)])
+        return last
 
     def largest_timestamp(self, trace: Trace) -> int:
         """In ms, by the time index, else the time of the .log file."""

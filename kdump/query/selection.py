@@ -14,11 +14,11 @@ from typing import Protocol
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.batch import LOG_APPEND_TIME
-from kdump.storage.facts import TimestampRule, largest_timestamp
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import header_pairs
 from kdump.storage.segment import Segment
+from kdump.storage.timestamps import TimestampRule, largest_timestamp
 
 Source = bytes | bytearray
 Picks = range | list[int]

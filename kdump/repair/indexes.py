@@ -18,7 +18,7 @@ from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.repair.as_broker import plan_recovery
 from kdump.repair.proposal import Task, changed_log, first_damage, not_rebuilt
-from kdump.repair.survey import TAIL, Survey, survey
+from kdump.repair.survey import TAIL, Survey, beside, survey
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
@@ -48,6 +48,7 @@ def examine_indexes(
     check_has_kafka_files(log)
     found = survey(log, startup, deep=False) if found is None else found
     wanted = set(_wanted(log, None if wants_all else found.unsound, kinds, bases))
+    wanted |= {name for name in beside(wanted, found.noted) if parse_file_name(name).kind in _files_of(kinds)}
     damaged = _cut_by_recovery(found)
     told = [not_rebuilt(log.path, why) for name, why in damaged.items() if _is_one(parse_file_name(name).offset, bases)]
     if not wanted:
@@ -69,13 +70,17 @@ def _wanted(
     log: PartitionLog, unsound: frozenset[str] | None, kinds: frozenset[str], bases: frozenset[int] | None
 ) -> Iterator[str]:
     """The names of the index files of these kinds that are unsound (None: of all), or missing."""
-    suffixes = [suffix for kind in kinds for suffix in KINDS[kind]]
+    suffixes = _files_of(kinds)
     for segment in log.segments:
         for suffix in suffixes if _is_one(segment.base_offset, bases) else ():
             name = names.segment_file_name(segment.base_offset, f".{suffix}")
             is_missing = name not in log.files and suffix != names.TXN_INDEX
             if unsound is None or name in unsound or (is_missing and os.path.getsize(segment.log_path)):
                 yield name
+
+
+def _files_of(kinds: Iterable[str]) -> list[str]:
+    return [suffix for kind in kinds for suffix in KINDS[kind]]
 
 
 def _logs(log: PartitionLog) -> Iterator[tuple[int, str]]:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.names import offset_in_name, parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
+from kdump.recovery.loader import load_log
 from kdump.recovery.losses import count_loss
 from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
+from kdump.recovery.startup import Startup
 from kdump.repair.leader_epochs import runs_of
 from kdump.repair.lost_markers import NewMarker
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
+
+_MOST_STARTS = 3
 
 
 def after(log: PartitionLog, outcome: LoadOutcome) -> VirtualDirectory:
@@ -24,6 +29,37 @@ def after(log: PartitionLog, outcome: LoadOutcome) -> VirtualDirectory:
     directory = VirtualDirectory(log)
     directory.files = dict(outcome.files or {})
     return directory
+
+
+def settled(log: PartitionLog, startup: Startup, before: VirtualDirectory, outcome: LoadOutcome) -> LoadOutcome:
+    """An outcome after which another start changes nothing more; `before` is the directory that was loaded.
+
+    It is loaded again where one start is not enough. Where all records are below the log start, it takes two to drop
+    the leader epochs, and epochs above the log end are dropped before others are learnt from the batches. A producer
+    snapshot at the log start is dropped only after producers, and transactions, have been taken from it. With a message
+    format older than leader epochs, snapshots are written empty, and only then told from strays. Raises OSError.
+    """
+    for _ in range(_MOST_STARTS):
+        if not outcome.ok or _is_settled(startup, before, outcome):
+            break
+        before = after(log, outcome)
+        again = load_log(log, startup, before.copy())
+        outcome = replace(again, steps=(*outcome.steps, *again.steps))
+        if again.files == before.files:
+            break
+    return outcome
+
+
+def _is_settled(startup: Startup, before: VirtualDirectory, outcome: LoadOutcome) -> bool:
+    says = map(parse_file_name, before.names())
+    snapshots = (each.offset for each in says if each.kind == names.PRODUCER_SNAPSHOT)
+    start, epochs = outcome.log_start_offset, names.LEADER_EPOCH_CHECKPOINT
+    return (
+        startup.config.has_epochs
+        and start != outcome.log_end_offset
+        and all(offset is None or offset > start for offset in snapshots)
+        and (outcome.files or {}).get(epochs) == before.files.get(epochs)
+    )
 
 
 def views(log: PartitionLog, outcome: LoadOutcome) -> Iterator[tuple[int, LogView]]:

@@ -2,7 +2,8 @@
 
 The loading that plans are made from leaves every file as a broker would leave it. Of that a repair keeps
 
-- what changes a .log, and what follows from that: the indexes of the segment, snapshots, leader epochs;
+- what changes a .log, and what follows from that: the indexes of the segment, the transaction indexes of those after it
+  (with a marker that is gone, a transaction stays open behind them), snapshots, leader epochs;
 - files beside a .log in which verification finds something;
 - what goes because its name is no offset, over which loading fails;
 - after an unclean shutdown also what a broker does at its start anyway (it trims preallocated indexes, writes a
@@ -53,6 +54,8 @@ def _mends(operation: Operation, found: Survey, changed: Collection[int]) -> boo
         return True  # a name that is no offset: no broker starts with it
     if operation.name in found.unsound | found.leftovers or operation.source in found.leftovers:
         return True
+    if says.kind == names.TXN_INDEX and says.offset is not None and says.state == names.LIVE and changed:
+        return says.offset >= min(changed)
     if says.kind in (names.LOG, *names.INDEX_KINDS) and says.state in (names.LIVE, names.SWAP):
         return says.offset in changed
     if says.kind in _FOLLOWS_FROM_LOGS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -75,9 +74,6 @@ class Task(NamedTuple):
     def failure(self) -> Failure | None:
         """The exception in which the broker's log loading ends, if it does."""
         return self.outcome.failure if self.outcome else None
-
-
-Examine = Callable[[PartitionLog, Startup], Task]
 
 
 def examine(log: PartitionLog, startup: Startup, request: Request) -> Task:

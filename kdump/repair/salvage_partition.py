@@ -51,7 +51,16 @@ from kdump.recovery.outcome import (
 from kdump.recovery.segments import file_name
 from kdump.recovery.startup import Startup
 from kdump.recovery.swaps import clear_leftovers
-from kdump.repair.load_result import after, contradictions, epoch_runs, holding, log_sizes, open_txns, without_markers
+from kdump.repair.load_result import (
+    after,
+    contradictions,
+    epoch_runs,
+    holding,
+    log_sizes,
+    open_txns,
+    settled,
+    without_markers,
+)
 from kdump.repair.lost_markers import (
     ABORTED,
     OPEN,
@@ -160,9 +169,7 @@ class _Attempt:
             failure = outcome.failure
             if not (self._leave_out_what_fails(failure) if failure else self._amend(outcome)):
                 break
-        if outcome.ok and not self._is_settled(outcome):
-            again = load_log(self.log, self.startup, after(self.log, outcome))
-            outcome = replace(again, steps=(*outcome.steps, *again.steps))
+        outcome = settled(self.log, self.startup, self.files.directory, outcome)
         return replace(outcome, steps=(*self.files.steps, *outcome.steps))
 
     def _prepare(self) -> Failure | None:
@@ -221,22 +228,6 @@ class _Attempt:
             self.startup = replace(self.startup, log_start_offset=0)
             return True
         return self._leave_out_snapshots(outcome) or self._leave_out_epochs(outcome) or self._end_txns()
-
-    def _is_settled(self, outcome: LoadOutcome) -> bool:
-        """Whether another start would change nothing more.
-
-        Where all records are below the log start, it takes two to drop the leader epochs. A producer snapshot at the
-        log start is dropped only after producers, and transactions, have been taken from it. With a message format
-        older than leader epochs, snapshots are written empty, and only then told from strays.
-        """
-        says = map(parse_file_name, self.files.directory.names())
-        snapshots = (each.offset for each in says if each.kind == names.PRODUCER_SNAPSHOT)
-        start = outcome.log_start_offset
-        return (
-            self.startup.config.has_epochs
-            and start != outcome.log_end_offset
-            and all(offset is None or offset > start for offset in snapshots)
-        )
 
     def _leave_out_snapshots(self, outcome: LoadOutcome) -> bool:
         """Take out the producer snapshots that cannot be read, before or after loading; whether there were some."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from errno import EIO
 
@@ -70,12 +70,13 @@ class Survey:
     """The findings of a partition that call for a repair, notes apart.
 
     `damage` are those of .log files, in their order; `unsound` names the files beside them, present or missing, that
-    have findings, `leftovers` what a broker was cleaning or swapping when it stopped.
+    have findings, `noted` those with notes, `leftovers` what a broker was cleaning or swapping when it stopped.
     """
 
     damage: tuple[Finding, ...] = ()
     unsound: frozenset[str] = frozenset()
     leftovers: frozenset[str] = frozenset()
+    noted: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         """Whether there is anything to repair."""
@@ -102,13 +103,28 @@ class Survey:
         )
 
 
+def beside(mended: Iterable[str], noted: Iterable[str]) -> Iterator[str]:
+    """The indexes of which there is a note, in the segments that have an index among those that are mended.
+
+    A note may count on the broker, which rebuilds all indexes of a segment where one is missing; then none is.
+    """
+    bases = {says.offset for says in map(parse_file_name, mended) if says.kind in names.INDEX_KINDS}
+    for name in noted:
+        says = parse_file_name(name)
+        if says.kind in names.INDEX_KINDS and says.offset in bases:
+            yield name
+
+
 def survey(log: PartitionLog, startup: Startup, *, deep: bool, limit: int = DEFAULT_LIMIT) -> Survey:
     """Verify the files of a partition; `deep` decodes every record, a batch of which may have `limit` bytes.
 
     What is around it, checkpoints among it, is taken from `startup`, so that thousands of partitions do not read it
     again and again. Raises OSError for what cannot be read.
     """
-    damage, unsound, leftovers = [], set(), set()
+    damage: list[Finding] = []
+    unsound: set[str] = set()
+    noted: set[str] = set()
+    leftovers: set[str] = set()
     for finding in _findings(log, startup, deep=deep, limit=limit):
         name = os.path.basename(finding.path)
         if finding.code == "KD-READ" and _should_be_readable(finding.path):
@@ -119,9 +135,10 @@ def survey(log: PartitionLog, startup: Startup, *, deep: bool, limit: int = DEFA
             unsound.add(names.LEADER_EPOCH_CHECKPOINT)
         elif finding.code in _LEFTOVERS:
             leftovers.add(name)
-        elif parse_file_name(name).kind in _BESIDE and finding.severity != INFO:
-            unsound.add(name)
-    return Survey(tuple(damage), frozenset(unsound), frozenset(leftovers))
+        elif parse_file_name(name).kind in _BESIDE:
+            (noted if finding.severity == INFO else unsound).add(name)
+    unsound |= set(beside(unsound, noted))
+    return Survey(tuple(damage), frozenset(unsound), frozenset(leftovers), frozenset(noted))
 
 
 def _should_be_readable(path: str) -> bool:

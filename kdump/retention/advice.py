@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention
-from kdump.retention.segments import MTIME
 from kdump.settings.table import TIMESTAMP_AFTER_MAX_MS, TIMESTAMP_TYPE
+from kdump.storage.timestamps import TimestampSource
 
 BROKER = "HOST:9092"
 
@@ -53,13 +53,13 @@ def _on_time_index(block: Block) -> Iterator[Advice]:
     """Where the time that counts is not that of the records."""
     state, holder = block.blocker, block.holder
     path = shlex.quote(state.segment.log_path)
-    if state.source == MTIME and holder is not None:
+    if state.source == TimestampSource.MTIME and holder is not None:
         yield Advice(
             f"The records have timestamps (up to {holder.timestamp}), but the segment's time index is empty or missing,"
             " so the file's time counts. With the broker stopped, rebuild the index.",
             (f"kdump rebuild-index {path} --apply",),
         )
-    elif state.source == MTIME:
+    elif state.source == TimestampSource.MTIME:
         yield Advice(
             "The records have no timestamps, so the file's time counts: it is that of the last write, or that of a copy"
             " which did not keep it (cp -p and rsync -t do)."

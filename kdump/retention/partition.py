@@ -197,7 +197,7 @@ def examine(
     shutdown, checkpoints, now, wanted, watermark = circumstances
     states = segment_states(log, shutdown)
     end = states[-1].end_offset if states else 0
-    previous = max(checkpoints.log_start or 0, states[0].base_offset if states else 0)
+    previous = checkpoints.log_start_offset(states[0].base_offset if states else 0)
     if states and previous > end:
         raise KdumpError(
             f"{log.path}: the log start offset {previous} is above the log end offset {end}: a broker that starts"

@@ -15,14 +15,11 @@ from kdump.disk.reading import status_of
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
-from kdump.storage.damage import Damage, is_zero_tail
-from kdump.storage.facts import SegmentFacts, TimestampRule, largest_timestamp, segment_facts, segment_info
+from kdump.storage.damage import Damage
+from kdump.storage.facts import SegmentFacts, segment_facts, segment_info
 from kdump.storage.partition import PartitionLog
-from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
-
-TIME_INDEX, BATCHES, MTIME = "timeindex", "batches", "mtime"
-"""Where a largest timestamp comes from."""
+from kdump.storage.timestamps import TimestampRule, TimestampSource
 
 
 class FileSize(NamedTuple):
@@ -55,7 +52,7 @@ class SegmentState(SegmentFacts):
     """
 
     largest_timestamp: int = -1
-    source: str = MTIME
+    source: TimestampSource = TimestampSource.MTIME
     files: tuple[FileSize, ...] = ()
     damage: Damage | None = None
 
@@ -78,31 +75,19 @@ def segment_states(log: PartitionLog, shutdown: Shutdown) -> tuple[SegmentState,
 
 
 def _state(log: PartitionLog, facts: SegmentFacts, shutdown: Shutdown) -> SegmentState:
-    segment, damage = facts.segment, None
-    largest: int | None
-    if shutdown.recovers(segment, facts.end_offset):
-        source = BATCHES
-        largest, damage = _of_batches(segment)
-    else:
-        source = TIME_INDEX
-        largest = largest_timestamp(segment, TimestampRule.AS_STORED)
-    if largest is None or largest < 0:
-        source, largest = MTIME, facts.modified
-    files = _files(log, segment)
+    is_read_anew = shutdown.recovers(facts.segment, facts.end_offset)
+    found = facts.largest(TimestampRule.SCANNED if is_read_anew else TimestampRule.AS_STORED)
     return SegmentState(
-        segment, facts.end_offset, facts.size, facts.modified, facts.is_last, largest, source, files, damage
+        facts.segment,
+        facts.end_offset,
+        facts.size,
+        facts.modified,
+        facts.is_last,
+        found.timestamp,
+        found.source,
+        _files(log, facts.segment),
+        found.damage,
     )
-
-
-def _of_batches(segment: Segment) -> tuple[int, Damage | None]:
-    """The largest timestamp up to where recovery would cut the log, and that place."""
-    largest = -1
-    with segment.open_log() as log:
-        for part in scan(log, segment.base_offset, whole=False):
-            if isinstance(part, Damage):
-                return largest, None if is_zero_tail(part, log) else part
-            largest = max(largest, max(part.block.max_timestamp[part.first : part.stop]))
-    return largest, None
 
 
 def _files(log: PartitionLog, segment: Segment) -> tuple[FileSize, ...]:

@@ -58,7 +58,7 @@ def tombstones_of(log: PartitionLog, now: int) -> Tombstones:
     found = Tombstones(Waiting(), Waiting())
     for segment in log.segments:
         with segment.open_log() as file:
-            for part in decoded(file, segment.base_offset, on_damage=OnError.YIELD):
+            for part in decoded(file, segment.base_offset, errors=OnError.YIELD):
                 if isinstance(part, Damage):
                     found.unreadable += 1
                 else:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from kdump.errors import ConfigError, KdumpError
 from kdump.recovery.startup import Startup
 from kdump.retention.policy import TIME, Bounds, deletions
-from kdump.retention.segments import TIME_INDEX, Shutdown, segment_states
+from kdump.retention.segments import Shutdown, segment_states
 from kdump.settings.sources import Settings
 from kdump.settings.views import RetentionSettings
-from kdump.storage.facts import has_zero_tail
 from kdump.storage.partition import PartitionLog
+from kdump.storage.timestamps import TimestampSource, has_zero_tail
 
 
 def aged_by_zeros(log: PartitionLog, startup: Startup, log_end_offset: int, settings: Settings) -> tuple[int, ...]:
@@ -31,5 +31,5 @@ def aged_by_zeros(log: PartitionLog, startup: Startup, log_end_offset: int, sett
     return tuple(
         state.base_offset
         for state, reason in gone
-        if reason == TIME and state.source == TIME_INDEX and state.base_offset in tails
+        if reason == TIME and state.source == TimestampSource.TIME_INDEX and state.base_offset in tails
     )

@@ -227,11 +227,6 @@ def full_name(name: str, namespace: str | None) -> str:
     return f"{namespace or _NO_NAMESPACE}.{name}"
 
 
-def shown_name(full: str) -> str:
-    """A full name as people write it."""
-    return full.removeprefix(f"{_NO_NAMESPACE}.")
-
-
 def _define(schema: Json, namespace: str, definitions: dict[str, Json]) -> None:
     """Note the named types of a schema, with the namespace around them; the first one of a name counts."""
     if isinstance(schema, list):

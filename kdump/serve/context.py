@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 Fields = dict[str, Any]
 
-NO_OPERATIONS = -(1 << 31)
-"""What stands for the operations that a client may do, where they were not asked for or are not told."""
-
 
 @dataclass(slots=True)
 class Context:

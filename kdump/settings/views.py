@@ -14,6 +14,7 @@ from kdump.releases import (
     INDEX_PER_BATCH,
     LAST_BATCH_BELOW_HIGH_WATERMARK,
     NEWEST,
+    SHORT_MARKERS_END,
     KafkaRelease,
 )
 from kdump.settings import table
@@ -49,7 +50,8 @@ class LoadingSettings:
     `record_version` is 0, 1 or 2: the format that message.format.version names, whatever format the data has.
     `remote_storage`: the topic is tiered, so its log start offset may lie before its first segment.
     `index_per_batch`: segments that are split get index entries batch by batch, as by brokers from 4.1 on, instead of
-    one for all batches that are copied at once.
+    one for all batches that are copied at once. `short_markers_end`: an end marker that is too short ends the loading,
+    as in brokers from 4.1 on; before it was an invalid record.
     """
 
     FIELDS: ClassVar[_Fields] = {
@@ -66,13 +68,14 @@ class LoadingSettings:
     record_version: int = table.MESSAGE_FORMAT.default
     producer_id_expiration_ms: int = table.PRODUCER_EXPIRATION_MS.default
     remote_storage: bool = False
-    index_per_batch: bool = False
+    index_per_batch: bool = NEWEST.has(INDEX_PER_BATCH)
+    short_markers_end: bool = NEWEST.has(SHORT_MARKERS_END)
 
     @classmethod
-    def of(cls, settings: TopicSettings, release: KafkaRelease | None = None) -> LoadingSettings:
-        """Take them out of a topic's settings, for the release that starts if it was named. Raises ConfigError."""
-        per_batch = release is not None and release.has(INDEX_PER_BATCH)
-        return cls(**_values(cls.FIELDS, settings), index_per_batch=per_batch)
+    def of(cls, settings: TopicSettings, release: KafkaRelease = NEWEST) -> LoadingSettings:
+        """Take them out of a topic's settings, for the release that starts. Raises ConfigError."""
+        ways = {"index_per_batch": release.has(INDEX_PER_BATCH), "short_markers_end": release.has(SHORT_MARKERS_END)}
+        return cls(**_values(cls.FIELDS, settings), **ways)
 
     @property
     def has_epochs(self) -> bool:
@@ -165,7 +168,11 @@ class WritingSettings:
     def loading(self) -> LoadingSettings:
         """What the loading of an existing log depends on."""
         return LoadingSettings(
-            self.index_interval_bytes, self.segment_index_bytes, self.record_version, self.producer_id_expiration_ms
+            self.index_interval_bytes,
+            self.segment_index_bytes,
+            self.record_version,
+            self.producer_id_expiration_ms,
+            index_per_batch=self.index_per_batch,
         )
 
 
@@ -237,7 +244,7 @@ class CleaningSettings:
             converts_legacy=release.has(CONVERTS_LEGACY) if converts_legacy is None else converts_legacy,
             index_per_batch=release.has(INDEX_PER_BATCH),
             keeps_batch_at_high_watermark=release.has(LAST_BATCH_BELOW_HIGH_WATERMARK),
-            loading=LoadingSettings.of(settings),
+            loading=LoadingSettings.of(settings, release),
         )
         if found.map_keys < 1:
             raise ConfigError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
@@ -47,6 +47,20 @@ class PartitionCheckpoints(NamedTuple):
     recovery_point: int | None = None
     high_watermark: int | None = None
     cleaner: int | None = None
+
+    def log_start_offset(self, first: int) -> int:
+        """Return where a log starts: at its `first` base offset, or at the offset written down where that is higher."""
+        return max(self.log_start or 0, first)
+
+
+def remote_start_offset(checkpoint: int | None, local_start: int, is_tiered: Callable[[], bool]) -> int | None:
+    """Return where (absolute) a log starts in remote storage; None where all of it is local.
+
+    Of a tiered topic the log start offset of the checkpoint counts though no segment reaches down to it, 0 without one
+    (LogLoader.load).
+    """
+    start = checkpoint or 0
+    return start if start < local_start and is_tiered() else None
 
 
 _FIELDS = (
@@ -104,8 +118,7 @@ class Checkpoints:
 
     def log_start_offset(self, log: PartitionLog) -> int:
         """Return where a log starts: at its first segment, or at the offset written down where that is higher."""
-        first = log.segments[0].base_offset if log.segments else 0
-        return max(self.of(log.name).log_start or 0, first)
+        return self.of(log.name).log_start_offset(log.segments[0].base_offset if log.segments else 0)
 
     @property
     def problems(self) -> Iterator[Problem]:

@@ -124,7 +124,7 @@ def decoded(
     start: int = 0,
     stop: int | None = None,
     *,
-    on_damage: OnError,
+    errors: OnError,
     limit: int = DEFAULT_LIMIT,
     whole_batches: bool = False,
 ) -> Iterator[DecodedRows | Damage]:
@@ -133,7 +133,7 @@ def decoded(
     `base_offset` (absolute) is the segment's, the rest as for `decode_rows`. Raises OSError, and DamagedError where
     damage is raised.
     """
-    return settled(_of_log(log, base_offset, start, stop, limit, whole_batches=whole_batches), on_damage)
+    return settled(_of_log(log, base_offset, start, stop, limit, whole_batches=whole_batches), errors)
 
 
 def first_offset(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> int:
@@ -151,12 +151,12 @@ def first_offset(block: BatchBlock, row: int, limit: int = DEFAULT_LIMIT) -> int
     return rows.records.offset[0]
 
 
-def settled(parts: Iterable[Part], on_damage: OnError) -> Iterator[Part]:
+def settled(parts: Iterable[Part], errors: OnError) -> Iterator[Part]:
     """Do with the damage among `parts` what is to be done with it. Raises DamagedError."""
     for part in parts:
-        if on_damage is OnError.YIELD or not isinstance(part, Damage | BadBatch):
+        if errors is OnError.YIELD or not isinstance(part, Damage | BadBatch):
             yield part
-        elif on_damage is OnError.RAISE:
+        elif errors is OnError.RAISE:
             raise DamagedError(part)
 
 

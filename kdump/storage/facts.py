@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
@@ -26,6 +25,14 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record, records_of
 from kdump.storage.scan import MAX_OFFSET, Run, scan
 from kdump.storage.segment import Segment, segment_end_offset
+from kdump.storage.timestamps import (
+    LargestTimestamp,
+    TimestampRule,
+    TimestampSource,
+    largest_of,
+    largest_timestamp,
+    scanned,
+)
 
 SMALL = 1 << 20
 """Bytes of a log up to which all its batches are read, as that costs no more than a look at its ends."""
@@ -75,55 +82,6 @@ class SegmentInfo:
     error: OSError | None = None
 
 
-class TimestampRule(StrEnum):
-    """What is taken for the largest timestamp of a segment."""
-
-    AS_STORED = "as-stored"
-    """The last entry of the time index, a zero tail counted: a broker that has just opened the segment
-    (LogSegment.maxTimestampSoFar)."""
-    TRIMMED = "trimmed"
-    """The last entry without a zero tail."""
-    CHECKED = "checked"
-    """The same of an index that is in order and names an offset of the segment, as a broker completes it at a roll."""
-
-
-def largest_timestamp(segment: Segment, rule: TimestampRule, end_offset: int | None = None) -> int | None:
-    """Return the largest timestamp (ms) of a segment by its time index; None where the index does not tell one.
-
-    `end_offset` is the offset (absolute) behind the segment's last one. Raises OSError, and CorruptIndexError where the
-    index is to be trimmed and cannot be.
-    """
-    if not segment.has(names.TIME_INDEX):
-        return None
-    with segment.time_index() as index:
-        try:
-            return _largest_timestamp(index, rule, end_offset)
-        except CorruptIndexError:
-            if rule is TimestampRule.TRIMMED:
-                raise
-            return None
-
-
-def _largest_timestamp(index: TimeIndex, rule: TimestampRule, end_offset: int | None) -> int | None:
-    if rule is not TimestampRule.AS_STORED:
-        index.drop_zero_tail()
-    if index.entries == 0:
-        return None
-    first, last = index.entry(0), index.entry(index.entries - 1)
-    is_inside = index.base_offset <= last.offset and (end_offset is None or last.offset < end_offset)
-    if rule is TimestampRule.CHECKED and not (is_inside and first.timestamp <= last.timestamp):
-        return None
-    return last.timestamp
-
-
-def has_zero_tail(segment: Segment) -> bool:
-    """Whether zeros follow the entries of the time index, so that the segment seems to be of 1970. Raises OSError."""
-    if largest_timestamp(segment, TimestampRule.AS_STORED) != 0:
-        return False
-    with segment.time_index() as index:
-        return any(index.entry(number).timestamp > 0 for number in range(min(1, index.entries)))
-
-
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
     """A segment for the rules of cleaner and retention. Offsets are absolute, times in ms, sizes in bytes.
@@ -142,6 +100,22 @@ class SegmentFacts:
     def base_offset(self) -> int:
         """The base offset in its name."""
         return self.segment.base_offset
+
+    def largest(self, rule: TimestampRule) -> LargestTimestamp:
+        """Its largest timestamp, or the time of the .log file where there is none (LogSegment.largestTimestamp).
+
+        Raises OSError, CorruptIndexError.
+        """
+        source, damage = TimestampSource.TIME_INDEX, None
+        found: int | None
+        if rule is TimestampRule.SCANNED:
+            source = TimestampSource.BATCHES
+            found, damage = scanned(self.segment)
+        else:
+            found = largest_timestamp(self.segment, rule, self.end_offset)
+        if found is None or found < 0:
+            source, found = TimestampSource.MTIME, self.modified
+        return LargestTimestamp(found, source, damage)
 
 
 def segment_facts(log: PartitionLog, end_offset: int, used_size: int | None = None) -> Iterator[SegmentFacts]:
@@ -173,18 +147,6 @@ def log_end_offset(log: PartitionLog, log_start_offset: int = 0) -> int:
     if not log.segments:
         return log_start_offset
     return max(log_start_offset, segment_end_offset(log.segments[-1]))
-
-
-def largest_in_tail(log: LogFile, position: int) -> tuple[int, int]:
-    """Return the largest timestamp (ms) of the batches from byte `position` on and the last offset of the first batch
-    that has it; (-1, -1) where there is none. Raises OSError.
-    """
-    largest, offset = -1, -1
-    for block in log.blocks(position, whole=False):
-        times = block.max_timestamp[: block.length]
-        if times and (highest := max(times)) > largest:
-            largest, offset = highest, block.last_offset[times.index(highest)]
-    return largest, offset
 
 
 @dataclass(slots=True)
@@ -367,7 +329,7 @@ def _index_info(index: OffsetIndex | TimeIndex, entry_size: int) -> IndexInfo:
 
 def _checked(index: TimeIndex, last_offset: int | None) -> int | None:
     try:
-        return _largest_timestamp(index, TimestampRule.CHECKED, None if last_offset is None else last_offset + 1)
+        return largest_of(index, TimestampRule.CHECKED, None if last_offset is None else last_offset + 1)
     except CorruptIndexError:
         return None
 

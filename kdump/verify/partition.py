@@ -11,9 +11,13 @@ from kdump.disk.reading import read_small, status_of
 from kdump.errors import CorruptIndexError, LoadError
 from kdump.findings import remedies as ways
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import ERROR, GOES_OFFLINE, REFUSES, BrokerEffect
+from kdump.findings.kind import ERROR, GOES_OFFLINE, REFUSES, SERVES_WRONG_DATA, BrokerEffect
 from kdump.formats import names
+from kdump.formats.names import parse_file_name
+from kdump.recovery.loader import load_log
+from kdump.recovery.outcome import Failure
 from kdump.recovery.segments import LoadedSegment
+from kdump.recovery.startup import Startup
 from kdump.settings.views import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.damage import Damage
@@ -86,6 +90,7 @@ class PartitionCheck:
         self._owner = owner
         self._options = options
         self._was_closed = was_closed
+        self._now = now
         self._placing = placing
         self._coordinator = coordinator
         self._tells_times = any(map(options.filter.wants, TIME_CODES))
@@ -188,6 +193,8 @@ class PartitionCheck:
             is_index = finding.severity == ERROR and finding.path.endswith(f".{names.OFFSET_INDEX}")
             if is_index and self._logs.is_opened_as_it_is:
                 finding = finding._replace(effect=self._opening_effect or finding.effect)
+            elif finding.severity == ERROR and finding.broker == SERVES_WRONG_DATA:
+                finding = finding._replace(effect=self._loading_effect(finding) or finding.effect)
             is_derived = finding.remedies in (ways.INDEX, ways.REPAIRED)
             if is_derived and (self._has_log_fault or self._logs.overflows):
                 yield finding._replace(ways=ways.AFTER_LOG)
@@ -211,6 +218,28 @@ class PartitionCheck:
         except OSError:
             pass
         return None
+
+    def _loading_effect(self, finding: Finding) -> BrokerEffect | None:
+        """What a broker does that fails over the segment of a finding, though it would serve such a batch.
+
+        Where batches stand twice, transactions end that did not begin, or end again.
+        """
+        if not finding.path.endswith(f".{names.LOG}"):
+            return None
+        failure = self._load_failure
+        base = parse_file_name(os.path.basename(finding.path)).offset
+        if failure is None or base != parse_file_name(failure.file).offset:
+            return None
+        return GOES_OFFLINE if failure.offline else REFUSES
+
+    @cached_property
+    def _load_failure(self) -> Failure | None:
+        says = self._checkpoints.of(self.log.name)
+        startup = Startup(self._now, self._was_closed, says.recovery_point or 0, says.log_start or 0)
+        try:
+            return load_log(self.log, startup).failure
+        except OSError:
+            return None
 
     def part(self, part: Part) -> Iterator[Finding]:
         """The next part of the segment's log."""

@@ -31,7 +31,6 @@ SMALLER = 4
 SHEET_ROWS = 1024
 SHEET_BYTES = 16 << 20
 """A sheet ends with the run of batches that reaches one of the two: the checks of a sheet cost more than its rows."""
-AHEAD = 2
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

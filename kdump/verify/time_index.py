@@ -17,9 +17,9 @@ from kdump.findings.finding import Finding, found
 from kdump.findings.kind import INFO
 from kdump.formats import names
 from kdump.formats.index_entries import TIME_ENTRY_SIZE
-from kdump.storage.facts import has_zero_tail
 from kdump.storage.indexes import TimeIndex
 from kdump.storage.segment import Segment
+from kdump.storage.timestamps import has_zero_tail
 from kdump.verify.column import is_sorted
 from kdump.verify.entries import CHUNK_ENTRIES, Entries, Leftovers, absolute, columns_of, used_entries, widened
 from kdump.verify.sheets import Sheet

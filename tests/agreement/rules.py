@@ -82,6 +82,13 @@ def _expected(said: Said, code: int, why: str) -> Iterator[str]:
         yield f"{said} exits with {said.code}, its output says {code} ({why})"
 
 
+def what_ends_with_3_says_why(answers: Answers) -> Iterator[str]:
+    """A command that could not do everything says so on stderr, too."""
+    for said in (answers.verify, answers.startup, answers.ls, answers.retain, *map(answers.plan, answers.repairs)):
+        if said.code == 3 and not said.err:
+            yield f"{said} exits with 3, its stderr is empty"
+
+
 def a_repair_that_fails_counts_what_failed(answers: Answers) -> Iterator[str]:
     """The summary of a repair counts failed partitions exactly where it exits with 3."""
     for repair in answers.repairs:
@@ -536,17 +543,13 @@ def a_repair_brings_no_new_error(answers: Answers) -> Iterator[str]:
 
 
 def a_second_repair_has_nothing_to_do(answers: Answers) -> Iterator[str]:
-    """A repair that was applied plans nothing when it is run again.
-
-    But for logs that start where they end: docs/repair.md says why a broker's own loading is not at rest there.
-    """
+    """A repair that was applied plans nothing when it is run again."""
     for repair in answers.repairs:
         mended = answers.mended(repair)
         if mended is None:
             continue
         for row in mended.again.of_type("partition"):
-            is_empty = repair == TRUNCATE and row["ok"] and row["logStartOffset"] == row["logEndOffset"]
-            if row["operations"] and not is_empty:
+            if row["operations"]:
                 yield f"{repair} again: {relative(row['path'])}: {operations(mended.again, relative(row['path']))}"
 
 
@@ -571,6 +574,7 @@ def a_broker_loads_what_was_repaired(answers: Answers) -> Iterator[str]:
 RULES: tuple[Rule, ...] = (
     no_command_dies,
     exit_codes_are_those_of_the_output,
+    what_ends_with_3_says_why,
     a_repair_that_fails_counts_what_failed,
     all_commands_see_the_same_partitions,
     the_log_end_offset_is_the_same,

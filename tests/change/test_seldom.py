@@ -20,7 +20,7 @@ from kdump.change.journal import Change, Changes, ChangeState
 from kdump.change.kept import kept_pieces
 from kdump.change.old_backups import BACKUP_FOLDER, old_backups
 from kdump.change.place import ChangeFiles, change_files, label_of, new_change
-from kdump.change.plan import ORPHANS, REMOVE, RENAME, REPLACE, TRUNCATE, Plan, make_plan, narrowed, only
+from kdump.change.plan import ORPHANS, REMOVE, RENAME, REPLACE, TRUNCATE, Plan, make_plan, narrowed
 from kdump.change.saved_plan import check_same, load, plan_row, save
 from kdump.change.undo import Verdict, close, judge, roll_back, undo
 from kdump.disk import durable
@@ -417,11 +417,6 @@ class TestPlans:
         present = {path.name: parse_file_name(path.name) for path in files.iterdir()}
         found = narrowed(plan(files, {}), kinds, present)
         assert {each.name for each in found.operations} == expected
-
-    def test_only_some_actions(self, partition: Path) -> None:
-        found = plan(partition, {A: NewContent(b"new", 3), B: SourceBytes(B, 0, 2)})
-        assert [each.action for each in only(found, TRUNCATE, REPLACE).operations] == [REPLACE, TRUNCATE]
-        assert not only(found)
 
     def test_a_saved_plan_whose_checkpoints_changed(self, partition: Path, tmp_path: Path) -> None:
         checkpoint = partition.parent / names.RECOVERY_POINT_CHECKPOINT

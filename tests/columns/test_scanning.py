@@ -82,7 +82,7 @@ def test_damage_is_an_error_unless_it_is_skipped(data: Path) -> None:
     log.write_bytes(content)
     with pytest.raises(DamagedError, match="byte 0"):
         list(scan(data).batches())
-    assert sum(batch.num_rows for batch in scan(data, skip_damage=True).batches()) == 54
+    assert sum(batch.num_rows for batch in scan(data, errors="skip").batches()) == 54
 
 
 @pytest.mark.parametrize("columns", [["ofset"], ["offset", "none"]])

@@ -15,7 +15,7 @@ import pytest
 
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
-from kdump.verify import verify
+from kdump.library.verifying import verify
 from tests.agreement.running import kdump
 from tests.recovery.building import METADATA, batch, broken, file, produced
 from tests.rows import rows_in

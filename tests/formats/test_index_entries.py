@@ -18,8 +18,6 @@ from kdump.formats.index_entries import (
     check_offset_index,
     check_time_index,
     check_txn_index,
-    count_used_offset_entries,
-    count_used_time_entries,
     decode_aborted_txns,
     decode_offset_entries,
     decode_time_entries,
@@ -96,23 +94,6 @@ def test_offset_too_far_from_the_base_offset_is_refused(relative: int) -> None:
         encode_offset_entries([OffsetIndexEntry(2**40 + relative, 0)], 2**40)
     with pytest.raises(CorruptIndexError, match="Integer overflow for offset: "):
         encode_time_entries([TimeIndexEntry(0, 2**40 + relative)], 2**40)
-
-
-@pytest.mark.parametrize("tail", [0, 1, 7, 8, 80, 85])
-def test_zero_tail_is_not_counted(tail: int) -> None:
-    assert count_used_offset_entries(OFFSET_INDEX + bytes(tail)) == 2
-    assert count_used_time_entries(TIME_INDEX + bytes(tail)) == 2
-
-
-def test_entry_0_may_have_relative_offset_0() -> None:
-    first = bytes.fromhex("00000000 00001042")
-    assert count_used_offset_entries(first + OFFSET_INDEX + bytes(16)) == 3
-    assert count_used_time_entries(bytes.fromhex("00000000000002bc 00000000") + bytes(24)) == 1
-
-
-def test_files_without_entries_and_of_zeros_only() -> None:
-    assert count_used_offset_entries(b"") == count_used_time_entries(b"\1" * 7) == 0
-    assert count_used_offset_entries(bytes(80)) == count_used_time_entries(bytes(120)) == 1
 
 
 def test_sound_indexes_pass_their_checks() -> None:

@@ -10,7 +10,7 @@ import pytest
 import kdump
 from kdump.change.apply import apply_plan
 from kdump.change.place import new_change
-from kdump.change.plan import REMOVE, Plan, only
+from kdump.change.plan import REMOVE, Plan
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.startup import Startup
@@ -97,12 +97,6 @@ class TestOnly:
         assert task.plan is None
         assert "it has to change with its log: allow indexes, timeindexes, txnindexes, too" in task.problems[0]
         assert examined(partition, "log", *INDEX_KINDS, strategy=strategy).plan
-
-    def test_operations_of_some_actions(self, damaged: Path) -> None:
-        plan = examined(damaged).plan
-        assert plan is not None
-        assert {each.action for each in only(plan, REMOVE).operations} == {REMOVE}
-        assert only(plan).operations == ()
 
 
 def rebuilt(partition: Path, kinds: frozenset[str] = frozenset(INDEX_KINDS), *bases: int) -> Task:

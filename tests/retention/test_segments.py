@@ -11,8 +11,9 @@ from kdump.formats.batch import LOG_APPEND_TIME
 from kdump.formats.codecs import GZIP
 from kdump.formats.index_entries import TimeIndexEntry, encode_time_entries
 from kdump.retention.holder import Holder, find_holder
-from kdump.retention.segments import BATCHES, MTIME, TIME_INDEX, SegmentState, Shutdown, segment_states
+from kdump.retention.segments import SegmentState, Shutdown, segment_states
 from kdump.storage.partition import PartitionLog
+from kdump.storage.timestamps import TimestampSource
 from tests.commands.logs import write_segment
 from tests.retention.building import CLEAN, DAY, HOUR, NOW, batch, write_log
 
@@ -34,7 +35,7 @@ def test_offsets_sizes_and_files(tmp_path: Path) -> None:
     assert (first.base_offset, first.end_offset, last.base_offset, last.end_offset) == (0, 2, 2, 4)
     assert (first.is_last, last.is_last) == (False, True)
     assert (first.largest_timestamp, last.largest_timestamp) == (NOW - DAY, NOW)
-    assert first.source == last.source == TIME_INDEX
+    assert first.source == last.source == TimestampSource.TIME_INDEX
     assert last.size == (folder / "00000000000000000002.log").stat().st_size
     sizes = {file.name: file.size for file in last.files}
     assert sizes == {path.name: path.stat().st_size for path in folder.glob("00000000000000000002.*")}
@@ -46,8 +47,8 @@ def test_without_timestamps_the_time_of_the_file_counts(tmp_path: Path) -> None:
     folder = write_log(tmp_path / "t-0", [[[-1]], [[NOW]]])
     os.utime(folder / "00000000000000000000.log", ns=(0, (NOW - 7) * 1_000_000 + 999_999))
     first = states(folder)[0]
-    assert (first.source, first.largest_timestamp, first.modified) == (MTIME, NOW - 7, NOW - 7)
-    assert states(folder, UNCLEAN)[0].source == MTIME
+    assert (first.source, first.largest_timestamp, first.modified) == (TimestampSource.MTIME, NOW - 7, NOW - 7)
+    assert states(folder, UNCLEAN)[0].source == TimestampSource.MTIME
     assert holder_of(folder) is None
 
 
@@ -57,7 +58,7 @@ def test_without_a_time_index_the_time_of_the_file_counts(tmp_path: Path, harm: 
     index = folder / "00000000000000000000.timeindex"
     index.unlink() if harm == "missing" else index.write_bytes(b"")
     first = states(folder)[0]
-    assert (first.source, first.largest_timestamp) == (MTIME, NOW)
+    assert (first.source, first.largest_timestamp) == (TimestampSource.MTIME, NOW)
     found = holder_of(folder)
     assert found is not None
     assert found.timestamp == NOW - DAY  # which the time index would have, were it there
@@ -70,7 +71,7 @@ def test_what_a_start_rebuilds_is_taken_from_the_batches(tmp_path: Path) -> None
         (folder / f"{base:020d}.timeindex").write_bytes(entry)
     assert [state.largest_timestamp for state in states(folder)] == [5, 5, 5]
     from_one = states(folder, Shutdown(clean=False, recovery_point=1))
-    assert [state.source for state in from_one] == [TIME_INDEX, BATCHES, BATCHES]
+    assert [state.source for state in from_one] == ["timeindex", "batches", "batches"]
     assert [state.largest_timestamp for state in from_one] == [5, NOW - HOUR, NOW]
     (folder / "00000000000000000000.index").unlink()
     assert states(folder)[0].largest_timestamp == NOW - DAY

@@ -44,7 +44,7 @@ def walked(path: str, **how: bool) -> list[list[int] | tuple[DamageKind, int]]:
     """The offsets of the records that come together, and kind and position of the damage."""
     found: list[list[int] | tuple[DamageKind, int]] = []
     with LogFile(path) as log:
-        for part in decoded(log, BASE, on_damage=OnError.YIELD, **how):
+        for part in decoded(log, BASE, errors=OnError.YIELD, **how):
             if isinstance(part, Damage):
                 found.append((part.kind, part.position))
             else:
@@ -76,13 +76,13 @@ def test_what_cannot_be_read_does_not_end_the_loop(tmp_path: Path) -> None:
 def test_damage_is_raised_or_passed_over(tmp_path: Path) -> None:
     path = segment_file(tmp_path, b"".join(PARTS) + flipped(LAST, -1), BASE)
     with LogFile(path) as log:
-        kept = [part for part in decoded(log, BASE, on_damage=OnError.SKIP) if isinstance(part, DecodedRows)]
+        kept = [part for part in decoded(log, BASE, errors=OnError.SKIP) if isinstance(part, DecodedRows)]
         assert kept
         with pytest.raises(DamagedError, match=r"records of the batch of offsets 105 to 109 cannot all be read") as met:
-            list(decoded(log, BASE, on_damage=OnError.RAISE))
+            list(decoded(log, BASE, errors=OnError.RAISE))
         assert isinstance(met.value.damage, Damage)
         assert isinstance(met.value.damage.cause, InvalidRecordError)
-        *_, payload, crc = (each for each in decoded(log, BASE, on_damage=OnError.YIELD) if isinstance(each, Damage))
+        *_, payload, crc = (each for each in decoded(log, BASE, errors=OnError.YIELD) if isinstance(each, Damage))
     assert isinstance(payload.cause, CodecError)
     assert (crc.kind, crc.resumed, crc.path) == (DamageKind.CRC, sum(map(len, PARTS)) + len(LAST), path)
 
@@ -94,7 +94,7 @@ def test_batches_are_whole_however_many_records_they_have(tmp_path: Path) -> Non
     path = segment_file(tmp_path, data, BASE)
     capacities = []
     with LogFile(path) as log:
-        for part in decoded(log, BASE, on_damage=OnError.RAISE, whole_batches=True):
+        for part in decoded(log, BASE, errors=OnError.RAISE, whole_batches=True):
             assert isinstance(part, DecodedRows)
             capacities.append(part.records.capacity)
             for row, start, stop in part.rows():

@@ -13,9 +13,9 @@ from kdump.formats.encode import NewRecord, encode_message, encode_wrapper
 from kdump.formats.index_entries import OffsetIndexEntry, TimeIndexEntry, encode_offset_entries, encode_time_entries
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import BadBatch
-from kdump.storage.facts import TimestampRule, largest_timestamp
 from kdump.storage.records import Batch, Record
 from kdump.storage.segment import Segment
+from kdump.storage.timestamps import TimestampRule, largest_timestamp
 from tests.storage.building import batch, batches, flipped, segment_file, with_valid_crc
 
 

@@ -9,10 +9,12 @@ import pytest
 
 from kdump.findings.finding import BrokerEffect
 from kdump.formats import names
+from kdump.library.verifying import verify
 from kdump.recovery.loader import load_log
 from kdump.storage.partition import PartitionLog
-from kdump.verify import verify
 from tests.repair.damaged import STARTUP, build, edit, name
+from tests.verify.building import batch, marker, produced
+from tests.verify.building import build as build_log
 
 CLOSED = replace(STARTUP, clean=True)
 
@@ -51,3 +53,20 @@ def test_a_damaged_batch_before_zeros(partition: Path) -> None:
     (partition / name(40, "index")).write_bytes(b"")
     assert not load_log(PartitionLog(str(partition)), CLOSED).ok
     assert is_refused(partition)
+
+
+@pytest.mark.parametrize("was_closed", [True, False])
+@pytest.mark.parametrize("again", [slice(1, 3), slice(0, 3), slice(2, 3)])
+def test_batches_of_a_transaction_that_stand_twice(tmp_path: Path, was_closed: bool, again: slice) -> None:
+    """A broker aborts it a second time, at an offset that is taken; of a marker alone it aborts nothing."""
+    batches = [batch(0), produced(2, 9, 0), marker(4, 9)]
+    log = build_log(tmp_path / "data", {0: [*batches, *batches[again]]})
+    if was_closed:
+        (log.directory / names.CLEAN_SHUTDOWN).write_text("")
+        (log.directory / names.RECOVERY_POINT_CHECKPOINT).write_text("0\n1\norders 0 5\n")
+    else:
+        (log.directory / names.CLEAN_SHUTDOWN).unlink(missing_ok=True)
+    says = replace(STARTUP, clean=was_closed, recovery_point=5 if was_closed else 0)
+    is_loaded = load_log(PartitionLog(str(log.partition)), says).ok
+    assert was_closed or is_loaded == (again == slice(2, 3))
+    assert is_refused(log.partition) != is_loaded

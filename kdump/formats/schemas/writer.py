@@ -14,7 +14,6 @@ from kdump.formats.schemas.description import (
     SchemaError,
 )
 
-BUFFER_UNDERFLOW = "java.nio.BufferUnderflowException"
 _MAX_STRING = 0x7FFF
 
 
