@@ -17,7 +17,6 @@ from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
 from kdump.releases import KafkaRelease
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, tally, was_deleted
-from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 from kdump.transactions.isolation import Isolation
@@ -27,6 +26,7 @@ from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.isolation import isolation_option
 from ..shell.options import kafka_option, topic_option
 from ..shell.output import Output, complain
+from ..shell.paths import directories
 from ..shell.progress import PathCounter
 from ..shell.rows import bare_rows, format_options, json_line, output_for
 from ..shell.values import time_ms
@@ -152,7 +152,9 @@ class _Run:
 
     def all(self) -> None:
         """Look up in every partition asked for. Raises OSError and KdumpError where there is none."""
-        place = open_directory(self._options.path)
+        place, *others = directories([self._options.path])
+        if others:
+            raise click.UsageError(f"expected one PATH: {safe_path(self._options.path)} matches {len(others) + 1}")
         several = isinstance(place, LogDirectory)
         logs = list(served_partitions(place, self._options.wants, self._report))
         if not logs and self.code == exit_codes.OK:

@@ -73,5 +73,5 @@ def _state(path: str, at: int | None, troubles: Troubles) -> MetadataState | Non
             raise click.UsageError(f"{safe_path(path)}: expected a .checkpoint file or a directory")
         return state_of_snapshot(place.path, troubles)
     if isinstance(place, PartitionLog) and place.name and place.name.topic != names.CLUSTER_METADATA_TOPIC:
-        raise click.UsageError(f"{safe_path(place.path)}: not a directory of {names.CLUSTER_METADATA_TOPIC}")
+        raise KdumpError(f"{safe_path(place.path)}: not a directory of {names.CLUSTER_METADATA_TOPIC}")
     return state_in(place, troubles, at)

@@ -18,6 +18,7 @@ from kdump.operations.repair import Examine, Repair, Repaired, repair
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Target, Targets
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import tally
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
@@ -194,6 +195,8 @@ class Run:
         if isinstance(error, BrokenPipeError):
             raise error
         text = os_error_text(error, path) if isinstance(error, OSError) else safe(str(error))
+        if isinstance(error, OSError):
+            tally.cannot_read(path)
         text = target.spoken(text) if target is not None else text
         self._totals.reason = text
         if isinstance(error, RefusedError):

@@ -17,7 +17,7 @@ from kdump.storage.replica import Replica
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.output import complain
-from ..shell.paths import check_not_kafkas
+from ..shell.paths import check_target
 from ..shell.progress import ProgressBar
 from ..shell.replicas import replicas_at
 from ..shell.rows import output_for
@@ -51,7 +51,7 @@ class Printer(Protocol):
 def run_stats(paths: Iterable[str], options: Options) -> int:
     """Gather the figures of what is at `paths`; the exit code. Raises click.UsageError, OSError."""
     if options.report is not None:
-        check_not_kafkas(options.report)
+        check_target(options.report)
     troubles = Troubles()
     wanted = chooses(options.topics)
     replicas = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
