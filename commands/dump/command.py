@@ -171,7 +171,8 @@ def command(
     if read_as is None:
         if base_offset is not None:
             raise click.UsageError("--base-offset goes with --as log.")
-        return dump(expand(paths), asked)
+        unreadable: list[tuple[str, OSError]] = []
+        return dump(expand(paths, unreadable), asked, unreadable=unreadable)
     if asked.follow or asked.kept or asked.tail is not None or isolation is Isolation.READ_COMMITTED:
         raise click.UsageError("--as log reads a file alone: leave out --follow, --kept, --tail and --isolation.")
     from .lone import lone_logs

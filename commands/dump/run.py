@@ -45,15 +45,20 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.2
 
 
-def dump(places: list[Place], options: Options, lone: Sequence[LoneLog] = ()) -> int:
-    """Dump what `places` are and some `lone` logs; the exit code.
+def dump(
+    places: list[Place],
+    options: Options,
+    lone: Sequence[LoneLog] = (),
+    unreadable: Iterable[tuple[str, OSError]] = (),
+) -> int:
+    """Dump what `places` are and some `lone` logs; the exit code. `unreadable` paths are told of, and count.
 
     Raises click.UsageError, FileNotFoundError, OutputError.
     """
     if options.kept and options.follow:
         raise click.UsageError("--kept shows what changes took out of logs, which does not grow: leave out --follow")
-    unreadable: list[tuple[str, OSError]] = []
-    jobs: list[Job] = [*lone, *(job for place in places for job in jobs_of(place, options, unreadable))]
+    failed = list(unreadable)
+    jobs: list[Job] = [*lone, *(job for place in places for job in jobs_of(place, options, failed))]
     types = {row_type(job, options) for job in jobs}
     if options.format == "csv" and len(types) > 1:
         raise click.UsageError(
@@ -65,7 +70,7 @@ def dump(places: list[Place], options: Options, lone: Sequence[LoneLog] = ()) ->
         if options.format == "csv":
             out.write(f"{','.join(columns(jobs, options, schemas=payloads is not None))}\n")
         run = _Run(out, _format(out, options, schemas=payloads is not None), options, payloads)
-        for path, error in unreadable:
+        for path, error in failed:
             run.failed(path, error)
         try:
             if options.follow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from errno import EROFS
 from typing import Protocol
 
 import click
@@ -195,6 +196,9 @@ class Run:
             raise error
         text = os_error_text(error, path) if isinstance(error, OSError) else safe(str(error))
         text = target.spoken(text) if target is not None else text
+        is_read_only = isinstance(error, OSError) and error.errno == EROFS
+        if is_read_only and self._rails.command == "repair" and self._rails.output is None:
+            text += ". --output DIR makes a repaired copy elsewhere"
         self._totals.reason = text
         if isinstance(error, RefusedError):
             self._out.flush()

@@ -37,13 +37,28 @@ NOT_KAFKAS = (
 )
 
 
-def expand(paths: Iterable[str]) -> list[Place]:
+def expand(paths: Iterable[str], unreadable: list[tuple[str, OSError]] | None = None) -> list[Place]:
     """What each of the PATHs is, in their order; a quoted pattern stands for the names that it matches.
 
-    Raises FileNotFoundError for a path or pattern that nothing has, and for a directory that is not Kafka's;
-    click.UsageError for such a file.
+    With a list for the `unreadable` ones they do not keep the others back. Raises FileNotFoundError for a path or
+    pattern that nothing has, and for a directory that is not Kafka's; click.UsageError for such a file; OSError.
     """
-    return [place_at(found) for path in paths for found in matches(path)]
+    places: list[Place] = []
+    failed: list[tuple[str, OSError]] = []
+    for path in paths:
+        try:
+            places += [place_at(found) for found in matches(path)]
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            if unreadable is None:
+                raise
+            failed.append((path, error))
+    if failed and not places:
+        raise failed[0][1]
+    if unreadable is not None:
+        unreadable += failed
+    return places
 
 
 def place_at(path: str) -> Place:

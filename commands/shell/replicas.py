@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import click
 
+from kdump.errors import Problem
 from kdump.formats.printable import safe_path
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -17,12 +18,18 @@ from .session import Troubles
 
 
 def replicas_at(paths: Iterable[str], troubles: Troubles) -> list[Replica]:
-    """The partitions in the directories that PATHs name. Raises click.UsageError for a file."""
+    """The partitions in the directories that PATHs name; one that cannot be read does not keep the others back.
+
+    Raises click.UsageError for a file, FileNotFoundError for nothing of Kafka's, OSError where none can be read.
+    """
     places: list[PartitionLog | LogDirectory] = []
-    for place in expand(paths):
+    unreadable: list[tuple[str, OSError]] = []
+    for place in expand(paths, unreadable):
         if isinstance(place, KafkaFile):
             raise click.UsageError(f"{safe_path(place.path)}: expected a partition directory or a log directory")
         places.append(place)
+    for path, error in unreadable:
+        troubles(Problem.unreadable(path, error))
     return list(replicas(places, troubles))
 
 

@@ -137,7 +137,8 @@ class _Run:
         if not os.path.lexists(path) and not listing.changes:
             raise FileNotFoundError(2, "no such file or directory", path)
         for error in listing.unreadable:
-            self._complain(safe(str(error)), exit_codes.INCOMPLETE)
+            with self.told(path):
+                raise error
         if asked.prune:
             old_ones = list(prunable(listing, self._now - asked.older_than, asked.id))
             for kept in PathCounter("change").over(old_ones):

@@ -40,9 +40,13 @@ def tree(folder: Path) -> dict[str, tuple[bytes, int, int]]:
     return found
 
 
+def no_trouble(path: str, error: OSError) -> None:
+    raise AssertionError((path, error))
+
+
 def copied(source: Path) -> Path:
     target = source.parent / "copy"
-    part = copy_log_directory(str(source), [PARTITION], str(target))
+    part = copy_log_directory(str(source), [PARTITION], str(target), no_trouble)
     assert part == f"{target}{PART_SUFFIX}"
     assert not target.exists()
     complete(part, str(target))
@@ -127,7 +131,7 @@ def test_a_target_that_is_there_is_not_overwritten(source: Path, kind: str) -> N
 def test_an_empty_directory_may_be_the_target(source: Path) -> None:
     target = source.parent / "copy"
     target.mkdir()
-    complete(copy_log_directory(str(source), [PARTITION], str(target)), str(target))
+    complete(copy_log_directory(str(source), [PARTITION], str(target), no_trouble), str(target))
     assert (target / PARTITION).is_dir()
 
 
