@@ -22,7 +22,7 @@ class OnError(StrEnum):
     def beside_one_result(cls, errors: str) -> OnError:
         """Return the policy of what gives nothing that a problem could stand beside. Raises ValueError."""
         if (found := cls(errors)) is cls.YIELD:
-            raise ValueError('errors is "raise" or "skip" here: there is nothing to yield a problem with')
+            raise ValueError('errors is "raise" or "skip" here: there is one result')
         return found
 
 
@@ -192,6 +192,7 @@ NO_SUCH_FILE = "java.nio.file.NoSuchFileException"
 UNCHECKED_IO = "java.io.UncheckedIOException"
 FILE_NOT_FOUND = "java.io.FileNotFoundException"
 BUFFER_OVERFLOW = "java.nio.BufferOverflowException"
+BUFFER_UNDERFLOW = "java.nio.BufferUnderflowException"
 
 _TAKES_DIRECTORY_OFFLINE = frozenset({STORAGE, IO_EXCEPTION, NO_SUCH_FILE, FILE_NOT_FOUND})
 

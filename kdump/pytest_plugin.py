@@ -223,7 +223,7 @@ def assert_sound(
     """
     __tracebackhide__ = True
     from kdump.findings.kind import ERROR, WARNING
-    from kdump.verify import verify
+    from kdump.library.verifying import verify
 
     severities = (ERROR, WARNING) if strict else (ERROR,)
     found = [

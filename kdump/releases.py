@@ -292,11 +292,27 @@ TXN_INDEX_EMPTY = _since(
     "RemoteLogSegmentMetadata",
     "dump-log",
 )
+SHORT_MARKERS_END = _since(
+    "4.1",
+    "SHORT_MARKERS_END",
+    "an end marker whose value is too short is a BufferUnderflowException, which no recovery takes for damage, not an"
+    " InvalidRecordException",
+    "EndTransactionMarker",
+    "dump-log",
+    "startup",
+)
 SECOND_END_MARKER = _since(
     "4.2",
     "SECOND_END_MARKER",
     "with transaction.version 2 a second end marker of a transaction may be in the log",
     "KIP-890",
+)
+CONTROL_KEY_WORDS = _since(
+    "4.3",
+    "CONTROL_KEY_WORDS",
+    "a control record's key that is too short is called `control record key`, before `end control record key`",
+    "ControlRecordType",
+    "dump-log",
 )
 DUMP_IN_JAVA = _since(
     "4.3",

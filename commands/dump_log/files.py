@@ -20,16 +20,8 @@ from kdump.storage.payloads import inflate
 from ..shell.whole_lines import write_lines
 from .contents import contents_printer, control_printer
 from .exceptions import JavaError
-from .java import (
-    INT_MAX,
-    base_offset_of,
-    check_size,
-    java_codec_error,
-    java_fault,
-    java_record_fault,
-    slice_end,
-    snapshot_end_of,
-)
+from .java import INT_MAX, base_offset_of, check_size, java_fault, slice_end, snapshot_end_of
+from .payload_errors import java_codec_error, java_printing_fault
 from .report import Report
 
 if TYPE_CHECKING:
@@ -158,7 +150,7 @@ class Dump:
             fault = text.render(block, row, stretch.stop, stretch.payloads, self._write)
             row = stretch.stop
             if fault:
-                raise java_record_fault(fault, block, stretch)
+                raise java_printing_fault(fault, block, stretch, self.options.release)
             if stretch.fault:
                 raise java_fault(stretch.fault)
             if stretch.error:

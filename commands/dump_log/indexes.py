@@ -20,16 +20,8 @@ from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import inflate
 
 from .exceptions import JavaError
-from .java import (
-    ILLEGAL_ARGUMENT,
-    INT_MAX,
-    base_offset_of,
-    check_size,
-    java_codec_error,
-    java_fault,
-    java_record_fault,
-    slice_end,
-)
+from .java import ILLEGAL_ARGUMENT, INT_MAX, base_offset_of, check_size, java_fault, slice_end
+from .payload_errors import java_codec_error, java_record_fault
 from .tail import Tail
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from kdump.releases import KafkaRelease
 from kdump.storage.checkpoints import read_offsets
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, opened, tally, was_deleted
-from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import ClusterMetadata, Clusters
 from kdump.transactions.isolation import Isolation
@@ -30,6 +29,7 @@ from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.isolation import isolation_option
 from ..shell.options import kafka_option, topic_option
 from ..shell.output import Output, complain, os_error_text
+from ..shell.paths import directories
 from ..shell.progress import PathCounter
 from ..shell.rows import bare_rows, format_options, json_line, output_for
 from ..shell.values import time_ms
@@ -147,7 +147,9 @@ class _Run:
 
     def all(self) -> None:
         """Look up in every partition asked for. Raises OSError and KdumpError where there is none."""
-        place = open_directory(self._options.path)
+        place, *others = directories([self._options.path])
+        if others:
+            raise click.UsageError(f"expected one PATH: {safe_path(self._options.path)} matches {len(others) + 1}")
         several = isinstance(place, LogDirectory)
         logs = list(self._logs(place))
         if not logs and self.code == exit_codes.OK:

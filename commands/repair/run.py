@@ -19,6 +19,7 @@ from kdump.operations.repair import Examine, Repair, Repaired, repair
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Target, Targets
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import tally
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
@@ -195,6 +196,8 @@ class Run:
         if isinstance(error, BrokenPipeError):
             raise error
         text = os_error_text(error, path) if isinstance(error, OSError) else safe(str(error))
+        if isinstance(error, OSError):
+            tally.cannot_read(path)
         text = target.spoken(text) if target is not None else text
         is_read_only = isinstance(error, OSError) and error.errno == EROFS
         if is_read_only and self._rails.command == "repair" and self._rails.output is None:

@@ -27,6 +27,7 @@ NO_SUCH = "no such file or directory"
 
 PIECE = 1 << 18
 _MOST_HELD_BACK = 1 << 24
+_MAX_COMPLAINTS = 10_000
 TERMINAL_PIECE = 1 << 12
 
 
@@ -150,7 +151,11 @@ class Output:
 
 
 def complain(text: str) -> None:
-    """One line on stderr. The text must be safe already."""
+    """One line on stderr, once in a run. The text must be safe already."""
+    if text in Screen.current.complaints:
+        return
+    if len(Screen.current.complaints) < _MAX_COMPLAINTS:
+        Screen.current.complaints.add(text)
     hide_progress()
     click.echo(f"kdump: {text}", err=True)
 

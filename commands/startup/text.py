@@ -160,22 +160,23 @@ class TextPrinter:
         else:
             starts = "The broker will start."
         parts = [
-            f"{count} of {number_words(totals.logs, 'partition')} {what}"
-            for count, what in (
-                (totals.failing, "would not load"),
-                (totals.losing, "lose data"),
-                (totals.stray, "go out of service"),
-                (totals.expiring, "lose segments to retention"),
+            f"{count} of {number_words(totals.logs, 'partition')} {one if count == 1 else several}"
+            for count, one, several in (
+                (totals.failing, "would not load", "would not load"),
+                (totals.losing, "loses data", "lose data"),
+                (totals.stray, "goes out of service", "go out of service"),
+                (totals.expiring, "loses segments to retention", "lose segments to retention"),
             )
             if count
         ]
-        harmed = totals.failing + totals.losing + totals.stray + totals.expiring
-        rest = f"{totals.logs - harmed} lose nothing"
-        return f"{starts} {'; '.join([*parts, rest])}.\n" + self._next(harmed)
+        rest = totals.logs - totals.failing - totals.losing - totals.stray - totals.expiring
+        if rest:
+            unharmed = str(rest) if parts else number_words(rest, "partition")
+            parts.append(f"{unharmed} {'loses' if rest == 1 else 'lose'} nothing")
+        needs_somebody = rest < totals.logs or start.stops or bool(start.offline)
+        return f"{starts} {'; '.join(parts)}.\n" + (self._next() if needs_somebody else "")
 
-    def _next(self, harmed: int) -> str:
-        if not harmed:
-            return ""
+    def _next(self) -> str:
         paths = " ".join(map(safe_path, self._totals.directories)) or "PATH"
         if not self._totals.losing:
             return f"Next: kdump doctor {paths}\n"

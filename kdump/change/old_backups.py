@@ -49,6 +49,9 @@ def old_backups(partition_directory: str) -> Iterator[OldBackup]:
         names = sorted(os.listdir(top))
     except (FileNotFoundError, NotADirectoryError):
         return
+    except PermissionError:
+        os.listdir(partition_directory)  # names that directory, if it is the one
+        raise
     for name in names:
         path = os.path.join(top, name)
         plan, done, undone = (os.path.exists(os.path.join(path, each)) for each in (_PLAN, _DONE, _UNDONE))

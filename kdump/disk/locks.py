@@ -96,7 +96,8 @@ def holding(log_directory: str, like: os.stat_result | None = None) -> Iterator[
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except PermissionError as error:
-        raise RefusedError(f"{path}: cannot hold this lock against a broker ({error.strerror})") from None
+        text = f"{path} cannot be locked against a broker: {error.strerror}. Run this as its owner"
+        raise RefusedError(text) from None
     try:
         if like is not None and not was_there:
             take_after(descriptor, like)

@@ -150,6 +150,12 @@ def decode_marker(control_type: int, value: bytes | None) -> EndTxnMarker:
     return EndTxnMarker(control_type, coordinator_epoch, version)
 
 
+def version_of_short_marker(value: bytes) -> ControlError | None:
+    """The fault that Kafka 4.1 and later find first in a marker that is too short: a bad version; None is its end."""
+    version = int.from_bytes(value[:2], "big", signed=True)
+    return ControlError(MARKER_VERSION, version) if len(value) >= 2 and version < 0 else None
+
+
 def encode_marker(control_type: int, coordinator_epoch: int) -> tuple[bytes, bytes]:
     """Return key and value of the marker that ends a transaction."""
     return KEY.pack(0, control_type), MARKER_VALUE.pack(0, coordinator_epoch)

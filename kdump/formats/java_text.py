@@ -24,8 +24,12 @@ def parse_long(text: str) -> int | None:
 def _parse(text: str, low: int, high: int) -> int | None:
     negative = text[:1] == "-"
     digits = text[1:] if negative or text[:1] == "+" else text
-    if not (digits.isascii() and digits.isdigit()):
+    if not digits.isdecimal():
         return None
+    if not digits.isascii():  # Java takes the digits of all scripts, but looks at single UTF-16 characters
+        if max(digits) > "\uffff":
+            return None
+        digits = "".join(str(int(digit)) for digit in digits)
     significant = digits.lstrip("0") or "0"
     if len(significant) > 19:  # no 64-bit number is longer, and int() refuses thousands of digits
         return None

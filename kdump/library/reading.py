@@ -12,17 +12,17 @@ from kdump.errors import KdumpError, OnError, Problem, Report
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
-from kdump.storage.partition import PartitionLog
-from kdump.storage.replica import Replica, farthest, held_replicas
+from kdump.storage.replica import Replica, farthest
 
 if TYPE_CHECKING:
     from kdump.export.options import ExportOptions
     from kdump.export.run import Summary
     from kdump.operations.startup import Loaded
+    from kdump.operations.stats import PartitionStats
     from kdump.operations.transactions import PartitionTransactions
     from kdump.recovery.broker_start import DirectoryState
     from kdump.recovery.outcome import Failure
-    from kdump.stats.partition import PartitionStats, StatsOptions
+    from kdump.stats.partition import StatsOptions
     from kdump.topics.groups import Group
     from kdump.topics.metadata_log import MetadataState
 
@@ -120,22 +120,15 @@ def metadata(path: Path, *, at: int | None = None, errors: str = OnError.RAISE) 
     `path` is a log directory, the directory of __cluster_metadata-0, or a .checkpoint file. With `errors="skip"` what
     is damaged is left out. Raises OSError, NameFormatError, KdumpError where nothing leads to the offset.
     """
-    from kdump.topics.metadata_log import state_of_directory, state_of_snapshot
+    from kdump.topics.metadata_log import state_in, state_of_snapshot
 
     policy = OnError.beside_one_result(errors)
     report = partial(judge, policy=policy, pending=[])
     path = os.fspath(path)
-    if os.path.isfile(path):
-        state = state_of_snapshot(path, report)
-        if state is None:
-            raise KdumpError(f"{path}: not a complete snapshot of the cluster's metadata")
-        return state
-    place = open_directory(path)
-    if isinstance(place, LogDirectory):
-        if names.CLUSTER_METADATA_DIR not in place.directories:
-            raise KdumpError(f"{path}: there is no {names.CLUSTER_METADATA_DIR} in it")
-        place = PartitionLog(os.path.join(path, names.CLUSTER_METADATA_DIR))
-    return state_of_directory(place, report, at)
+    state = state_of_snapshot(path, report) if os.path.isfile(path) else state_in(open_directory(path), report, at)
+    if state is None:
+        raise KdumpError(f"{path}: not a complete snapshot of the cluster's metadata")
+    return state
 
 
 def stats(
@@ -145,18 +138,11 @@ def stats(
 
     Damage is counted in the figures. Raises OSError, NameFormatError.
     """
-    from kdump.stats.partition import PartitionStats, StatsOptions, partition_stats
+    from kdump.operations.stats import StatsOf
+    from kdump.stats.partition import StatsOptions
 
-    def found(replicas: list[Replica], report: Report) -> Iterator[PartitionStats]:
-        for replica in held_replicas(replicas, report):
-            try:
-                figures = partition_stats(replica.log, options or StatsOptions())
-            except OSError as error:
-                report(Problem.unreadable(replica.log.path, error))
-                continue
-            yield PartitionStats(replica.log.path, replica.topic, replica.partition, figures)
-
-    return of_replicas(paths, found, errors)
+    chosen = options or StatsOptions()
+    return of_replicas(paths, lambda found, report: StatsOf(chosen, report).of(found), errors)
 
 
 def export(

@@ -71,7 +71,7 @@ class _Loader:
     def load(self) -> LoadOutcome:
         """Load, close, and tell. Raises LoadError, OSError."""
         self.epochs = self._open_epochs()
-        self.states = ProducerStates(SnapshotFiles(self.directory))
+        self.states = self._no_producers()
         clear_leftovers(self.directory, self.config, self.steps)
         self._splitting(self._load_segments)
         recovery_point = end_offset = 0
@@ -166,10 +166,13 @@ class _Loader:
 
     # --- recovery ----------------------------------------------------------------------------------------------------
 
+    def _no_producers(self) -> ProducerStates:
+        return ProducerStates(SnapshotFiles(self.directory), short_markers_end=self.config.short_markers_end)
+
     def _recover(self, segment: LoadedSegment, why: str) -> Step | None:
         """Recover one segment; the step that cuts it, if it is cut."""
         self._tell(Step(RECOVER, segment.file(names.LOG), why, size=segment.size))
-        states = ProducerStates(SnapshotFiles(self.directory))
+        states = self._no_producers()
         checkpoint = self.startup.log_start_offset
         recovery = SegmentRecovery(segment, self.config, states, self.epochs, self.partition)
         self._recovering = recovery

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from kdump.blocks import BatchBlock
-from kdump.errors import ILLEGAL_ARGUMENT, KAFKA, NULL_POINTER, CodecError, InvalidMarkerError, LoadError
-from kdump.formats.control import MARKER_TYPE, ControlError
+from kdump.errors import (
+    BUFFER_UNDERFLOW,
+    ILLEGAL_ARGUMENT,
+    KAFKA,
+    NULL_POINTER,
+    CodecError,
+    InvalidMarkerError,
+    LoadError,
+)
+from kdump.formats.control import MARKER_TYPE, ControlError, version_of_short_marker
 from kdump.formats.faults import (
     CONTROL_NO_KEY,
     MARKER_NO_VALUE,
+    MARKER_SIZE,
     NEGATIVE_SIZE,
     UNKNOWN_CODEC,
     VARINT_LONG,
@@ -27,8 +36,10 @@ _EXCEPTIONS = {
 _ILLEGAL_ARGUMENTS = (UNKNOWN_CODEC, VARINT_LONG, NEGATIVE_SIZE)
 
 
-def read_marker(log: LogView, block: BatchBlock, row: int) -> Marker | None:
+def read_marker(log: LogView, block: BatchBlock, row: int, *, short_ends: bool = False) -> Marker | None:
     """Return the marker in a control batch of a producer; None where compaction has taken it out.
+
+    `short_ends`: one that is too short is no invalid record, but the end of a buffer, as in Kafka from 4.1 on.
 
     Raises InvalidMarkerError for what Kafka calls an invalid record, else LoadError.
     """
@@ -37,7 +48,14 @@ def read_marker(log: LogView, block: BatchBlock, row: int) -> Marker | None:
         record = control_record(held, at, to_the_end=True)
         if record is None:
             return None
-        return end_of_transaction(record)
+        try:
+            return end_of_transaction(record)
+        except ControlError as error:
+            if not short_ends or error.code != MARKER_SIZE:
+                raise
+            if bad := version_of_short_marker(record.value or b""):
+                raise bad from None
+            raise LoadError(BUFFER_UNDERFLOW, str(error), log.name) from None
     except CodecError as error:
         raise LoadError(KAFKA, f"Failed to decompress record stream: {error}", log.name) from None
     except DamageError as damage:

@@ -31,8 +31,11 @@ _KIND = CONTROL | TRANSACTIONAL
 class ProducerBatches:
     """Takes the batches of one .log in order; a subclass says what it means that a transaction ends."""
 
-    def __init__(self, table: ProducerTable | PendingProducers, log: LogView, partition: str) -> None:
+    def __init__(
+        self, table: ProducerTable | PendingProducers, log: LogView, partition: str, *, short_markers_end: bool
+    ) -> None:
         """Change `table` by the batches of `log`; `partition` is the partition's name in Kafka's texts."""
+        self._short_markers_end = short_markers_end
         self.log = log
         self.partition = partition
         self._table = table
@@ -84,7 +87,7 @@ class ProducerBatches:
         producer_id = block.producer_id[row]
         if producer_id < 0:
             return
-        marker = read_marker(self.log, block, row)
+        marker = read_marker(self.log, block, row, short_ends=self._short_markers_end)
         if marker is None:
             return
         producer = self._table.producer(producer_id)
@@ -107,7 +110,7 @@ class RecoveredBatches(ProducerBatches):
     def __init__(
         self, states: ProducerStates, log: LogView, partition: str, on_abort: Callable[[CompletedTxn, int], None]
     ) -> None:
-        super().__init__(states, log, partition)
+        super().__init__(states, log, partition, short_markers_end=states.short_markers_end)
         self._states = states
         self._on_abort = on_abort
 
@@ -123,7 +126,7 @@ class LoadedBatches(ProducerBatches):
 
     def __init__(self, states: ProducerStates, log: LogView, partition: str) -> None:
         self._pending = PendingProducers(states)
-        super().__init__(self._pending, log, partition)
+        super().__init__(self._pending, log, partition, short_markers_end=states.short_markers_end)
 
     def finish(self) -> None:
         """Let everything count. Raises LoadError."""

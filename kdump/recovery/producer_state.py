@@ -12,9 +12,11 @@ from kdump.transactions.producers import CompletedTxn, ProducerTable
 class ProducerStates(ProducerTable):
     """The producers up to `map_end_offset` (absolute, exclusive); `snapshot_offset` is that of the newest snapshot."""
 
-    def __init__(self, snapshots: SnapshotFiles) -> None:
+    def __init__(self, snapshots: SnapshotFiles, *, short_markers_end: bool = False) -> None:
+        """`short_markers_end`: as LoadingSettings say of the release."""
         super().__init__()
         self.snapshots = snapshots
+        self.short_markers_end = short_markers_end
         self.map_end_offset = 0
         self.snapshot_offset = 0
 

@@ -14,6 +14,7 @@ from kdump.releases import (
     INDEX_PER_BATCH,
     LAST_BATCH_BELOW_HIGH_WATERMARK,
     NEWEST,
+    SHORT_MARKERS_END,
     KafkaRelease,
 )
 from kdump.settings import table
@@ -49,7 +50,8 @@ class LoadingSettings:
     `record_version` is 0, 1 or 2: the format that message.format.version names, whatever format the data has.
     `remote_storage`: the topic is tiered, so its log start offset may lie before its first segment.
     `index_per_batch`: segments that are split get index entries batch by batch, as by brokers from 4.1 on, instead of
-    one for all batches that are copied at once.
+    one for all batches that are copied at once. `short_markers_end`: an end marker that is too short ends the loading,
+    as in brokers from 4.1 on; before it was an invalid record.
     """
 
     FIELDS: ClassVar[_Fields] = {
@@ -67,11 +69,13 @@ class LoadingSettings:
     producer_id_expiration_ms: int = table.PRODUCER_EXPIRATION_MS.default
     remote_storage: bool = False
     index_per_batch: bool = NEWEST.has(INDEX_PER_BATCH)
+    short_markers_end: bool = NEWEST.has(SHORT_MARKERS_END)
 
     @classmethod
     def of(cls, settings: TopicSettings, release: KafkaRelease = NEWEST) -> LoadingSettings:
         """Take them out of a topic's settings, for the release that starts. Raises ConfigError."""
-        return cls(**_values(cls.FIELDS, settings), index_per_batch=release.has(INDEX_PER_BATCH))
+        ways = {"index_per_batch": release.has(INDEX_PER_BATCH), "short_markers_end": release.has(SHORT_MARKERS_END)}
+        return cls(**_values(cls.FIELDS, settings), **ways)
 
     @property
     def has_epochs(self) -> bool:

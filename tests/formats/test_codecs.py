@@ -443,7 +443,11 @@ class TestSnappy:
             ),
             (xerial(b""), "PARSING_ERROR(2): chunk 1 at byte 16 of the payload, does not start with a length"),
             (XERIAL + b"\xff\xff\xff\xff", "chunkSize is too big or negative : -1"),
-            (XERIAL + b"\x7f\xff\xff\xff" + bytes(50), "failed to read chunk"),
+            (
+                XERIAL + b"\x7f\xff\xff\xff" + bytes(50),
+                "Received chunkSize 2,147,483,647 is greater than max configured chunk size 536,870,912",
+            ),
+            (XERIAL + b"\x1f\xff\xff\xff" + bytes(50), "failed to read chunk"),
             (PAYLOADS[SNAPPY] + XERIAL[:15], "Insufficient header size in a concatenated block"),
         ],
     )

@@ -15,13 +15,15 @@ def test_numbers_within_their_range(number: int) -> None:
     assert parse_long(str(number)) == (number if -(2**63) <= number < 2**63 else None)
 
 
-@pytest.mark.parametrize(("text", "number"), [("+5", 5), ("-0", 0), ("-7", -7), ("0" * 5000 + "12", 12)])
+@pytest.mark.parametrize(
+    ("text", "number"), [("+5", 5), ("-0", 0), ("-7", -7), ("0" * 5000 + "12", 12), ("+\u0661\uff10", 10)]
+)
 def test_signs_and_leading_zeros(text: str, number: int) -> None:
     assert parse_int(text) == parse_long(text) == number
 
 
 @pytest.mark.parametrize(
-    "text", ["", "+", "-", "+-1", "--1", " 1", "1 ", "1_0", "0x1", "1.0", "²", "\u0661", "9" * 5000]
+    "text", ["", "+", "-", "+-1", "--1", " 1", "1 ", "1_0", "0x1", "1.0", "²", "\u0bf0", "\U0001d7ce", "9" * 5000]
 )
 def test_not_numbers(text: str) -> None:
     assert parse_int(text) is None

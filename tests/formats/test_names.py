@@ -74,7 +74,8 @@ def test_file_names(name: str, expected: FileName) -> None:
         ("x.deleted", FileName(None, "other", "deleted")),
         ("deleted", FileName(None, "other")),
         ("12-5.checkpoint", FileName(None, "other")),
-        ("\u0661.log", FileName(None, "log")),
+        ("\u0661.log", FileName(1, "log")),
+        ("\U0001d7ce.log", FileName(None, "log")),
     ],
 )
 def test_unusual_file_names(name: str, expected: FileName) -> None:

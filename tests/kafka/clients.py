@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, TopicPartition
 
 TIMEOUT = 60
+_ELECTION = 60
+"""Seconds in which a partition has to get its leader."""
+
+
+def watermarks(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+    """The first and the end offset of a partition, whose leader may have to be elected. Raises KafkaException."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    electing = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    until = time.monotonic() + _ELECTION
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(place, timeout=TIMEOUT)
+        except KafkaException as error:
+            if error.args[0].code() not in electing or time.monotonic() > until:
+                raise
+            time.sleep(0.5)
+        else:
+            return low, high
 
 
 class Record(NamedTuple):

@@ -32,7 +32,7 @@ _FOOT = """
   what fails; of sound directories and of randomly damaged ones; and whether the brokers of the other releases start.
 * **dump**: `dump-log` prints what that release's own kafka-dump-log prints, byte for byte, with the same exit code,
   for every file in every mode, right and wrong options, and randomly damaged files; of an exception on stderr all but
-  the frames of its stack, and the causes of those over a payload that cannot be decompressed or decoded.
+  the frames of its stack.
 * **write**: `repair` leaves alone what is sound; what `repair`, `append`, `roll` and `compact` change is read by that
   release's broker and clients as was said; `compact` leaves the bytes of logs and indexes that the release's cleaner
   leaves, and `append` and `rebuild-index` those of indexes that its broker builds.

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import base64
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Producer, TopicPartition
 
 from kdump.fixture.make import make
 from tests.kafka.broker import Broker, free_ports, minor
+from tests.kafka.clients import watermarks
 from tests.kafka.command import jsonl
 from tests.kafka.tally import Column, Tally
 
@@ -77,11 +76,7 @@ def _records(servers: str, topic: str, partition: int, stop: int) -> tuple[int, 
     """The log start offset, and what a read_uncommitted consumer gets: key, value, timestamp, headers by offset."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "isolation.level": "read_uncommitted"})
     place = TopicPartition(topic, partition, 0)
-    for _ in range(30):  # while the leader is elected
-        with suppress(KafkaException):
-            low, high = consumer.get_watermark_offsets(place, timeout=60)
-            break
-        time.sleep(1)
+    low, high = watermarks(consumer, place)
     consumer.assign([TopicPartition(topic, partition, low)])
     found = {}
     while consumer.position([place])[0].offset < min(stop, high) and (message := consumer.poll(20)) is not None:

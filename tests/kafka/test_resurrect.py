@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kdump.formats.batch import HEADER_SIZE, LOG_OVERHEAD
 from tests.kafka.answers import EXPIRING
 from tests.kafka.broker import Broker, free_ports
+from tests.kafka.clients import watermarks
 from tests.kafka.cluster import NODES, Cluster
 from tests.kafka.command import jsonl, kdump
 from tests.kafka.directories import MADE, Rich, State, copy_tree, rich
@@ -192,7 +193,7 @@ def _commit(servers: str, group: str) -> None:
 def _values(servers: str, topic: str, partition: int) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "enable.partition.eof": False})
     place = TopicPartition(topic, partition, 0)
-    _, end = consumer.get_watermark_offsets(place, timeout=30)
+    _, end = watermarks(consumer, place)
     consumer.assign([place])
     values: list[bytes] = []
     while len(values) < end and (message := consumer.poll(30)) is not None:

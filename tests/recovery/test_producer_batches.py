@@ -21,10 +21,11 @@ from tests.recovery.building import batch, file, make_log, marker, produced
 Aborts = list[tuple[CompletedTxn, int]]
 
 
-def recover(folder: Path, *batches: bytes) -> tuple[ProducerStates, Aborts]:
+def recover(folder: Path, *batches: bytes, short_markers_end: bool = False) -> tuple[ProducerStates, Aborts]:
     """The states after the recovery of a log of these batches, and the transactions aborted in it."""
     aborts: Aborts = []
-    states = ProducerStates(SnapshotFiles(VirtualDirectory(make_log(folder, {}))))
+    nothing = SnapshotFiles(VirtualDirectory(make_log(folder, {})))
+    states = ProducerStates(nothing, short_markers_end=short_markers_end)
     directory = VirtualDirectory(make_log(folder, {file(0, "log"): b"".join(batches)}))
     with LogView(directory, file(0, "log")) as log:
         taking = RecoveredBatches(states, log, "t-0", lambda txn, offset: aborts.append((txn, offset)))
@@ -126,6 +127,20 @@ def test_markers_that_cannot_be_read(fields_: dict[str, object], text: str, inva
     with pytest.raises(LoadError, match=text) as caught:
         recover(tmp_path, produced(0, 7, transactional=True), bad)
     assert isinstance(caught.value, InvalidMarkerError) == invalid
+
+
+@pytest.mark.parametrize(
+    ("value", "exception"),
+    [
+        (bytes(5), "java.nio.BufferUnderflowException"),
+        (b"\xff", "java.nio.BufferUnderflowException"),
+        (b"\xff\xfe\0", "org.apache.kafka.common.InvalidRecordException"),
+    ],
+)
+def test_short_markers_from_4_1_on(value: bytes, exception: str, tmp_path: Path) -> None:
+    with pytest.raises(LoadError) as caught:
+        recover(tmp_path, produced(0, 7, transactional=True), marker(1, 7, value=value), short_markers_end=True)
+    assert caught.value.exception == exception
 
 
 def _with_codec_5(data: bytes) -> bytes:

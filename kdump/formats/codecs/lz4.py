@@ -17,6 +17,7 @@ magic 0 its hash took in the frame's magic, so HC is 1A.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from struct import Struct
 from typing import Any
@@ -28,6 +29,7 @@ _MAGIC = bytes.fromhex("04224d18")
 _HEADER = _MAGIC + bytes.fromhex("604082")
 _HEADER_V0 = _MAGIC + bytes.fromhex("60401a")
 _INDEPENDENT_BLOCKS, _BLOCK_CHECKSUMS, _CONTENT_SIZE, _CONTENT_CHECKSUM = 0x20, 0x10, 0x08, 0x04
+_ENDED = "Stream ended prematurely"
 _LENGTH = Struct("<I")
 _STORED = 1 << 31
 _END_MARK = bytes(4)
@@ -38,6 +40,22 @@ _FRAME_SIZE = _START.size + 4  # of a frame of one block, without the block
 _FAST_LEVEL = 9  # Kafka's default, and the fast compressor; every other level is the dense one's
 
 
+class CorruptBlockError(CodecError):
+    """A block of the payload is corrupt: it starts at byte `start`, and its damage is met at byte `damage`."""
+
+    def __init__(self, start: int, damage: int) -> None:
+        super().__init__(f"LZ4 block at byte {start} of the payload is corrupt")
+        self.damage = damage
+
+
+class FieldEndError(CodecError):
+    """The stream ends before a field that Kafka's reader takes without looking how much is left."""
+
+
+class HeaderError(CodecError):
+    """The header of the frame says what Kafka's reader does not take."""
+
+
 def decompress(data: Buffer, magic: int, limit: int) -> bytes:
     """All output, of at most `limit` bytes. Raises CodecError, LimitError."""
     size = len(data) - _FRAME_SIZE
@@ -45,7 +63,7 @@ def decompress(data: Buffer, magic: int, limit: int) -> bytes:
         # what nearly all batches are: a header without options, a single block, and probably the end mark
         block = memoryview(data)[_START.size :]
         output = _decompress_block(_library(), block[:size], _BLOCK_SIZE)
-        if output and block[size:] == _END_MARK:
+        if isinstance(output, bytes) and output and block[size:] == _END_MARK:
             return output
     return join(pieces(data, magic), limit)
 
@@ -69,7 +87,7 @@ def pieces(data: Buffer, magic: int) -> Iterator[bytes]:
         size &= ~_STORED
         if not size:
             if flags & _CONTENT_CHECKSUM and total - at < 4:
-                raise _end_error()
+                raise FieldEndError(_ENDED)
             return
         if size > largest:
             raise CodecError(f"Block size {size} exceeded max: {largest}")
@@ -77,8 +95,8 @@ def pieces(data: Buffer, magic: int) -> Iterator[bytes]:
             raise _end_error()
         block = view[at : at + size]
         piece = bytes(block) if stored else _decompress_block(library, block, largest)
-        if piece is None:
-            raise CodecError(f"LZ4 block at byte {at} of the payload is corrupt")
+        if isinstance(piece, int):
+            raise CorruptBlockError(at, at + piece)
         at += size
         if flags & _BLOCK_CHECKSUMS:
             _check_block(block, view[at : at + 4])
@@ -106,12 +124,13 @@ def compress(data: Buffer, magic: int, level: int | None) -> bytes:
     return b"".join(out)
 
 
-def _decompress_block(library: Any, block: memoryview, largest: int) -> bytes | None:
-    """The output of a block, at most `largest` bytes; None where the block is corrupt."""
+def _decompress_block(library: Any, block: memoryview, largest: int) -> bytes | int:
+    """The output of a block, at most `largest` bytes; where the block is corrupt, how far into it that was met."""
     try:
         output: bytes = library.decompress(block, uncompressed_size=min(largest, _MOST_EXPANSION * len(block)))
-    except (library.LZ4BlockError, ValueError):
-        return None
+    except (library.LZ4BlockError, ValueError) as error:
+        code = re.search(r"Error code: (\d+)", str(error))
+        return int(code[1]) if code else 0
     return output
 
 
@@ -131,21 +150,21 @@ def _header(view: memoryview, magic: int) -> tuple[int, int, int]:
         raise CodecError("Stream unsupported (invalid magic bytes)")
     flags, sizes = view[4], view[5]
     if flags & 0x03:
-        raise CodecError("Reserved bits must be 0")
+        raise HeaderError("Reserved bits must be 0")
     if not flags & _INDEPENDENT_BLOCKS:
-        raise CodecError("Dependent block stream is unsupported")
+        raise HeaderError("Dependent block stream is unsupported")
     if flags >> 6 != 1:
-        raise CodecError(f"Version {flags >> 6} is unsupported")
+        raise HeaderError(f"Version {flags >> 6} is unsupported")
     if sizes & 0x0F:
-        raise CodecError("Reserved2 field must be 0")
+        raise HeaderError("Reserved2 field must be 0")
     code = sizes >> 4 & 0x07
     if code < 4:
-        raise CodecError("Block size value must be between 4 and 7")
+        raise HeaderError("Block size value must be between 4 and 7")
     if sizes & 0x80:
-        raise CodecError("Reserved3 field must be 0")
+        raise HeaderError("Reserved3 field must be 0")
     at = 14 if flags & _CONTENT_SIZE else 6
     if len(view) <= at:
-        raise _end_error()
+        raise FieldEndError(_ENDED)
     if magic > 0 and _xxh32(view[4:at]) >> 8 & 0xFF != view[at]:
         raise CodecError("Stream frame descriptor corrupted")
     return at + 1, flags, 1 << (2 * code + 8)
@@ -153,13 +172,13 @@ def _header(view: memoryview, magic: int) -> tuple[int, int, int]:
 
 def _check_block(block: memoryview, checksum: memoryview) -> None:
     if len(checksum) < 4:
-        raise _end_error()
+        raise FieldEndError(_ENDED)
     if _LENGTH.unpack(checksum) != (_xxh32(block),):
         raise CodecError("Block checksum mismatch")
 
 
 def _end_error() -> CodecError:
-    return CodecError("Stream ended prematurely")
+    return CodecError(_ENDED)
 
 
 def _xxh32(data: Buffer) -> int:

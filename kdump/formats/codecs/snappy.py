@@ -32,8 +32,17 @@ _HEADER = _MAGIC + _VERSIONS.pack(1, 1)
 _HEADER_SIZE = 16
 _LENGTH = Struct(">i")
 _CHUNK_SIZE = 32 << 10
+_LARGEST_CHUNK = 512 << 20  # snappy-java's own limit
 EMPTY = "Cannot decompress empty stream"
 _MOST_EXPANSION = 22  # the densest element makes 64 bytes of 3
+
+
+class ChunkSizeError(CodecError):
+    """The length of a chunk is none; `said` is what snappy-java says of it."""
+
+    def __init__(self, text: str, said: str) -> None:
+        super().__init__(text)
+        self.said = said
 
 
 def pieces(data: Buffer, limit: int) -> Iterator[bytes]:
@@ -64,8 +73,7 @@ def pieces(data: Buffer, limit: int) -> Iterator[bytes]:
                 yield b""
             at += _HEADER_SIZE
             continue
-        if size < 0:
-            raise CodecError(f"chunkSize is too big or negative : {size}")
+        _check_size(size)
         if size > total - at - 4:
             raise CodecError("failed to read chunk")
         chunks += 1
@@ -89,6 +97,15 @@ def compress(data: Buffer) -> bytes:
         block: bytes = snappy.compress(bytes(view[at : at + _CHUNK_SIZE]))
         out += _LENGTH.pack(len(block)), block
     return b"".join(out)
+
+
+def _check_size(size: int) -> None:
+    if size < 0:
+        text = f"chunkSize is too big or negative : {size}"
+        raise ChunkSizeError(text, f"[INVALID_CHUNK_SIZE] {text}")
+    if size > _LARGEST_CHUNK:
+        text = f"Received chunkSize {size:,} is greater than max configured chunk size {_LARGEST_CHUNK:,}"
+        raise ChunkSizeError(text, f"[FAILED_TO_UNCOMPRESS] {text}")
 
 
 def _is_header(header: memoryview) -> bool:

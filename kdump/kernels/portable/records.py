@@ -46,7 +46,11 @@ class Record(NamedTuple):
 
 
 class _EndError(Exception):
-    """A varint runs over the end of its buffer."""
+    """A varint runs over the end of its buffer; `value` and `bits` are what there was of it."""
+
+    def __init__(self, value: int = 0, bits: int = 0) -> None:
+        self.value = value
+        self.bits = bits
 
 
 def decode(block: BatchBlock, records: RecordBlock, first: int, stop: int, payloads: Payloads) -> bool:
@@ -75,6 +79,17 @@ def decode(block: BatchBlock, records: RecordBlock, first: int, stop: int, paylo
         records.seek(row)
     records.next_row = row
     return False
+
+
+def reason_of_fault(block: BatchBlock, row: int, payload: bytes | None) -> Fault | None:
+    """The length or varint behind a fault STRUCTURE or PREMATURE_END of v2 batch `row`; None if its bytes just end."""
+    try:
+        for _ in batch_records(block, row, payload):
+            pass
+    except DamageError as damage:
+        reason = damage.__cause__
+        return reason.fault if isinstance(reason, DamageError) else None
+    return None
 
 
 def check(block: BatchBlock, row: int, payload: bytes | None) -> Fault | None:
@@ -222,8 +237,10 @@ def _record(source: Source, position: int, end: int, confined: bool) -> tuple[Re
     """One record with its deltas still relative, and where the next one starts."""
     try:
         size, start = _varint(source, position, end)
-    except _EndError:
-        raise DamageError(faults.PREMATURE_END) from None
+    except _EndError as cut:
+        # Kafka's stream over a decompressed payload gives bytes of ones behind its end
+        reason = _TooLongError(faults.VARINT_LONG, (cut.value | -1 << cut.bits) & 0xFFFF_FFFF) if confined else None
+        raise DamageError(faults.PREMATURE_END) from reason
     if confined and size < 0:
         raise DamageError(faults.NEGATIVE_SIZE, size)
     if end - start < size:
@@ -232,8 +249,8 @@ def _record(source: Source, position: int, end: int, confined: bool) -> tuple[Re
         end = start + size
     try:
         record, position = _record_body(source, start, end)
-    except (_EndError, _TooLongError):
-        raise DamageError(faults.STRUCTURE) from None
+    except (_EndError, _TooLongError, _BeyondError) as reason:
+        raise DamageError(faults.STRUCTURE) from reason
     if position - start != size:
         raise DamageError(faults.RECORD_SIZE, size, position - start)
     return record, position
@@ -284,8 +301,12 @@ def _sized(source: Source, position: int, end: int) -> tuple[int, int, int]:
 
 def _skip(position: int, length: int, end: int) -> int:
     if length > end - position:
-        raise _EndError
+        raise _BeyondError(faults.LEGACY_LIMIT, length, end - position)
     return position + length
+
+
+class _BeyondError(DamageError):
+    """A length that runs over the end of its buffer."""
 
 
 class _TooLongError(DamageError):
@@ -308,7 +329,7 @@ def _unsigned(source: Source, position: int, end: int, most: int) -> tuple[int, 
     value = shift = 0
     while True:
         if position >= end:
-            raise _EndError
+            raise _EndError(value, shift)
         byte = source[position]
         position += 1
         if shift == 7 * (most - 1) and byte & 0x80:

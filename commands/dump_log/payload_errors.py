@@ -1,0 +1,134 @@
+"""The Java exceptions that end Kafka's dump tool over the payload of a batch: its decompression, and its records."""
+
+from __future__ import annotations
+
+from kdump import kernels
+from kdump.blocks import BatchBlock
+from kdump.errors import CodecError, KdumpError, UnknownCodecError
+from kdump.formats import faults
+from kdump.formats.codecs import DEFAULT_LIMIT, GZIP, SNAPPY, ZSTD, LimitError, delivered, lz4, snappy
+from kdump.formats.control import MARKER_VALUE, version_of_short_marker
+from kdump.formats.faults import Fault, fault_error
+from kdump.kernels.portable.records import reason_of_fault
+from kdump.releases import CONTROL_KEY_WORDS, SHORT_MARKERS_END, KafkaRelease
+from kdump.storage.control_batches import control_record, is_control
+from kdump.storage.payloads import Stretch, packed_payload
+
+from .exceptions import JavaError
+from .java import ILLEGAL_ARGUMENT, INT_MAX, KAFKA, java_error, java_fault
+
+LARGEST_ARRAY = INT_MAX - 2
+"""Elements of the largest array that HotSpot makes, whatever the size of its heap."""
+BOMB_HEAD = 1 << 24
+"""Bytes of a payload without end that are searched for damage among its records."""
+
+_AT_THE_END = (faults.PREMATURE_END, faults.RECORD_EOF, faults.WRAPPER_EMPTY)
+_NOT_DECOMPRESSED = "Failed to decompress record stream"
+_IO_EXCEPTION = "java.io.IOException"
+_EOF_EXCEPTION = "java.io.EOFException"
+_UNDERFLOW = "java.nio.BufferUnderflowException"
+_CLASSES = {GZIP: "java.util.zip.ZipException", ZSTD: "com.github.luben.zstd.ZstdIOException"}
+"""What the stream of a codec throws, where it is not an IOException."""
+_EARLY_ENDS = {
+    "Unexpected end of GZIP header": _EOF_EXCEPTION,
+    "Unexpected end of GZIP trailer": _EOF_EXCEPTION,
+    "Unexpected end of ZLIB input stream": f"{_EOF_EXCEPTION}: Unexpected end of ZLIB input stream",
+}
+
+
+def java_record_fault(fault: Fault, block: BatchBlock, stretch: Stretch) -> JavaError:
+    """What Kafka's tool dies of at a fault among the records of a stretch's batches."""
+    for row, payload in enumerate(stretch.payloads, stretch.first):
+        if kernels.check(block, row, payload):
+            if payload is not None and _has_too_many(block, row):
+                return _no_such_array()
+            return _in_records(fault, block, row, payload)
+    return java_fault(fault)
+
+
+def java_printing_fault(fault: Fault, block: BatchBlock, stretch: Stretch, release: KafkaRelease) -> JavaError:
+    """The same at a fault among what is printed: also the contents of control records are read then."""
+    if fault[0] == faults.MARKER_SIZE and release.has(SHORT_MARKERS_END):
+        return _short_marker(block, stretch)
+    error = java_record_fault(fault, block, stretch)
+    if fault[0] == faults.CONTROL_KEY_SIZE and release.has(CONTROL_KEY_WORDS) and error.text:
+        return JavaError(error.java_class, error.text.replace("for end control record key", "for control record key"))
+    return error
+
+
+def _short_marker(block: BatchBlock, stretch: Stretch) -> JavaError:
+    """What reading the first marker of a stretch that is too short ends in, from Kafka 4.1 on."""
+    rows = range(stretch.first, stretch.stop)
+    records = (control_record(block, row) for row in rows if is_control(block, row))
+    short = (record.value for record in records if record and record.value and len(record.value) < MARKER_VALUE.size)
+    bad = version_of_short_marker(next(short, b""))
+    return java_error(bad) if bad else JavaError(_UNDERFLOW)
+
+
+def java_codec_error(block: BatchBlock, row: int, error: KdumpError, limit: int = DEFAULT_LIMIT) -> JavaError:
+    """What Kafka's tool dies of at batch `row`, whose payload cannot be decompressed to its end.
+
+    Kafka reads records while it decompresses, and so may meet damage among the records first; of a v0 or v1 wrapper it
+    takes the frames of the messages alone then.
+    """
+    if not isinstance(error, CodecError) or isinstance(error, UnknownCodecError):
+        return java_error(error)
+    codec, payload = packed_payload(block, row)
+    bomb = isinstance(error, LimitError)
+    got, failure = delivered(codec, payload, magic=block.magic[row], limit=BOMB_HEAD if bomb else limit)
+    is_wrapper = block.magic[row] < 2
+    if got is not None and not is_wrapper and _has_too_many(block, row):
+        return _no_such_array()
+    fault = kernels.check(block, row, got) if got is not None else None
+    if fault and (fault[0] == faults.INNER_SIZE if is_wrapper else fault[0] not in _AT_THE_END):
+        return _in_records(fault, block, row, got)
+    if bomb:
+        return java_error(error)
+    thrown = _thrown(codec, failure or error, block.size[row] - len(payload), is_open=got is not None)
+    if isinstance(thrown, JavaError):
+        return thrown
+    if got is None or is_wrapper:
+        return JavaError(KAFKA + "KafkaException", thrown[0], *thrown)
+    text = "Error checking for remaining bytes after reading batch" if fault is None else _NOT_DECOMPRESSED
+    return JavaError(KAFKA + "KafkaException", text, *thrown)
+
+
+def _has_too_many(block: BatchBlock, row: int) -> bool:
+    """Whether a batch says that it has more records than fit into the list that Kafka makes for a compressed one."""
+    return block.magic[row] >= 2 and block.count[row] > LARGEST_ARRAY
+
+
+def _no_such_array() -> JavaError:
+    return JavaError("java.lang.OutOfMemoryError", "Requested array size exceeds VM limit")
+
+
+def _in_records(fault: Fault, block: BatchBlock, row: int, payload: bytes | None) -> JavaError:
+    """What Kafka's tool dies of at a fault among the records of a batch, with its cause."""
+    error = java_fault(fault)
+    if fault[0] not in (faults.STRUCTURE, faults.PREMATURE_END):
+        return error
+    if reason := reason_of_fault(block, row, payload):
+        return JavaError(error.java_class, error.text, f"{ILLEGAL_ARGUMENT}: {fault_error(reason)}")
+    return JavaError(error.java_class, error.text, _UNDERFLOW) if fault[0] == faults.STRUCTURE else error
+
+
+def _thrown(codec: int, failure: KdumpError, payload_at: int, *, is_open: bool) -> JavaError | tuple[str, ...]:
+    """What a decompressor of Java throws, with its own causes; what nobody catches is an exception by itself.
+
+    `payload_at` is where the payload begins in its batch.
+    """
+    text = str(failure)
+    if isinstance(failure, lz4.FieldEndError):
+        return (_UNDERFLOW,) if not is_open else JavaError(_UNDERFLOW)
+    if isinstance(failure, lz4.CorruptBlockError):
+        inner = f"net.jpountz.lz4.LZ4Exception: Error decoding offset {payload_at + failure.damage} of input buffer"
+        return f"{_IO_EXCEPTION}: {inner}", inner
+    if isinstance(failure, lz4.HeaderError):
+        return (f"java.lang.RuntimeException: {text}",)
+    if text == snappy.EMPTY:
+        return (f"org.xerial.snappy.SnappyIOException: [EMPTY_INPUT] {text}",)
+    if isinstance(failure, snappy.ChunkSizeError):
+        return JavaError("org.xerial.snappy.SnappyError", failure.said)
+    if codec == SNAPPY:
+        text = text.partition(": ")[0]
+    return (_EARLY_ENDS.get(text) or f"{_CLASSES.get(codec, _IO_EXCEPTION)}: {text}",)
