@@ -55,7 +55,13 @@ Unreadable = Callable[[str, OSError], None]
 """Hears of a directory or file that cannot be read, and is not in the copy."""
 
 
-def copy_log_directory(source: str, partitions: Iterable[str], target: str, unreadable: Unreadable) -> str:
+def _no_unreadable(_: str, error: OSError) -> None:
+    raise error
+
+
+def copy_log_directory(
+    source: str, partitions: Iterable[str], target: str, unreadable: Unreadable = _no_unreadable
+) -> str:
     """Copy partition directories, and the files beside them, into a new log directory; the path that it has for now.
 
     `partitions` are names. The copy is begun under another name, for `complete` to give it the final one. Raises
@@ -74,10 +80,6 @@ def copy_log_directory(source: str, partitions: Iterable[str], target: str, unre
         shutil.rmtree(part)
         raise
     return part
-
-
-def _no_unreadable(_: str, error: OSError) -> None:
-    raise error
 
 
 def copy_directories(
