@@ -83,7 +83,7 @@ def _time(text: str | None) -> int | None:
 
 
 @click.command("lookup")
-@click.argument("path", type=click.Path())
+@click.argument("path")
 @click.option("--offset", type=int, metavar="N", help="Find the batch that a fetch from this offset starts with.")
 @click.option(
     "--timestamp",
