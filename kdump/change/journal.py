@@ -26,7 +26,7 @@ from kdump.errors import KdumpError
 VERSION = 2
 MAX_BYTES = 1 << 28
 _PART = "part"
-_LEAST_BLOCK = 4096
+_MIN_BLOCK = 4096
 
 
 class ChangeState(StrEnum):
@@ -141,7 +141,7 @@ def _used(path: str) -> int:
     with suppress(FileNotFoundError):
         info = os.lstat(path)
         # a file that was just written, or is small, may have no block of its own yet
-        return min(info.st_size, max(info.st_blocks * 512, _LEAST_BLOCK))
+        return min(info.st_size, max(info.st_blocks * 512, _MIN_BLOCK))
     return 0
 
 
