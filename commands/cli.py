@@ -234,11 +234,11 @@ def _tell_circumstances(code: int) -> None:
 
 def _system_text(error: OSError) -> str:
     """What the system does not do; only standard output is written without a name."""
-    from .shell.output import os_error_text
+    from .shell.output import os_error_text, os_text
 
     if isinstance(error.filename, str | bytes):
         return os_error_text(error, "")
-    return f"cannot write to standard output: {error.strerror}" if error.errno == ENOSPC else str(error)
+    return f"cannot write to standard output: {error.strerror}" if error.errno == ENOSPC else os_text(error)
 
 
 def _fail(text: str) -> int:

@@ -17,6 +17,7 @@ from kdump.operations.compact import Compacted, PassedOver
 from kdump.operations.results import Failed
 from kdump.operations.retain import Deleted
 from kdump.operations.startup import Loaded
+from kdump.query.lookup import OffsetPosition, TimestampOffset
 from kdump.recovery.broker_start import DirectoryState
 from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request
 from kdump.retention.partition import PartitionRetention
@@ -198,6 +199,30 @@ def test_compact(tmp_path: Path) -> None:
 def test_groups() -> None:
     with pytest.raises(KdumpError, match="no partition of __consumer_offsets"):
         kdump.groups(CORPUS / "s-src-txn")
+
+
+def test_lookup(damaged: Log) -> None:
+    (there,) = kdump.lookup(damaged.directory, offset=8)
+    assert not isinstance(there, kdump.Problem)
+    assert there.exists
+    assert isinstance(there.found, OffsetPosition)
+    assert there.found.segment == 6
+    (latest,) = kdump.lookup(damaged.directory, timestamp=-1)
+    assert not isinstance(latest, kdump.Problem)
+    assert isinstance(latest.found, TimestampOffset)
+    assert latest.found.offset == latest.log_end_offset
+    (damaged.directory / names.REPLICATION_CHECKPOINT).write_text("0\n1\norders 0 99\n")
+    (beyond,) = kdump.lookup(damaged.directory, offset=latest.log_end_offset + 1)
+    assert not isinstance(beyond, kdump.Problem)
+    assert (beyond.exists, beyond.high_watermark) == (False, 99)
+    (damaged.directory / names.LOG_START_CHECKPOINT).write_text("x\n")
+    with pytest.raises(ProblemError):
+        list(kdump.lookup(damaged.directory, offset=8))
+    problem, found = kdump.lookup(damaged.directory, offset=8, errors="yield")
+    assert isinstance(problem, kdump.Problem)
+    assert found == there
+    with pytest.raises(ValueError, match="give one of offset and timestamp"):
+        kdump.lookup(damaged.directory)
 
 
 def test_stats_say_what_is_dirty(damaged: Log) -> None:

@@ -80,7 +80,7 @@ class Sums:
             found.append(f"{commits} {verb} above the log end offset")
         yield f"{verdict(code, found, number_words(self.groups - self.dead, 'group'))}\n"
         if self.beyond:
-            yield f"auto.offset.reset decides where the consumer continues. kdump explain {BEYOND_CODE}\n"
+            yield f"auto.offset.reset decides where the consumer continues.\nNext: kdump explain {BEYOND_CODE}\n"
 
 
 def json_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:

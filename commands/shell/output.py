@@ -169,8 +169,12 @@ def note(text: str) -> None:
 def os_error_text(error: OSError, path: str) -> str:
     """What the system says, with the file that it names, or else `path`; safe to print."""
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path  # else a descriptor
-    text = NO_SUCH if error.errno == ENOENT and error.strerror == os.strerror(ENOENT) else error.strerror or str(error)
-    return f"{safe_path(where)}: {safe(text)}"
+    return f"{safe_path(where)}: {safe(os_text(error))}"
+
+
+def os_text(error: OSError) -> str:
+    """What the system says, without a file."""
+    return NO_SUCH if error.errno == ENOENT and error.strerror == os.strerror(ENOENT) else error.strerror or str(error)
 
 
 def wants_color(choice: str = "auto") -> bool:

@@ -139,7 +139,8 @@ class _Run:
         if not listing.changes and not listing.old:
             directories([path])  # what is Kafka's has no changes then; of what is not, it is said
         for error in listing.unreadable:
-            self._complain(safe(str(error)), exit_codes.INCOMPLETE)
+            with self.told(path):
+                raise error
         if asked.prune:
             old_ones = list(prunable(listing, self._now - asked.older_than, asked.id))
             for kept in PathCounter("change").over(old_ones):

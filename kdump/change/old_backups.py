@@ -38,8 +38,13 @@ class OldBackup(NamedTuple):
 
 
 def old_backups(partition_directory: str) -> Iterator[OldBackup]:
-    """The folders of kdump 0.1 in a partition directory, the oldest first. Raises OSError."""
+    """The folders of kdump 0.1 in a partition directory, the oldest first; none where it must not be looked into.
+
+    Raises OSError.
+    """
     top = os.path.join(partition_directory, BACKUP_FOLDER)
+    if not os.path.lexists(top):
+        return
     try:
         names = sorted(os.listdir(top))
     except (FileNotFoundError, NotADirectoryError):

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kdump.errors import KdumpError, OnError, Problem, Report
+from kdump.errors import KdumpError, OnError, Problem, ProblemError, Report
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
@@ -17,6 +17,7 @@ from kdump.storage.replica import Replica, farthest
 if TYPE_CHECKING:
     from kdump.export.options import ExportOptions
     from kdump.export.run import Summary
+    from kdump.operations.lookup import Located
     from kdump.operations.startup import Loaded
     from kdump.operations.stats import PartitionStats
     from kdump.operations.transactions import PartitionTransactions
@@ -112,6 +113,55 @@ def transactions(
         return TransactionsOf(ids, report, clock(now), limit).of(replicas, keep_ended=keep_ended)
 
     return of_replicas(paths, found, errors)
+
+
+def lookup(
+    *paths: Path,
+    offset: int | None = None,
+    timestamp: int | None = None,
+    isolation: str = "read_uncommitted",
+    log_start_offset: int | None = None,
+    release: str | None = None,
+    errors: str = OnError.RAISE,
+) -> Iterator[Located | Problem]:
+    """Yield for each partition where an absolute `offset` is, or the first record at or after a `timestamp` (ms).
+
+    The search is the broker's; -1, -2 and -3 as `timestamp` are latest, earliest and max. `isolation` is an
+    isolation.level of Kafka's, `log_start_offset` counts instead of the checkpoint's, `release` names the one of Kafka
+    whose searches these are. Raises OSError, NameFormatError, ValueError.
+    """
+    from kdump.operations.lookup import LookupOptions, Lookups, served_partitions
+    from kdump.releases import KafkaRelease
+    from kdump.storage.live import held
+    from kdump.topics.clusters import Clusters
+    from kdump.transactions.isolation import Isolation
+
+    if (offset is None) == (timestamp is None):
+        raise ValueError("give one of offset and timestamp")
+    places = places_of(paths)
+    known = None if release is None else KafkaRelease.parse(release)
+    options = LookupOptions(Isolation(isolation), log_start_offset, known)
+
+    def found(report: Report) -> Iterator[Located]:
+        lookups = Lookups(Clusters([os.fspath(path) for path in paths]), options, report)
+        for log in (log for place in places for log in served_partitions(place, lambda _: True, report)):
+            try:
+                with held(log.path) as now:
+                    if now is not None:
+                        with lookups.open(now) as opened:
+                            yield (
+                                lookups.by_timestamp(opened, timestamp or 0)
+                                if offset is None
+                                else lookups.by_offset(opened, offset)
+                            )
+            except OSError as error:
+                report(Problem.unreadable(log.path, error))
+            except ProblemError:
+                raise
+            except KdumpError as error:
+                report(Problem(log.path, None, str(error)))
+
+    return results_of(found, errors)
 
 
 def metadata(path: Path, *, at: int | None = None, errors: str = OnError.RAISE) -> MetadataState:
