@@ -17,7 +17,7 @@ from typing import Any
 
 from kdump.change import place
 from kdump.change.place import ChangeFiles, change_files, log_directory_of, places_of
-from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation
+from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Action, Cut, Operation
 from kdump.change.states import ANY_TIME, FileState, PartitionState
 from kdump.disk import durable
 from kdump.disk.reading import read_small
@@ -213,6 +213,10 @@ def _encoded(change: Change) -> bytes:
     return json.dumps(row).encode()
 
 
+def _operation(row: Mapping[str, Any]) -> Operation:
+    return Operation(**row)._replace(action=Action(row["action"]))
+
+
 def _decoded(row: Mapping[str, Any], files: ChangeFiles) -> Change:
     if row["version"] != VERSION:
         raise ValueError
@@ -229,7 +233,7 @@ def _decoded(row: Mapping[str, Any], files: ChangeFiles) -> Change:
         str(row["command"]),
         int(row["begun"]),
         tuple(
-            Step(Operation(**step["operation"]), step["staged"], step["kept"], _file_state(step["new"]))
+            Step(_operation(step["operation"]), step["staged"], step["kept"], _file_state(step["new"]))
             for step in row["steps"]
         ),
         _state(row["before"]),
