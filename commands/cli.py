@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from errno import ENOSPC
 
 import click
 
@@ -141,6 +142,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit; no traceback reaches the user."""
+    _open_closed_streams()
     try:
         _say_nothing_twice()
         code = _exit_code_of(_run)
@@ -158,6 +160,16 @@ def _say_nothing_twice() -> None:
     in_thread, closing = threading.excepthook, sys.unraisablehook
     threading.excepthook = lambda end: None if end.exc_type is MemoryError else in_thread(end)
     sys.unraisablehook = lambda end: None if end.exc_type is MemoryError else closing(end)
+
+
+def _open_closed_streams() -> None:
+    """Give the standard streams that the caller has closed: a file of Kafka's opened next would have their number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
 def _run() -> int:
@@ -221,9 +233,7 @@ def _exit_code_of(work: Callable[[], int]) -> int:
     except MemoryError:
         return _fail(NO_MEMORY)
     except OSError as error:
-        from .shell.output import os_error_text
-
-        return _fail(os_error_text(error, "") if isinstance(error.filename, str | bytes) else str(error))
+        return _fail(_system_text(error))
     except Exception as error:
         if os.environ.get(SHOWS_WHERE):
             raise
@@ -239,6 +249,15 @@ def _tell_circumstances(code: int) -> None:
         from .shell.session import tell_circumstances
 
         tell_circumstances(code)
+
+
+def _system_text(error: OSError) -> str:
+    """What the system does not do; only standard output is written without a name."""
+    from .shell.output import os_error_text, os_text
+
+    if isinstance(error.filename, str | bytes):
+        return os_error_text(error, "")
+    return f"cannot write to standard output: {error.strerror}" if error.errno == ENOSPC else os_text(error)
 
 
 def _fail(text: str) -> int:

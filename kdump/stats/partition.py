@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
@@ -21,7 +20,7 @@ from kdump.storage.segment import Segment
 from kdump.transactions.isolation import Isolation, isolated
 
 SAMPLE_BATCHES = 8
-MOST_DAMAGE = 1000
+MAX_DAMAGE = 1000
 """Places of damage that are kept; all are counted."""
 
 Progress = Callable[[str, int], None]
@@ -94,17 +93,8 @@ class Stats:
         """Count a place of damage."""
         self.damage_count += 1
         self.damaged += damage.size
-        if len(self.damage) < MOST_DAMAGE:
+        if len(self.damage) < MAX_DAMAGE:
             self.damage.append(damage)
-
-
-class PartitionStats(NamedTuple):
-    """The figures of the partition in the directory `path`."""
-
-    path: str
-    topic: str
-    partition: int
-    stats: Stats
 
 
 def partition_stats(log: PartitionLog, options: StatsOptions, progress: Progress = lambda _, __: None) -> Stats:
