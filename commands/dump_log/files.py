@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PROCESSES_FROM = 16 << 20
 """Bytes from which on several processes print the records of a log; for batches alone they gain too little."""
-MOST_PROCESSES = 4
+MAX_PROCESSES = 4
 
 
 def processors() -> int:
@@ -115,7 +115,7 @@ class Dump:
 
     def _regions(self, log: LogFile, stop: int, text: kernels.LogText) -> int:
         """Let several processes print what they can before byte `stop`; where `text` is to go on after them."""
-        count = min(MOST_PROCESSES, processors())
+        count = min(MAX_PROCESSES, processors())
         if count == 1 or self._contents or kernels.active != "native":
             return 0
         from .regions import print_regions

@@ -8,7 +8,7 @@ from kdump.formats.codecs import NAMES
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import counted, number_words, size_text
 from kdump.operations.stats import PartitionStats, TopicStats
-from kdump.stats.batches import MOST_PRODUCERS, BatchStats
+from kdump.stats.batches import MAX_PRODUCERS, BatchStats
 from kdump.stats.partition import Dirtiness, Stats
 from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
@@ -160,7 +160,7 @@ def _times(batches: BatchStats) -> str:
 def _producers(batches: BatchStats) -> str:
     if not batches.idempotent:
         return "no producer ids"
-    more = f"more than {MOST_PRODUCERS}" if batches.more_producers else str(len(batches.producers))
+    more = f"more than {MAX_PRODUCERS}" if batches.more_producers else str(len(batches.producers))
     text = f"{more} with an id, in {percent(batches.idempotent / batches.batches)} of the batches"
     if batches.transactional:
         text += f"; {counted(batches.transactional, 'transactional batch', 'transactional batches')}"
