@@ -128,12 +128,12 @@ def _codec_lines(stats: Stats) -> Iterator[tuple[str, str]]:
         found = [(codec, other_codec(stats, codec)) for codec in range(len(NAMES))]
         yield (
             "recompressed",
-            ", ".join(
+            f"estimated from {counted(sample.batches, 'batch', 'batches')}: "
+            + ", ".join(
                 f"{codec_name(codec)} {size_text(size)} ({round(100 * (size / batches.bytes - 1)):+d} %)"
                 for codec, size in found
                 if size is not None
-            )
-            + f"; by {counted(sample.batches, 'batch', 'batches')}",
+            ),
         )
 
 
@@ -224,5 +224,8 @@ def time_text(ms: int | None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage."""
-    return f"{100 * share:.1f} %"
+    """A share in whole percents; what is too little for one, or for the last one, is said to be so."""
+    whole = round(100 * share)
+    if share > 0 and not whole:
+        return "<1 %"
+    return f"{whole} %" if whole < 100 or share >= 1 else ">99 %"
