@@ -22,9 +22,9 @@ from kdump.blocks import BatchBlock
 from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
 from kdump.formats.codecs import decompress
+from kdump.library.verifying import verify
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import packed_payload
-from kdump.verify import verify
 
 READ, SHALLOW, THREADS = "large-batches: read, CRC-32C", "large-batches: verify", "large-batches: verify, 2 threads"
 UNPACK, DEEP, SMALL = "zstd: decompress", "zstd: verify --deep", "a small partition: verify"

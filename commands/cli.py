@@ -202,9 +202,9 @@ def _exit_code_of(work: Callable[[], int]) -> int:
     except MemoryError:
         return _fail("there is not enough memory for this")
     except OSError as error:
-        from .shell.output import os_error_text
+        from .shell.output import os_error_text, os_text
 
-        return _fail(os_error_text(error, "") if isinstance(error.filename, str | bytes) else str(error))
+        return _fail(os_error_text(error, "") if isinstance(error.filename, str | bytes) else os_text(error))
     except Exception as error:
         if os.environ.get(SHOWS_WHERE):
             raise

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kdump.errors import OnError, Problem
     from kdump.library.changing import append, changes, compact, repair, retain, undo
-    from kdump.library.reading import export, groups, metadata, startup, stats, transactions
+    from kdump.library.reading import export, groups, lookup, metadata, startup, stats, transactions
+    from kdump.library.verifying import verify
     from kdump.storage.damage import Damage
     from kdump.storage.decoded import BadBatch
     from kdump.storage.open import open_directory, open_log, open_segment
     from kdump.storage.records import Batch, Record
-    from kdump.verify.run import verify
 
 __version__ = "0.1.0"
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "compact",
     "export",
     "groups",
+    "lookup",
     "metadata",
     "open_directory",
     "open_log",
@@ -58,7 +59,7 @@ _HOMES = {
     "Damage": "kdump.storage.damage",
     "OnError": "kdump.errors",
     "Problem": "kdump.errors",
-    "verify": "kdump.verify.run",
+    "verify": "kdump.library.verifying",
 }
 
 

@@ -22,7 +22,7 @@ class OnError(StrEnum):
     def beside_one_result(cls, errors: str) -> OnError:
         """Return the policy of what gives nothing that a problem could stand beside. Raises ValueError."""
         if (found := cls(errors)) is cls.YIELD:
-            raise ValueError('errors is "raise" or "skip" here: there is nothing to yield a problem with')
+            raise ValueError('errors is "raise" or "skip" here: there is one result')
         return found
 
 

@@ -180,7 +180,7 @@ def kafka_server(kafka_log_dir: KafkaLogDir) -> Iterator[KafkaServer]:
             __tracebackhide__ = True
             from kdump.serve.background import served
             from kdump.serve.groups import Commits
-            from kdump.serve.partition import OnDamage
+            from kdump.serve.pieces import OnDamage
             from kdump.serve.server import ServeOptions
 
             path = spec_or_directory
@@ -223,7 +223,7 @@ def assert_sound(
     """
     __tracebackhide__ = True
     from kdump.findings.kind import ERROR, WARNING
-    from kdump.verify import verify
+    from kdump.library.verifying import verify
 
     severities = (ERROR, WARNING) if strict else (ERROR,)
     found = [

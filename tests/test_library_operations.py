@@ -17,11 +17,12 @@ from kdump.operations.compact import Compacted, PassedOver
 from kdump.operations.results import Failed
 from kdump.operations.retain import Deleted
 from kdump.operations.startup import Loaded
+from kdump.query.lookup import OffsetPosition, TimestampOffset
 from kdump.recovery.broker_start import DirectoryState
 from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request
 from kdump.retention.partition import PartitionRetention
 from tests.topics.building import Log as ClusterLog
-from tests.topics.building import cluster_directory, metadata_pairs
+from tests.topics.building import cluster_directory, metadata_pairs, snapshot_file
 from tests.verify.building import Log, build, file, flip
 
 CORPUS = Path(__file__).resolve().parent.parent / "fixtures" / "corpus"
@@ -200,6 +201,38 @@ def test_groups() -> None:
         kdump.groups(CORPUS / "s-src-txn")
 
 
+def test_lookup(damaged: Log) -> None:
+    (there,) = kdump.lookup(damaged.directory, offset=8)
+    assert not isinstance(there, kdump.Problem)
+    assert there.exists
+    assert isinstance(there.found, OffsetPosition)
+    assert there.found.segment == 6
+    (latest,) = kdump.lookup(damaged.directory, timestamp=-1)
+    assert not isinstance(latest, kdump.Problem)
+    assert isinstance(latest.found, TimestampOffset)
+    assert latest.found.offset == latest.log_end_offset
+    (damaged.directory / names.REPLICATION_CHECKPOINT).write_text("0\n1\norders 0 99\n")
+    (beyond,) = kdump.lookup(damaged.directory, offset=latest.log_end_offset + 1)
+    assert not isinstance(beyond, kdump.Problem)
+    assert (beyond.exists, beyond.high_watermark) == (False, 99)
+    (damaged.directory / names.LOG_START_CHECKPOINT).write_text("x\n")
+    with pytest.raises(ProblemError):
+        list(kdump.lookup(damaged.directory, offset=8))
+    problem, found = kdump.lookup(damaged.directory, offset=8, errors="yield")
+    assert isinstance(problem, kdump.Problem)
+    assert found == there
+    with pytest.raises(ValueError, match="give one of offset and timestamp"):
+        kdump.lookup(damaged.directory)
+
+
+def test_stats_say_what_is_dirty(damaged: Log) -> None:
+    (damaged.directory / names.CLEANER_CHECKPOINT).write_text("0\n1\norders 0 6\n")
+    (found,) = kdump.stats(damaged.directory)
+    assert not isinstance(found, kdump.Problem)
+    assert found.dirt is not None
+    assert found.dirt.checkpoint == 6
+
+
 def test_stats() -> None:
     (found,) = kdump.stats(CORPUS / "s-src-txn")
     assert not isinstance(found, kdump.Problem)
@@ -220,6 +253,13 @@ def test_metadata_needs_a_metadata_log(damaged: Log, tmp_path: Path) -> None:
         kdump.metadata(damaged.directory)
     with pytest.raises(FileNotFoundError):
         kdump.metadata(tmp_path / "nothing")
+
+
+def test_a_cluster_that_has_never_run_is_as_its_bootstrap_checkpoint_has_it(tmp_path: Path) -> None:
+    data = cluster_directory(tmp_path / "data")
+    feature = {"name": "metadata.version", "featureLevel": 25}
+    snapshot_file(data, 0, 0, metadata_pairs(("FeatureLevel", feature))).rename(data / names.BOOTSTRAP_CHECKPOINT)
+    assert kdump.metadata(data).image.features == {"metadata.version": 25}
 
 
 def test_a_properties_file(damaged: Log, tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def command(
                 appender = Appender(log, lines, _wish(options, log, packing, () if repack else given))
                 _run(appender, items, interrupts)
     except REFUSALS as error:
-        return refused(error)
+        return refused(error, path)
     with Output() as out:
         out.write(f"{safe(log.partition)}: {_text(appender.tally)}\n")
     tell_backup(log)

@@ -23,6 +23,7 @@ from kdump.write.log_writer import LogWriter
 from ..shell import exit_codes
 from ..shell.output import NO_SUCH, complain
 from ..shell.property_files import read_config
+from ..shell.session import tell_refused
 from ..shell.startup_options import startup_options
 
 Command = Callable[..., Any]
@@ -143,9 +144,9 @@ def tell_backup(log: LogWriter) -> None:
         )
 
 
-def refused(error: Exception) -> int:
-    """Say why a log is not touched; the exit code."""
-    complain(safe(str(error)))
+def refused(error: RefusedError | NotAppendableError, path: str) -> int:
+    """Say why the log at this path, as it was given, is not touched; the exit code."""
+    tell_refused(error, safe(str(error).replace(os.path.abspath(path), path)))
     return exit_codes.REFUSED
 
 

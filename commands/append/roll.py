@@ -75,5 +75,5 @@ def command(
                 tell_backup(log)
             except REFUSALS as error:
                 out.flush()
-                code = refused(error)
+                code = refused(error, path)
     return code

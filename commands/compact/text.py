@@ -35,12 +35,14 @@ class Text:
         self._is_first = True
         self._passed_over: dict[str, list[str]] = {}
         self._partitions = self._due = self._freed = 0
+        self._is_plan = False
 
     def partition(self, found: Compacted) -> None:
         """One pass over a partition."""
         state, cleaning = found.state, found.cleaning
         self._partitions += found.number == 1
         if cleaning is not None:
+            self._is_plan = self._is_plan or not (found.is_done or found.output)
             self._due += found.number == 1
             self._freed += state.size - cleaning.size_after
         if not self._is_all:
@@ -84,8 +86,11 @@ class Text:
             verb = "is" if self._routine == 1 else "are"
             self._heading(f"{number_words(self._routine, 'partition')} {verb} not due (-v)")
         if self._partitions > 1:
-            due = f"{self._due:,} of {self._partitions:,} partitions are due"
+            due = f"{self._due:,} of {self._partitions:,} partitions {'is' if self._due == 1 else 'are'} due"
             self._heading(f"{due}; cleaning frees {size_text(max(0, self._freed))}")
+        if self._is_plan and self._due:
+            would = f"{number_words(self._due, 'partition')} would be"
+            self._heading(f"Dry run: nothing was changed, {would}. Next: the same command with --apply")
 
     def _heading(self, text: str) -> None:
         self._write(text + "\n" if self._is_first else f"\n{text}\n")

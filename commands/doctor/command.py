@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from kdump.findings.kind import Severity
-from kdump.formats.printable import safe
 from kdump.operations.diagnosis import Diagnosis
 from kdump.operations.doctor import Checkup, Doctor, Health
 from kdump.storage.live import broker_on, is_live
@@ -16,7 +15,7 @@ from kdump.storage.live import broker_on, is_live
 from ..shell import exit_codes
 from ..shell.options import NOW_HELP, color_option, max_duration_option, severities_from, threads_option
 from ..shell.output import complain, os_error_text, wants_color
-from ..shell.paths import KafkaFile, expand
+from ..shell.paths import directories
 from ..shell.progress import ProgressBar
 from ..shell.prose import prose_width
 from ..shell.rows import JSONL, format_option, output_for
@@ -124,9 +123,7 @@ def _chosen(paths: tuple[str, ...], troubles: Troubles) -> list[str]:
     chosen: list[str] = []
     for path in paths:
         try:
-            for place in expand([path]):
-                if isinstance(place, KafkaFile):
-                    raise click.UsageError(f"{safe(path)} is a file: give the partition directory that it is in.")
+            for place in directories([path]):
                 if place.path not in chosen:
                     chosen.append(place.path)
         except OSError as error:

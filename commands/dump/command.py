@@ -13,7 +13,7 @@ from kdump.transactions.isolation import Isolation
 from ..shell import values as filters
 from ..shell.isolation import isolation_option
 from ..shell.options import color_option
-from ..shell.paths import expand
+from ..shell.paths import expand, reached
 from ..shell.reading_options import (
     max_decompressed_size_option,
     no_index_option,
@@ -171,7 +171,9 @@ def command(
     if read_as is None:
         if base_offset is not None:
             raise click.UsageError("--base-offset goes with --as log.")
-        return dump(expand(paths), asked)
+        unreached: list[tuple[str, OSError]] = []
+        places = list(reached(paths, expand, lambda error, path: unreached.append((path, error))))
+        return dump(places, asked, unreached=unreached)
     if asked.follow or asked.kept or asked.tail is not None or isolation is Isolation.READ_COMMITTED:
         raise click.UsageError("--as log reads a file alone: leave out --follow, --kept, --tail and --isolation.")
     from .lone import lone_logs

@@ -84,7 +84,7 @@ def jobs_of(place: Place, options: Options, unreadable: list[tuple[str, OSError]
         text = f"there is nothing to dump in it ({words})"
         if isinstance(place, PartitionLog) and any(says.state for says in place.files.values()):
             text += "; files that a broker removes at its start (.deleted, .cleaned) are dumped when they are named"
-        raise FileNotFoundError(2, text, safe_path(place.path))
+        raise FileNotFoundError(2, text, place.path)
     return jobs
 
 
@@ -110,7 +110,7 @@ def _kept(place: Place, unreadable: list[tuple[str, OSError]]) -> list[Job]:
     jobs: list[Job] = [piece for change in changes for piece in kept_pieces(change)]
     unreadable += [(place.path, OSError(0, str(error))) for error in (found.unreadable if found else ())]
     if not jobs and not unreadable:
-        raise FileNotFoundError(2, "no change keeps anything of its logs", safe_path(place.path))
+        raise FileNotFoundError(2, "no change keeps anything of its logs", place.path)
     return jobs
 
 

@@ -29,7 +29,7 @@ from kdump.transactions.isolation import Isolation, isolated
 from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, note, wants_color
+from ..shell.output import Output, complain, note, os_error_text, wants_color
 from ..shell.paths import KafkaFile, Place, partition_of
 from ..shell.rows import output_for
 from ..shell.schemas import payload_decoder
@@ -45,15 +45,26 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.2
 
 
-def dump(places: list[Place], options: Options, lone: Sequence[LoneLog] = ()) -> int:
-    """Dump what `places` are and some `lone` logs; the exit code.
+def dump(
+    places: list[Place],
+    options: Options,
+    lone: Sequence[LoneLog] = (),
+    unreached: Sequence[tuple[str, OSError]] = (),
+) -> int:
+    """Dump what `places` are and some `lone` logs; the exit code. Of what is `unreached` it is said why.
 
-    Raises click.UsageError, FileNotFoundError, OutputError.
+    Raises click.UsageError, OutputError.
     """
     if options.kept and options.follow:
         raise click.UsageError("--kept shows what changes took out of logs, which does not grow: leave out --follow")
     unreadable: list[tuple[str, OSError]] = []
-    jobs: list[Job] = [*lone, *(job for place in places for job in jobs_of(place, options, unreadable))]
+    unreached = list(unreached)
+    jobs: list[Job] = list(lone)
+    for place in places:
+        try:
+            jobs += jobs_of(place, options, unreadable)
+        except FileNotFoundError as error:
+            unreached.append((place.path, error))
     types = {row_type(job, options) for job in jobs}
     if options.format == "csv" and len(types) > 1:
         raise click.UsageError(
@@ -65,8 +76,10 @@ def dump(places: list[Place], options: Options, lone: Sequence[LoneLog] = ()) ->
         if options.format == "csv":
             out.write(f"{','.join(columns(jobs, options, schemas=payloads is not None))}\n")
         run = _Run(out, _format(out, options, schemas=payloads is not None), options, payloads)
-        for path, error in unreadable:
-            run.failed(path, error)
+        for path, reason in unreached:
+            run.tell(path, reason)
+        for path, reason in unreadable:
+            run.failed(path, reason)
         try:
             if options.follow:
                 run.follow(jobs, places)
@@ -383,8 +396,12 @@ class _Run:
         if was_deleted(path, error):
             return
         tally.cannot_read(path)
+        self.tell(path, error)
+
+    def tell(self, path: str, error: OSError) -> None:
+        """Say why nothing of a file or PATH is printed."""
         self._out.flush()
-        complain(f"{safe_path(path)}: {error.strerror or error}")
+        complain(os_error_text(error, path))
         self.code = exit_codes.INCOMPLETE
 
 

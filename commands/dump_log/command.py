@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import BinaryIO
 
 from kdump.errors import KdumpError
 
@@ -59,15 +60,25 @@ def _dump(options: Options) -> int:
     try:
         for path in options.files or ():
             dump.file(path)
+        out.flush()
     except BrokenPipeError:
         raise
     except (JavaError, KdumpError, OSError) as error:
-        out.flush()
+        _print_what_is_held(out)
         return _die(java_error(error))
-    out.flush()
     for line in dump.report.lines():
         os.write(sys.stderr.fileno(), os.fsencode(line) + b"\n")
     return 0
+
+
+def _print_what_is_held(out: BinaryIO) -> None:
+    """Print what was written before an error; where that is what fails, Python must not try it again at its end."""
+    try:
+        out.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _die(error: JavaError) -> int:

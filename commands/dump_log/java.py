@@ -68,7 +68,7 @@ def java_error(error: Exception) -> JavaError:
     if isinstance(error, PermissionError):
         return JavaError("java.nio.file.AccessDeniedException", str(error.filename))
     if isinstance(error, OSError):
-        return JavaError("java.io.IOException", f"{error.filename}: {error.strerror}")
+        return JavaError("java.io.IOException", f"{error.filename}: " * bool(error.filename) + str(error.strerror))
     java_class = next((name for kind, name in _BY_ERROR if isinstance(error, kind)), KAFKA + "KafkaException")
     return JavaError(java_class, str(error))
 

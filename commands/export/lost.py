@@ -5,19 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-import click
-
 from kdump.errors import KdumpError, Problem, RefusedError
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words
 from kdump.operations.lost_records import check_folder, write_lost
 from kdump.operations.replicas import Replicas
-from kdump.storage.directory import LogDirectory
-from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
 from ..shell.output import Output
-from ..shell.paths import KafkaFile, check_not_kafkas, expand
+from ..shell.paths import check_not_kafkas
+from ..shell.replicas import directories_at
 from ..shell.session import Troubles, tell_refused
 
 
@@ -28,15 +25,7 @@ def export_lost(paths: Iterable[str], leader: int, folder: str, chosen: Callable
     """
     check_not_kafkas(folder)
     troubles = Troubles()
-    places: list[LogDirectory | PartitionLog] = []
-    for path in paths:
-        try:
-            for place in expand([path]):
-                if isinstance(place, KafkaFile):
-                    raise click.UsageError(f"{safe_path(place.path)}: expected a partition or log directory")
-                places.append(place)
-        except OSError as error:
-            troubles(Problem.unreadable(path, error))
+    places = directories_at(paths, troubles)
     if troubles.code >= exit_codes.INCOMPLETE:
         return troubles.code
     try:

@@ -59,7 +59,7 @@ def run_export(
     troubles = Troubles()
     wanted = chooses(topics)
     found = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
-    if troubles.code >= exit_codes.INCOMPLETE:
+    if not found and troubles.code:
         return troubles.code
     if not found:
         complain(nothing_chosen(topics, topics_at(paths)))

@@ -55,6 +55,8 @@ def command(
     """
     troubles = Troubles()
     found = replicas_at(paths, troubles)
+    if not found and troubles.code:
+        return troubles.code
     offsets = [replica for replica in found if replica.topic == names.CONSUMER_OFFSETS_TOPIC]
     groups = GroupsOf(found, troubles, newest(offsets, troubles))
     chosen = chooses(patterns)

@@ -4,36 +4,41 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import IO, Any
 
 import click
 
-from kdump.errors import CheckpointError, KdumpError
-from kdump.formats import names
+from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
+from kdump.operations.lookup import LookupOptions, Lookups, served_partitions
 from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
 from kdump.releases import KafkaRelease
-from kdump.storage.checkpoints import read_offsets
 from kdump.storage.directory import LogDirectory
-from kdump.storage.live import held, opened, tally, was_deleted
-from kdump.storage.open import open_directory
+from kdump.storage.live import held, tally, was_deleted
 from kdump.storage.partition import PartitionLog
-from kdump.topics.clusters import ClusterMetadata, Clusters
+from kdump.topics.clusters import Clusters
 from kdump.transactions.isolation import Isolation
-from kdump.transactions.states import TransactionStates
 
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.isolation import isolation_option
 from ..shell.options import kafka_option, topic_option
-from ..shell.output import Output, complain, os_error_text
+from ..shell.output import Output, complain
+from ..shell.paths import directories
 from ..shell.progress import PathCounter
 from ..shell.rows import bare_rows, format_options, json_line, output_for
 from ..shell.values import time_ms
-from .text import Answer, aborted_answer, missing_words, offset_answer, offset_words, timestamp_answer, timestamp_words
+from .text import (
+    Answer,
+    aborted_answer,
+    located_answer,
+    offset_answer,
+    offset_words,
+    timestamp_answer,
+    timestamp_words,
+)
 
 SPECIAL_TIMES = {"earliest": EARLIEST, "latest": LATEST, "max": MAX_TIMESTAMP}
 _MOST_OF_A_LINE = 80
@@ -78,7 +83,7 @@ def _time(text: str | None) -> int | None:
 
 
 @click.command("lookup")
-@click.argument("path", type=click.Path())
+@click.argument("path")
 @click.option("--offset", type=int, metavar="N", help="Find the batch that a fetch from this offset starts with.")
 @click.option(
     "--timestamp",
@@ -142,14 +147,16 @@ class _Run:
         self.code = exit_codes.OK
         self._options = options
         self._out = out
-        self._checkpoints: dict[tuple[str, str], dict[tuple[str, int], int]] = {}
-        self._clusters = Clusters([options.path])
+        asked = LookupOptions(options.isolation, options.log_start_offset, options.kafka)
+        self._lookups = Lookups(Clusters([options.path]), asked, _tell_checkpoint)
 
     def all(self) -> None:
         """Look up in every partition asked for. Raises OSError and KdumpError where there is none."""
-        place = open_directory(self._options.path)
+        place, *others = directories([self._options.path])
+        if others:
+            raise click.UsageError(f"expected one PATH: {safe_path(self._options.path)} matches {len(others) + 1}")
         several = isinstance(place, LogDirectory)
-        logs = list(self._logs(place))
+        logs = list(served_partitions(place, self._options.wants, self._report))
         if not logs and self.code == exit_codes.OK:
             options = self._options
             why = nothing_chosen(options.topics, topics_at([options.path]))
@@ -164,75 +171,29 @@ class _Run:
             except (OSError, KdumpError) as error:
                 self._failed(error, log.path)
 
-    def _logs(self, place: PartitionLog | LogDirectory) -> Iterator[PartitionLog]:
-        """The partitions asked for; those of a log directory that a broker would not serve are left out."""
-        if isinstance(place, PartitionLog):
-            if self._options.wants(place):
-                yield place
-            return
-        for name in place.partition_names:
-            path = os.path.join(place.path, name)
-            try:
-                log = opened(path)
-            except OSError as error:
-                self._failed(error, path)
-                continue
-            if log and log.name and not log.name.state and self._options.wants(log):
-                yield log
-
     def _look(self, log: PartitionLog, several: bool) -> None:
         options = self._options
         label = f"{safe_path(os.path.basename(log.path))}: " if several else ""
-        stable = None
-        if options.isolation is Isolation.READ_COMMITTED:
-            stable = TransactionStates(log).last_stable_offset()
-        with LogLookup(
-            log,
-            self._log_start(log),
-            clean=log.closed_cleanly,
-            last_stable_offset=stable,
-            release=partial(self._release, log),
-            is_tiered=partial(self._is_tiered, log),
-            **self._trace(label),
-        ) as lookup:
+        with self._lookups.open(log, **self._trace(label)) as lookup:
             if options.batch is not None:
                 self._answer_requests(options.batch, lookup)
                 return
-            answer, words = self._by_offset(lookup) if options.offset is not None else self._by_time(lookup)
+            if options.offset is not None:
+                located = self._lookups.by_offset(lookup, options.offset)
+            else:
+                located = self._lookups.by_timestamp(lookup, options.timestamp or 0)
+        if not located.exists:
+            self._worsen(exit_codes.FINDINGS)
         if options.format == "jsonl":
-            self._out.write(json_line("answer", (_names(log) if several else {}) | answer))
+            self._out.write(json_line("answer", (_names(log) if several else {}) | located_answer(located)))
+            return
+        is_committed = options.isolation is Isolation.READ_COMMITTED
+        if options.offset is None:
+            words = timestamp_words(options.timestamp or 0, located, is_committed=is_committed)
         else:
-            said = words.removeprefix(f"offset {options.offset}: batch ") if several else words
-            self._out.write(f"{label}{'batch ' if said != words else ''}{said}\n")
-
-    def _by_offset(self, lookup: LogLookup) -> tuple[Answer, str]:
-        offset = self._options.offset or 0
-        position = lookup.find_from(offset)
-        answer = offset_answer(position) | _starts(lookup)
-        end = lookup.log_end_offset()
-        stable = lookup.readable_end()
-        words = offset_words(offset, position, lookup)
-        if stable < end and stable <= offset < end:
-            words = f"offset {offset} is not below the last stable offset {stable}: read_committed consumers wait"
-        if not position.found:
-            answer["logEndOffset"] = end
-            if offset > end:
-                words += missing_words(end, self._checkpoint(names.REPLICATION_CHECKPOINT, lookup.log), lookup.log.path)
-        if not (position.found and position.is_valid):
-            self._worsen(exit_codes.FINDINGS)
-        return answer, words
-
-    def _by_time(self, lookup: LogLookup) -> tuple[Answer, str]:
-        timestamp = self._options.timestamp or 0
-        found = lookup.find_timestamp(timestamp)
-        answer = timestamp_answer(found)
-        if found is None:
-            answer["logEndOffset"] = lookup.log_end_offset()
-            self._worsen(exit_codes.FINDINGS)
-        words = timestamp_words(timestamp, found, lookup)
-        if timestamp == LATEST and self._options.isolation is Isolation.READ_COMMITTED:
-            words = words.replace("log end offset", "last stable offset")
-        return answer, words
+            words = offset_words(options.offset, located)
+        said = words.removeprefix(f"offset {options.offset}: batch ") if several else words
+        self._out.write(f"{label}{'batch ' if said != words else ''}{said}\n")
 
     def _answer_requests(self, requests: IO[str], lookup: LogLookup) -> None:
         for number, line in enumerate(requests, 1):
@@ -245,36 +206,6 @@ class _Run:
                 answer = {"error": str(error)}
                 self._worsen(exit_codes.INCOMPLETE)
             self._out.write(json.dumps(answer) + "\n")
-
-    def _release(self, log: PartitionLog) -> KafkaRelease:
-        """The release whose searches these are: the one asked for, else the one that wrote the log directory."""
-        return self._options.kafka or self._cluster(log).kafka
-
-    def _is_tiered(self, log: PartitionLog) -> bool:
-        return log.name is not None and self._cluster(log).settings().of(log.name.topic).is_tiered
-
-    def _cluster(self, log: PartitionLog) -> ClusterMetadata:
-        """What the cluster's metadata tells, where that is at hand."""
-        return self._clusters.of(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
-
-    def _log_start(self, log: PartitionLog) -> int:
-        """The log start offset given, or that of the checkpoint beside the partition."""
-        if self._options.log_start_offset is not None:
-            return self._options.log_start_offset
-        return self._checkpoint(names.LOG_START_CHECKPOINT, log) or 0
-
-    def _checkpoint(self, name: str, log: PartitionLog) -> int | None:
-        """A partition's line in a checkpoint beside it; each checkpoint is read once."""
-        if log.name is None:
-            return None
-        parent = os.path.dirname(os.path.abspath(log.path))
-        if (parent, name) not in self._checkpoints:
-            try:
-                self._checkpoints[parent, name] = read_offsets(os.path.join(parent, name))
-            except CheckpointError as error:
-                complain(f"{safe(str(error))}: treated as empty, as a broker does")
-                self._checkpoints[parent, name] = {}
-        return self._checkpoints[parent, name].get((log.name.topic, log.name.partition))
 
     def _trace(self, label: str) -> dict[str, Callable[[str], object]]:
         """The argument by which a lookup tells its steps, if they are wanted."""
@@ -289,21 +220,26 @@ class _Run:
             raise error
         if was_deleted(path, error):
             return
-        self._out.flush()
         if isinstance(error, OSError):
-            tally.cannot_read(path)
-            complain(os_error_text(error, path))
+            self._report(Problem.unreadable(path, error))
         else:
-            complain(safe(str(error)))
+            self._complain(safe(str(error)))
+
+    def _report(self, problem: Problem) -> None:
+        tally.cannot_read(problem.path)
+        self._complain(f"{safe_path(problem.path)}: {safe(problem.text)}")
+
+    def _complain(self, text: str) -> None:
+        self._out.flush()
+        complain(text)
         self._worsen(exit_codes.INCOMPLETE)
 
     def _worsen(self, code: int) -> None:
         self.code = max(self.code, code)
 
 
-def _starts(lookup: LogLookup) -> Answer:
-    remote = lookup.remote_start_offset
-    return {"logStartOffset": lookup.log_start_offset} | ({} if remote is None else {"remoteLogStartOffset": remote})
+def _tell_checkpoint(problem: Problem) -> None:
+    complain(f"{safe(problem.text)}: treated as empty, as a broker does")
 
 
 def _names(log: PartitionLog) -> Answer:

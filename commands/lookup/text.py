@@ -8,12 +8,12 @@ from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
 from kdump.formats.printable import safe_path
 from kdump.formats.words import number_words, offset_range
+from kdump.operations.lookup import Located
 from kdump.query.lookup import (
     EARLIEST,
     EARLIEST_LOCAL,
     LATEST,
     LATEST_TIERED,
-    LogLookup,
     OffsetPosition,
     TimestampOffset,
 )
@@ -53,6 +53,19 @@ def timestamp_answer(found: TimestampOffset | None) -> Answer:
     return {"result": {"offset": found.offset, "timestamp": found.timestamp, "leaderEpoch": found.leader_epoch}}
 
 
+def located_answer(located: Located) -> Answer:
+    """What was found in a partition, and where that begins; where it ends if nothing was found."""
+    if isinstance(located.found, OffsetPosition):
+        answer = offset_answer(located.found)
+        answer["logStartOffset"] = located.log_start_offset
+        if located.remote_start_offset is not None:
+            answer["remoteLogStartOffset"] = located.remote_start_offset
+        is_missing = not located.found.found
+    else:
+        answer, is_missing = timestamp_answer(located.found), located.found is None
+    return answer | ({"logEndOffset": located.log_end_offset} if is_missing else {})
+
+
 def aborted_answer(txn: AbortedTxn) -> Answer:
     """An aborted transaction."""
     return {
@@ -63,58 +76,65 @@ def aborted_answer(txn: AbortedTxn) -> Answer:
     }
 
 
-def offset_words(offset: int, position: OffsetPosition, lookup: LogLookup) -> str:
+def offset_words(offset: int, located: Located) -> str:
     """Where an offset is, and why it does not exist where it is not in the log."""
-    log_start_offset, log_end_offset = lookup.log_start_offset, lookup.log_end_offset()
-    remote_start = lookup.remote_start_offset
-    if remote_start is not None and remote_start <= offset < log_start_offset:
+    position = located.found
+    assert isinstance(position, OffsetPosition)
+    start, end, remote_start = located.log_start_offset, located.log_end_offset, located.remote_start_offset
+    if located.readable_end <= offset < end:
+        stable = located.readable_end
+        return f"offset {offset} is not below the last stable offset {stable}: read_committed consumers wait"
+    if remote_start is not None and remote_start <= offset < start:
         return (
             f"offset {offset} is in remote storage, not on this disk: log start offset {remote_start}, local log start"
-            f" offset {log_start_offset}"
+            f" offset {start}"
         )
-    if offset < log_start_offset:
-        log_start_offset = log_start_offset if remote_start is None else remote_start
-        return f"offset {offset} does not exist: log start offset {log_start_offset} {OUT_OF_RANGE}"
-    if offset > log_end_offset:
-        return f"offset {offset} does not exist: log end offset {log_end_offset} {OUT_OF_RANGE}"
-    if offset == log_end_offset:
+    if offset < start:
+        start = start if remote_start is None else remote_start
+        return f"offset {offset} does not exist: log start offset {start} {OUT_OF_RANGE}"
+    if offset > end:
+        missing = _missing_words(located)
+        return f"offset {offset} does not exist: log end offset {end} {OUT_OF_RANGE}{missing}"
+    if offset == end:
         return f"offset {offset} is the log end offset: nothing is there yet"
     if not position.found:
-        return f"no batch has offset {offset} or a later one, up to the log end offset {log_end_offset}"
+        return f"no batch has offset {offset} or a later one, up to the log end offset {end}"
     damage = "" if position.is_valid else "\n! The batch fails its CRC: consumers stop here. kdump explain KD-LOG-CRC"
     return _batch(position, offset) + damage
 
 
-def missing_words(log_end_offset: int, high_watermark: int | None, path: str) -> str:
-    """Which committed offsets are not in the log at `path`; empty if none are missing."""
-    if high_watermark is None or high_watermark <= log_end_offset:
+def _missing_words(located: Located) -> str:
+    """Which committed offsets are not in the log; empty if none are missing."""
+    end, committed = located.log_end_offset, located.high_watermark
+    if committed is None or committed <= end:
         return ""
-    committed = offset_range(log_end_offset, high_watermark - 1)
-    return f"\nCommitted offsets {committed} are missing: kdump doctor {safe_path(path)}"
+    offsets = offset_range(end, committed - 1)
+    return f"\nCommitted offsets {offsets} are missing: kdump doctor {safe_path(located.path)}"
 
 
-def timestamp_words(asked: int, found: TimestampOffset | None, lookup: LogLookup) -> str:
+def timestamp_words(asked: int, located: Located, *, is_committed: bool) -> str:
     """What a search for the time `asked` gives."""
-    remote = ""
-    if asked >= 0 and lookup.remote_start_offset is not None:
-        there = offset_range(lookup.remote_start_offset, lookup.log_start_offset - 1)
+    found, remote = located.found, ""
+    assert not isinstance(found, OffsetPosition)
+    if asked >= 0 and located.remote_start_offset is not None:
+        there = offset_range(located.remote_start_offset, located.log_start_offset - 1)
         remote = f"\nOn this disk only: offsets {there} are in remote storage, where a broker looks first"
     if found is None:
         return (
             "no record has that time or a later one: a broker answers offset -1, and a consumer group that is reset to"
-            f" it goes to the log end offset {lookup.log_end_offset()}{remote}"
+            f" it goes to the log end offset {located.log_end_offset}{remote}"
         )
     if asked == LATEST_TIERED:
         return f"offset {found.offset}: what is in tiered storage is not known here"
     epoch = "" if found.leader_epoch is None else f", leader epoch {found.leader_epoch}"
     if asked == LATEST:
-        return f"offset {found.offset}, the log end offset{epoch}"
+        return f"offset {found.offset}, the {'last stable' if is_committed else 'log end'} offset{epoch}"
     if asked in (EARLIEST, EARLIEST_LOCAL):
-        where = ", in remote storage" if found.offset < lookup.log_start_offset else ""
+        where = ", in remote storage" if found.offset < located.log_start_offset else ""
         return f"offset {found.offset}, the log start offset{epoch}{where}"
     deleted = ""
-    if found.offset < lookup.log_start_offset:
-        deleted = f"; it is below the log start offset {lookup.log_start_offset}, so consumers cannot read it"
+    if found.offset < located.log_start_offset:
+        deleted = f"; it is below the log start offset {located.log_start_offset}, so consumers cannot read it"
     return f"offset {found.offset}, {iso_time(found.timestamp)}{epoch}{deleted}{remote}"
 
 

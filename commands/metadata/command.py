@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import safe, safe_path
-from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
-from kdump.topics.metadata_log import MetadataState, state_of_directory, state_of_snapshot
+from kdump.topics.metadata_log import MetadataState, state_in, state_of_snapshot
 
 from ..shell.choice import chooses, has_partition
 from ..shell.completing import topics_of_paths
@@ -75,12 +72,6 @@ def _state(path: str, at: int | None, troubles: Troubles) -> MetadataState | Non
         if place.name.kind not in (names.KRAFT_SNAPSHOT, names.BOOTSTRAP_CHECKPOINT):
             raise click.UsageError(f"{safe_path(path)}: expected a .checkpoint file or a directory")
         return state_of_snapshot(place.path, troubles)
-    if isinstance(place, LogDirectory):
-        if names.CLUSTER_METADATA_DIR in place.directories:
-            return state_of_directory(PartitionLog(os.path.join(place.path, names.CLUSTER_METADATA_DIR)), troubles, at)
-        if names.BOOTSTRAP_CHECKPOINT in place.files and at is None:
-            return state_of_snapshot(os.path.join(place.path, names.BOOTSTRAP_CHECKPOINT), troubles)
-        raise KdumpError(f"{safe_path(place.path)}: there is no {names.CLUSTER_METADATA_DIR} in it")
-    if place.name and place.name.topic != names.CLUSTER_METADATA_TOPIC:
-        raise click.UsageError(f"{safe_path(place.path)}: not a directory of {names.CLUSTER_METADATA_TOPIC}")
-    return state_of_directory(place, troubles, at)
+    if isinstance(place, PartitionLog) and place.name and place.name.topic != names.CLUSTER_METADATA_TOPIC:
+        raise KdumpError(f"{safe_path(place.path)}: not a directory of {names.CLUSTER_METADATA_TOPIC}")
+    return state_in(place, troubles, at)

@@ -14,7 +14,7 @@ from kdump.storage.directory import LogDirectory
 
 from ..shell.options import color_option, ignore_lock_option
 from ..shell.output import Output, wants_color
-from ..shell.paths import check_not_kafkas
+from ..shell.paths import check_not_kafkas, check_target
 from ..shell.rows import format_option, output_for
 from .run import Printer, Run
 
@@ -91,7 +91,7 @@ def run(
     if output is not None:
         check_not_kafkas(output)
     if plan_out is not None:
-        check_not_kafkas(plan_out)
+        check_target(plan_out)
     rails = Rails(
         applies or apply_plan is not None,
         command,

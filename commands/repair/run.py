@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from errno import EROFS
 from typing import Protocol
 
 import click
@@ -18,6 +19,7 @@ from kdump.operations.repair import Examine, Repair, Repaired, repair
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Target, Targets
 from kdump.storage.directory import LogDirectory
+from kdump.storage.live import tally
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
@@ -194,7 +196,12 @@ class Run:
         if isinstance(error, BrokenPipeError):
             raise error
         text = os_error_text(error, path) if isinstance(error, OSError) else safe(str(error))
+        if isinstance(error, OSError):
+            tally.cannot_read(path)
         text = target.spoken(text) if target is not None else text
+        is_read_only = isinstance(error, OSError) and error.errno == EROFS
+        if is_read_only and self._rails.command == "repair" and self._rails.output is None:
+            text += ". --output DIR makes a repaired copy elsewhere"
         self._totals.reason = text
         if isinstance(error, RefusedError):
             self._out.flush()

@@ -117,7 +117,7 @@ class TextPrinter:
             whole = ", ".join(part for part in (would, needs) if part)
             self._write(f"{'Nothing was changed' if applies else 'Dry run: nothing was changed'}. {whole}.\n")
         elif totals.reason:
-            self._write(f"Nothing was changed: {totals.reason}\n")
+            self._write(f"Nothing was changed: {totals.reason.removesuffix(' Nothing was changed.')}\n")
         elif not totals.failed:
             self._write("Nothing to do.\n")
         if undecided:

@@ -17,7 +17,7 @@ from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition
 from ..shell.options import now_option, topic_option, verbose_option
 from ..shell.output import note
-from ..shell.paths import KafkaFile, expand
+from ..shell.paths import directories
 from ..shell.rows import format_option, output_for
 from ..shell.session import Troubles
 from .jsonl import JsonLines
@@ -68,7 +68,7 @@ def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now:
         if not count:
             wanted = f" of a topic {', '.join(map(safe, topics))}" if topics else ""
             raise KdumpError(f"there is no partition{wanted} in these PATHs")
-        printer.finish()
+        printer.finish(troubles.code)
     return troubles.code
 
 
@@ -80,12 +80,7 @@ def _places(paths: tuple[str, ...], troubles: Troubles) -> list[LogDirectory | P
             if os.path.isdir(path) and not os.listdir(path):
                 note(f"{safe_path(path)} is empty: a broker that starts with it has no records at all")
                 continue
-            found = expand([path])
+            places += directories([path])
         except OSError as error:
             troubles(Problem.unreadable(path, error))
-            continue
-        for place in found:
-            if isinstance(place, KafkaFile):
-                raise click.UsageError(f"{safe_path(place.path)}: expected a partition directory or a log directory")
-            places.append(place)
     return places

@@ -34,7 +34,7 @@ class JsonLines:
         for choice in found.choices:
             self._row("choice", place | _choice(choice))
 
-    def finish(self) -> None:
+    def finish(self, code: int) -> None:
         """Nothing comes after the last partition."""
 
     def _row(self, kind: str, fields: Row) -> None:

@@ -17,6 +17,7 @@ from kdump.replicas.summary import Outlook, agreed
 from ..shell.copies import MAX_RANGES, STANDINGS, blocked_words, difference_words, leader_words, loss_words
 from ..shell.tables import aligned
 from ..shell.times import iso_time
+from ..shell.words import verdict
 
 _WIDTH = 80
 _ELECT = "kafka-leader-election.sh --bootstrap-server HOST:PORT"
@@ -44,8 +45,8 @@ class TextLines:
                 self._write(f"{line}\n")
         self._write("\n")
 
-    def finish(self) -> None:
-        """The verdict."""
+    def finish(self, code: int) -> None:
+        """The verdict of a run that exits with `code`."""
         total = number_words(self._partitions, "partition")
         behind = f"the copies of {self._behind} are only behind" if self._behind else ""
         if self._differing:
@@ -53,9 +54,9 @@ class TextLines:
             self._write(f"FOUND: the copies of {self._differing} of {total} differ{more}.\n")
         elif behind:
             others = "" if self._behind == self._partitions else "; all others are identical"
-            self._write(f"OK. {total}: {behind}{others}.\n")
+            self._write(f"{verdict(code, (), f'{total}: {behind}{others}')}\n")
         else:
-            self._write(f"OK. {total}: all copies are identical.\n")
+            self._write(f"{verdict(code, (), f'{total}: all copies are identical')}\n")
 
 
 def _heading(found: PartitionReplicas) -> Iterator[str]:

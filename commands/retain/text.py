@@ -16,6 +16,7 @@ from kdump.retention.policy import LOG_START, POLICIES, SIZE, TIME
 from kdump.retention.segments import SegmentState
 from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
+from kdump.storage.live import tally
 from kdump.storage.timestamps import TimestampSource
 
 from ..shell.tables import aligned
@@ -99,7 +100,7 @@ class Text:
         if totals.working and not self._applies:
             would = f"{number_words(totals.working, 'partition')} would be"
             self._line(f"Dry run: nothing was changed, {would}. Next: the same command with --apply")
-        elif not totals.working and not totals.blocked:
+        elif not totals.working and not totals.blocked and not tally.unreadable:
             self._line("Nothing to do.")
 
     def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:

@@ -69,6 +69,8 @@ def command(
     """
     troubles = Troubles()
     found = replicas_at(paths, troubles)
+    if not found and troubles.code:
+        return troubles.code
     source = schemas or _registry_among(found)
     if not source:
         raise KdumpError(f"no {SCHEMAS_TOPIC}-0 is among these PATHs: name the schemas with --schemas PATH")

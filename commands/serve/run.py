@@ -19,14 +19,14 @@ from kdump.formats.words import number_words
 from kdump.serve.cluster import Address, ServedCluster
 from kdump.serve.connection import Access
 from kdump.serve.groups import Commits
-from kdump.serve.partition import OnDamage
+from kdump.serve.pieces import OnDamage
 from kdump.serve.sasl import Users
 from kdump.serve.server import ServeOptions, Server
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 
 from ..shell import exit_codes
-from ..shell.paths import KafkaFile, expand
+from ..shell.paths import directories
 from ..shell.rows import json_line, output_for
 from ..shell.session import Troubles
 
@@ -86,9 +86,7 @@ def serve(paths: Iterable[str], asked: Asked, format_: str) -> int:
 
 def _places(paths: Iterable[str]) -> list[LogDirectory | PartitionLog]:
     places: list[LogDirectory | PartitionLog] = []
-    for place in expand(paths):
-        if isinstance(place, KafkaFile):
-            raise click.UsageError(f"{safe_path(place.path)}: expected a partition directory or a log directory")
+    for place in directories(paths):
         if isinstance(place, PartitionLog) and (place.name is None or place.name.state):
             raise click.UsageError(f"{safe_path(place.path)}: the name is not <topic>-<partition>, as clients know it")
         places.append(place)

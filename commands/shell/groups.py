@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 
-import click
-
-from kdump.formats.printable import safe_path
 from kdump.operations.targets import PartitionGroup, PartitionGroups
+from kdump.storage.directory import LogDirectory
 
-from .paths import KafkaFile, expand
+from .paths import directories
 from .session import Failures
 
 
@@ -20,8 +19,7 @@ def grouped(
     groups = PartitionGroups(wants)
     for path in paths:
         with failures.told(path):
-            for place in expand([path]):
-                if isinstance(place, KafkaFile):
-                    raise click.UsageError(f"{safe_path(place.path)} is a file: give the partition directory around it")
+            for place in directories([path]):
                 groups.add(place)
+                failures.name(place.path if isinstance(place, LogDirectory) else os.path.dirname(place.path) or ".")
     return groups.all()

@@ -27,6 +27,7 @@ NO_SUCH = "no such file or directory"
 
 PIECE = 1 << 18
 _MOST_HELD_BACK = 1 << 24
+_MAX_COMPLAINTS = 10_000
 TERMINAL_PIECE = 1 << 12
 
 
@@ -150,7 +151,11 @@ class Output:
 
 
 def complain(text: str) -> None:
-    """One line on stderr. The text must be safe already."""
+    """One line on stderr, once in a run. The text must be safe already."""
+    if text in Screen.current.complaints:
+        return
+    if len(Screen.current.complaints) < _MAX_COMPLAINTS:
+        Screen.current.complaints.add(text)
     hide_progress()
     click.echo(f"kdump: {text}", err=True)
 
@@ -164,8 +169,12 @@ def note(text: str) -> None:
 def os_error_text(error: OSError, path: str) -> str:
     """What the system says, with the file that it names, or else `path`; safe to print."""
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path  # else a descriptor
-    text = NO_SUCH if error.errno == ENOENT and error.strerror == os.strerror(ENOENT) else error.strerror or str(error)
-    return f"{safe_path(where)}: {safe(text)}"
+    return f"{safe_path(where)}: {safe(os_text(error))}"
+
+
+def os_text(error: OSError) -> str:
+    """What the system says, without a file."""
+    return NO_SUCH if error.errno == ENOENT and error.strerror == os.strerror(ENOENT) else error.strerror or str(error)
 
 
 def wants_color(choice: str = "auto") -> bool:

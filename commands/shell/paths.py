@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
 
 import click
 
 from kdump.disk.reading import read_small
-from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
+from kdump.errors import KdumpError, NameFormatError
 from kdump.formats import names
 from kdump.formats.java_properties import parse_properties
-from kdump.formats.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir
+from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
 from kdump.formats.printable import safe, safe_path
 from kdump.storage.directory import LogDirectory
-from kdump.storage.open import directory_of_kafka, open_directory
+from kdump.storage.live import tally
+from kdump.storage.open import check_file, directory_of_kafka, open_directory
 from kdump.storage.partition import PartitionLog
 
 from .output import NO_SUCH
@@ -30,47 +32,72 @@ class KafkaFile(NamedTuple):
 
 
 Place = KafkaFile | PartitionLog | LogDirectory
-
-NOT_KAFKAS = (
-    "neither a partition directory (there is no <base offset>.log in it) nor a log directory (no directory"
-    " <topic>-<partition>)"
-)
-
+_Found = TypeVar("_Found")
 
 def expand(paths: Iterable[str]) -> list[Place]:
     """What each of the PATHs is, in their order; a quoted pattern stands for the names that it matches.
 
-    Raises FileNotFoundError for a path or pattern that nothing has, and for a directory that is not Kafka's;
-    click.UsageError for such a file.
+    Raises FileNotFoundError for a path or pattern that nothing has, and for what is not Kafka's.
     """
-    return [place_at(found) for path in paths for found in matches(path)]
+    found: list[Place] = []
+    for path in paths:
+        try:
+            found += map(place_at, matches(path))
+        except OSError:
+            tally.unreached.add(path)
+            raise
+    return found
+
+
+def directories(paths: Iterable[str]) -> list[PartitionLog | LogDirectory]:
+    """What each of the PATHs is. Raises as `expand` does, and click.UsageError for a file."""
+    found: list[PartitionLog | LogDirectory] = []
+    for place in expand(paths):
+        if isinstance(place, KafkaFile):
+            raise click.UsageError(f"{safe_path(place.path)} is a file: give the partition directory that it is in")
+        found.append(place)
+    return found
+
+
+def check_directories(paths: Iterable[str]) -> None:
+    """Raises click.UsageError for a PATH that is one of Kafka's files, where directories are asked for."""
+    for path in filter(os.path.isfile, paths):
+        with suppress(OSError):
+            directories([path])
+
+
+def reached(
+    paths: Iterable[str], find: Callable[[list[str]], Sequence[_Found]], tell: Callable[[OSError, str], None]
+) -> Iterator[_Found]:
+    """What `find` (`expand`, `directories`) has of each PATH; of one that cannot be reached it is told, and no more."""
+    for path in paths:
+        try:
+            found = find([path])
+        except OSError as error:
+            tell(error, path)
+        else:
+            yield from found
 
 
 def place_at(path: str) -> Place:
     """What one path is. Raises as `expand` does."""
-    if os.path.isdir(path):
-        try:
-            return open_directory(path)
-        except HoldsLogDirectoriesError as error:
-            raise FileNotFoundError(2, str(error).removeprefix(f"{path}: "), path) from None
-        except NameFormatError:
-            raise FileNotFoundError(2, NOT_KAFKAS, path) from None
-    return kafka_file(path)
+    try:
+        return open_directory(path) if os.path.isdir(path) else kafka_file(path)
+    except NameFormatError as error:
+        raise FileNotFoundError(2, str(error).removeprefix(f"{path}: "), path) from None
 
 
 def kafka_file(path: str) -> KafkaFile:
-    """The file at `path`. Raises click.UsageError where its name is not one that Kafka gives."""
-    folder, name = os.path.split(os.path.abspath(path))
-    says = parse_file_name(name)
-    if says.kind in (names.OTHER, names.LOCK):
-        raise click.UsageError(f"{safe_path(path)}: not the name of a file with content that Kafka writes;"
-            " kdump dump --as log reads a log of any name")
+    """The file at `path`. Raises FileNotFoundError where its name is not one that Kafka gives."""
+    try:
+        says = check_file(path)
+    except NameFormatError as error:
+        hint = "; kdump dump --as log reads a log of any name" if os.path.isfile(path) else ""
+        raise NameFormatError(f"{error}{hint}") from None
     if says.kind in names.SEGMENT_KINDS and says.offset is None:
-        raise click.UsageError(
-            f"{safe_path(path)}: the name of a .{says.kind} file begins with an offset, as in"
-            f" {names.segment_file_name(0, f'.{says.kind}')}"
-        )
-    return KafkaFile(path, says, partition_of(folder))
+        name = names.segment_file_name(0, f".{says.kind}")
+        raise NameFormatError(f"{path}: the name of a .{says.kind} file begins with an offset, as in {name}")
+    return KafkaFile(path, says, partition_of(os.path.dirname(os.path.abspath(path))))
 
 
 def partition_of(folder: str) -> PartitionDirName | None:
@@ -104,6 +131,20 @@ def check_not_kafkas(target: str) -> None:
     inside = directory_of_kafka(target)
     if inside is not None:
         raise click.UsageError(f"{safe_path(target)} is in Kafka's own {safe_path(inside)}: give another directory.")
+
+
+def check_target(path: str) -> None:
+    """Raises KdumpError where a file cannot be written, click.UsageError where it would be among Kafka's own.
+
+    It is asked before anything is read: else hours of work are lost for want of that.
+    """
+    from kdump.verify.resume import check_writable
+
+    check_not_kafkas(path)
+    try:
+        check_writable(path)
+    except OSError as error:
+        raise KdumpError(f"{path} cannot be written: {error.strerror}. Nothing was checked.") from None
 
 
 def log_directories_of(config_file: str) -> tuple[str, ...]:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import click
-
+from kdump.errors import Problem
 from kdump.formats.printable import safe_path
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import Replica, farthest, replicas
 
 from .output import note
-from .paths import KafkaFile, expand
+from .paths import directories, reached
 from .session import Troubles
 
 
 def replicas_at(paths: Iterable[str], troubles: Troubles) -> list[Replica]:
     """The partitions in the directories that PATHs name. Raises click.UsageError for a file."""
-    places: list[PartitionLog | LogDirectory] = []
-    for place in expand(paths):
-        if isinstance(place, KafkaFile):
-            raise click.UsageError(f"{safe_path(place.path)}: expected a partition directory or a log directory")
-        places.append(place)
-    return list(replicas(places, troubles))
+    return list(replicas(directories_at(paths, troubles), troubles))
+
+
+def directories_at(paths: Iterable[str], troubles: Troubles) -> list[PartitionLog | LogDirectory]:
+    """The directories that PATHs name, without those that cannot be read. Raises click.UsageError for a file."""
+    return list(reached(paths, directories, lambda error, path: troubles(Problem.unreadable(path, error))))
 
 
 def newest(found: Iterable[Replica], troubles: Troubles) -> list[Replica]:

@@ -38,6 +38,7 @@ class Screen:
     has_findings: bool = False
 
     held: list[str] = field(default_factory=list)
+    complaints: set[str] = field(default_factory=set)
 
     current: ClassVar[Screen]
 

@@ -55,18 +55,29 @@ class Failures:
     def __init__(self) -> None:
         self.code = exit_codes.OK
         self.before: Callable[[], None] = lambda: None
+        self._given: dict[str, str] = {}
+
+    def name(self, path: str) -> None:
+        """What is said of this directory, or of what is in it, names it as the command line does."""
+        self._given[os.path.abspath(path)] = path
+
+    def _spoken(self, text: str) -> str:
+        for absolute in sorted(self._given, key=len, reverse=True):
+            text = text.replace(absolute, self._given[absolute])
+        return safe(text)
 
     def tell(self, error: Exception, path: str) -> None:
         """Say why something was left alone, by what it comes to; what is no error of reading or Kafka's is raised."""
         if isinstance(error, RefusedError):
             self.before()
-            tell_refused(error)
+            tell_refused(error, self._spoken(str(error)))
             self.worsen(exit_codes.REFUSED)
         elif isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             if not was_deleted(path, error):
-                self.complain(os_error_text(error, path))
+                tally.cannot_read(path)
+                self.complain(self._spoken(os_error_text(error, path)))
         elif isinstance(error, KdumpError):
-            self.complain(safe(str(error)))
+            self.complain(self._spoken(str(error)))
         else:
             raise error
 
@@ -89,7 +100,7 @@ class Failures:
             self.tell(error, path)
 
 
-def tell_refused(error: RefusedError, text: str = "") -> None:
+def tell_refused(error: KdumpError, text: str = "") -> None:
     """Say on stderr what a safety rail refused, and that nothing was changed where a broker is the reason.
 
     `text` stands for that of the error, with paths as they were given.
@@ -116,6 +127,9 @@ def tell_circumstances(code: int) -> None:
     if code == exit_codes.INCOMPLETE and tally.unreadable:
         partitions = number_words(len(tally.partitions), "partition")
         click.echo(f"INCOMPLETE. {len(tally.unreadable):,} of {partitions} could not be read.", err=True)
+    elif code == exit_codes.INCOMPLETE and tally.unreached and tally.partitions:
+        unreached = number_words(len(tally.unreached), "PATH")
+        click.echo(f"INCOMPLETE. {unreached} could not be read; the rest was.", err=True)
     tally.clear()
 
 

@@ -16,12 +16,13 @@ from kdump.recovery.broker_start import DirectoryState
 from kdump.settings.views import RetentionSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on, is_live, tally
+from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 
 from ..shell import exit_codes
 from ..shell.options import color_option, verbose_option
 from ..shell.output import Output, complain, os_error_text, wants_color
-from ..shell.paths import KafkaFile, Place, expand
+from ..shell.paths import check_directories, directories
 from ..shell.progress import ProgressBar, total_size
 from ..shell.rows import format_option, output_for
 from ..shell.startup_options import chosen_startup, startup_options
@@ -71,6 +72,7 @@ def command(
       kdump startup /disk1/kafka /disk2/kafka --config /etc/kafka/server.properties
       kdump startup /var/lib/kafka/data --format jsonl | jq 'select(.type == "outcome" and .losesData) | .path'
     """
+    check_directories(paths)
     options = chosen_startup(**circumstances, view=RetentionSettings)
     with output_for(format_) as out:
         printer: Printer
@@ -110,14 +112,12 @@ class _Run:
     def path(self, path: str) -> None:
         """Load in the plan what is at a path or pattern; what cannot be read is complained of."""
         try:
-            for place in expand([path]):
+            for place in directories([path]):
                 self._place(place)
         except BrokenPipeError:
             raise
         except OSError as error:
             self._complain(os_error_text(error, path))
-        except click.UsageError as error:
-            self._complain(error.message)
 
     def end(self) -> None:
         """Say what shows only when all partitions are known."""
@@ -126,9 +126,7 @@ class _Run:
             self._worsen(exit_codes.FINDINGS)
         self._printer.end(self._start)
 
-    def _place(self, place: Place) -> None:
-        if isinstance(place, KafkaFile):
-            raise click.UsageError(f"{safe_path(place.path)} is a file: give the partition directory that it is in")
+    def _place(self, place: PartitionLog | LogDirectory) -> None:
         note_unfinished(place)
         events = self._start.directory(place) if isinstance(place, LogDirectory) else self._start.partition(place.path)
         for event in events:

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from kdump.formats.names import DELETE as BEING_DELETED
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import number_words, size_text
+from kdump.formats.words import number_words, offset_range, size_text
 from kdump.operations.startup import BrokerStart, Loaded
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import (
@@ -142,7 +142,7 @@ class TextPrinter:
             return self._bad("loses segments: retention deletes them soon after the start")
         if loaded.committed_missing:
             first, last = loaded.committed_missing
-            return self._bad(f"lacks committed offsets {_range(first, last)}")
+            return self._bad(f"lacks committed offsets {offset_range(first, last)}")
         if loaded.fate:
             return f"{loaded.state}: {loaded.fate}"
         if outcome.loss.bytes:
@@ -160,22 +160,23 @@ class TextPrinter:
         else:
             starts = "The broker will start."
         parts = [
-            f"{count} of {number_words(totals.logs, 'partition')} {what}"
-            for count, what in (
-                (totals.failing, "would not load"),
-                (totals.losing, "lose data"),
-                (totals.stray, "go out of service"),
-                (totals.expiring, "lose segments to retention"),
+            f"{count} of {number_words(totals.logs, 'partition')} {one if count == 1 else several}"
+            for count, one, several in (
+                (totals.failing, "would not load", "would not load"),
+                (totals.losing, "loses data", "lose data"),
+                (totals.stray, "goes out of service", "go out of service"),
+                (totals.expiring, "loses segments to retention", "lose segments to retention"),
             )
             if count
         ]
-        harmed = totals.failing + totals.losing + totals.stray + totals.expiring
-        rest = f"{totals.logs - harmed} lose nothing"
-        return f"{starts} {'; '.join([*parts, rest])}.\n" + self._next(harmed)
+        rest = totals.logs - totals.failing - totals.losing - totals.stray - totals.expiring
+        if rest:
+            unharmed = str(rest) if parts else number_words(rest, "partition")
+            parts.append(f"{unharmed} {'loses' if rest == 1 else 'lose'} nothing")
+        needs_somebody = rest < totals.logs or start.stops or bool(start.offline)
+        return f"{starts} {'; '.join(parts)}.\n" + (self._next() if needs_somebody else "")
 
-    def _next(self, harmed: int) -> str:
-        if not harmed:
-            return ""
+    def _next(self) -> str:
         paths = " ".join(map(safe_path, self._totals.directories)) or "PATH"
         if not self._totals.losing:
             return f"Next: kdump doctor {paths}\n"
@@ -202,10 +203,6 @@ def _line(word: str, text: str) -> str:
     return f"  {word:<{_WIDTH}} {text}"
 
 
-def _range(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}\N{EN DASH}{last}"
-
-
 def _lost(loaded: Loaded) -> str:
     """The offsets that are lost, as far as anything names them, else the bytes."""
     loss, end, mark = loaded.outcome.loss, loaded.outcome.log_end_offset, loaded.high_watermark
@@ -213,7 +210,7 @@ def _lost(loaded: Loaded) -> str:
     if last < end:
         return loss_words(loss)
     valid = f": {number_words(loss.batches, 'valid batch', 'valid batches')} among them" if loss.batches else ""
-    return f"offsets {_range(end, last)}{valid}"
+    return f"offsets {offset_range(end, last)}{valid}"
 
 
 def _offsets(loaded: Loaded) -> str:

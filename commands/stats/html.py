@@ -9,10 +9,10 @@ from itertools import accumulate
 from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import counted, duration, size_text
+from kdump.operations.stats import PartitionStats, TopicStats
 from kdump.stats.partition import SegmentTimes, Stats
 from kdump.stats.series import Moment
 
-from .run import Partition, Topic
 from .svg import Plot, Point, number_ticks, size_ticks, time_ticks
 from .text import lines, percent, records_text, time_text
 
@@ -41,7 +41,7 @@ svg{width:100%;height:auto;display:block}.tick{font-size:11px;fill:var(--dim)}.g
 """
 
 
-def page(topics: Sequence[Topic], *, now: int, retention_ms: int) -> str:
+def page(topics: Sequence[TopicStats], *, now: int, retention_ms: int) -> str:
     """The whole page. `now` and `retention_ms` (ms) are what the outlook on retention goes by."""
     size = sum(topic.stats.size for topic in topics)
     partitions = sum(len(topic.partitions) for topic in topics)
@@ -68,7 +68,7 @@ def _text(text: str) -> str:
     return escape(safe(text), quote=True)
 
 
-def _table(topics: Sequence[Topic]) -> str:
+def _table(topics: Sequence[TopicStats]) -> str:
     heads = ("Topic", "Partitions", "Size", "Records", "Batches", "Earliest", "Latest")
     head = "".join(f'<th class="n">{each}</th>' if 0 < at < 5 else f"<th>{each}</th>" for at, each in enumerate(heads))
     rows = []
@@ -77,12 +77,12 @@ def _table(topics: Sequence[Topic]) -> str:
         numbers = (len(topic.partitions), size_text(topic.stats.size), records_text(batches), batches.batches)
         cells = "".join(f'<td class="n">{each}</td>' for each in numbers)
         times = "".join(f"<td>{_text(time_text(each))}</td>" for each in (batches.earliest, batches.latest))
-        rows.append(f"<tr><td>{_text(topic.name)}</td>{cells}{times}</tr>")
+        rows.append(f"<tr><td>{_text(topic.topic)}</td>{cells}{times}</tr>")
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
-def _topic(topic: Topic, now: int, retention_ms: int) -> Iterator[str]:
-    yield f"<h2>{_text(topic.name)}</h2>"
+def _topic(topic: TopicStats, now: int, retention_ms: int) -> Iterator[str]:
+    yield f"<h2>{_text(topic.topic)}</h2>"
     only = topic.partitions[0] if len(topic.partitions) == 1 else None
     if only:
         yield f'<p class="note">{escape(safe_path(only.path))}</p>'
@@ -148,7 +148,7 @@ def _batch_sizes(stats: Stats) -> Iterator[str]:
     yield plot.svg("Histogram of batch sizes", ticks[::every], y_ticks, "bytes of a batch; number of batches")
 
 
-def _times_over_offsets(partitions: Sequence[Partition]) -> Iterator[str]:
+def _times_over_offsets(partitions: Sequence[PartitionStats]) -> Iterator[str]:
     yield "<h3>Timestamps over offsets</h3>"
     drawn = sorted(partitions, key=lambda each: -each.stats.size)[:MOST_LINES]
     drawn = [each for each in drawn if each.stats.batches.latest is not None]
@@ -166,12 +166,12 @@ def _times_over_offsets(partitions: Sequence[Partition]) -> Iterator[str]:
             if stretch.latest != -1:
                 least = stretch.latest if stretch.earliest == -1 else stretch.earliest
                 points += ((stretch.first_offset, least), (stretch.last_offset, stretch.latest))
-        plot.line(points, series, f"{each.topic}-{each.number}")
+        plot.line(points, series, f"{each.topic}-{each.partition}")
     ticks = number_ticks(first, last, lambda number: f"{number:.0f}")
     yield plot.svg("Timestamps over offsets", ticks, time_ticks(low, high), "offset; max timestamp of batches, UTC")
     if len(drawn) > 1:
         keys = (
-            f'<span class="key s{series % 6}">\u25a0</span>&nbsp;{each.number}' for series, each in enumerate(drawn)
+            f'<span class="key s{series % 6}">\u25a0</span>&nbsp;{each.partition}' for series, each in enumerate(drawn)
         )
         yield f'<p class="note">Partitions: {", ".join(keys)}</p>'
     if len(partitions) > len(drawn):
@@ -192,7 +192,7 @@ def _central_range(times: list[int]) -> tuple[int, int]:
     return ordered[0], ordered[-1]
 
 
-def _outlook(partitions: Sequence[Partition], now: int, retention_ms: int) -> Iterator[str]:
+def _outlook(partitions: Sequence[PartitionStats], now: int, retention_ms: int) -> Iterator[str]:
     yield f"<h3>Outlook on retention of {escape(duration(retention_ms))}</h3>"
     ends = sorted(end for each in partitions for end in leaving(each.stats.segments, retention_ms))
     total = sum(size for _, size in ends)

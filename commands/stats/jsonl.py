@@ -7,12 +7,12 @@ from typing import Any
 
 from kdump.formats.codecs import NAMES
 from kdump.formats.printable import safe_path
+from kdump.operations.stats import TopicStats
 from kdump.stats.partition import Dirtiness, Stats
 from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
 
 from ..shell.rows import json_line
-from .run import Topic
 from .text import codec_name, other_codec
 
 
@@ -22,18 +22,18 @@ class JsonLines:
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
 
-    def all(self, topics: list[Topic], *, details: bool) -> None:
+    def all(self, topics: list[TopicStats], *, details: bool) -> None:
         """Partitions, each topic after its own; everything is in them, whatever `details` says."""
         for topic in topics:
             for each in topic.partitions:
-                place = {"path": safe_path(each.path), "topic": each.topic, "partition": each.number}
+                place = {"path": safe_path(each.path), "topic": each.topic, "partition": each.partition}
                 offsets = {
                     "firstOffset": each.stats.batches.first_offset,
                     "lastOffset": each.stats.batches.last_offset,
                     "cleaner": _dirt(each.dirt),
                 }
                 self._write(json_line("partition", place | offsets | figures(each.stats)))
-            partitions = {"topic": topic.name, "partitions": len(topic.partitions)}
+            partitions = {"topic": topic.topic, "partitions": len(topic.partitions)}
             self._write(json_line("topic", partitions | figures(topic.stats)))
 
 

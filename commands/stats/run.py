@@ -6,20 +6,18 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kdump.errors import KdumpError, Problem
-from kdump.formats import names
+from kdump.errors import Problem
 from kdump.formats.printable import safe, safe_path
-from kdump.stats.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
-from kdump.storage.checkpoints import Checkpoints
-from kdump.storage.partition import PartitionLog
-from kdump.storage.replica import Replica, held_replicas
+from kdump.operations.stats import PartitionStats, StatsOf, TopicStats, by_topic
+from kdump.stats.partition import Stats, StatsOptions
+from kdump.storage.replica import Replica
 
 from ..shell import exit_codes
 from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
 from ..shell.output import complain
-from ..shell.paths import check_not_kafkas
+from ..shell.paths import check_target
 from ..shell.progress import ProgressBar
 from ..shell.replicas import replicas_at
 from ..shell.rows import output_for
@@ -43,35 +41,17 @@ class Options:
     cluster: Cluster | None = None
 
 
-class Partition(NamedTuple):
-    """A partition with its figures; `dirt` where the cleaner's checkpoint has an entry for it."""
-
-    path: str
-    topic: str
-    number: int
-    stats: Stats
-    dirt: Dirtiness | None
-
-
-class Topic(NamedTuple):
-    """A topic with the figures of its partitions together."""
-
-    name: str
-    partitions: list[Partition]
-    stats: Stats
-
-
 class Printer(Protocol):
     """What prints the figures."""
 
-    def all(self, topics: list[Topic], *, details: bool) -> None:
+    def all(self, topics: list[TopicStats], *, details: bool) -> None:
         """Everything."""
 
 
 def run_stats(paths: Iterable[str], options: Options) -> int:
     """Gather the figures of what is at `paths`; the exit code. Raises click.UsageError, OSError."""
     if options.report is not None:
-        check_not_kafkas(options.report)
+        check_target(options.report)
     troubles = Troubles()
     wanted = chooses(options.topics)
     replicas = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
@@ -96,48 +76,25 @@ def run_stats(paths: Iterable[str], options: Options) -> int:
     return troubles.code
 
 
-def by_topic(partitions: Iterable[Partition]) -> list[Topic]:
-    """The partitions by topic and number."""
-    groups: dict[str, list[Partition]] = {}
-    for each in sorted(partitions, key=lambda each: (each.topic, each.number, each.path)):
-        groups.setdefault(each.topic, []).append(each)
-    return [Topic(name, members, total([each.stats for each in members])) for name, members in groups.items()]
-
-
 def _gathered(
     replicas: Sequence[Replica], options: Options, troubles: Troubles, bar: ProgressBar
-) -> Iterator[Partition]:
-    checkpoints: dict[str, Checkpoints] = {}
-    for replica, stats in _computed(replicas, options, troubles, bar):
-        log = replica.log
-        if not isinstance(stats, Stats):
-            bar.hide()
-            if isinstance(stats, OSError):
-                troubles(Problem.unreadable(log.path, stats))
-            else:
-                troubles(Problem(log.path, None, str(stats), is_unreadable=True))
-            continue
-        if stats.damage_count:
-            bar.hide()
-            _tell_damage(stats, troubles)
-        yield Partition(log.path, replica.topic, replica.partition, stats, _dirt(log, stats, checkpoints))
-
-
-def _computed(
-    replicas: Sequence[Replica], options: Options, troubles: Troubles, bar: ProgressBar
-) -> Iterator[tuple[Replica, Stats | KdumpError | OSError]]:
-    """The figures of each, or why there are none; on the cluster, if there is one."""
+) -> Iterator[PartitionStats]:
+    computed = None
     if options.cluster is not None:
         from kdump.spark.jobs import stats_of
 
         paths = [replica.log.path for replica in replicas]
-        yield from zip(replicas, stats_of(options.cluster, paths, options.core), strict=True)
-        return
-    for replica in held_replicas(replicas, troubles):
-        try:
-            yield replica, partition_stats(replica.log, options.core, bar.add)
-        except OSError as error:
-            yield replica, error
+        computed = zip(replicas, stats_of(options.cluster, paths, options.core), strict=True)
+
+    def report(problem: Problem) -> None:
+        bar.hide()
+        troubles(problem)
+
+    for found in StatsOf(options.core, report, bar.add).of(replicas, computed):
+        if found.stats.damage_count:
+            bar.hide()
+            _tell_damage(found.stats, troubles)
+        yield found
 
 
 def _tell_damage(stats: Stats, troubles: Troubles) -> None:
@@ -148,15 +105,7 @@ def _tell_damage(stats: Stats, troubles: Troubles) -> None:
     troubles.worsen(exit_codes.FINDINGS)
 
 
-def _dirt(log: PartitionLog, stats: Stats, known: dict[str, Checkpoints]) -> Dirtiness | None:
-    folder = os.path.dirname(os.path.abspath(log.path))
-    if folder not in known:
-        known[folder] = Checkpoints.read(folder, (names.CLEANER_CHECKPOINT,))
-    cleaner = known[folder].of(log.name).cleaner
-    return None if cleaner is None else dirtiness(stats.segments, cleaner)
-
-
-def _write_report(path: str, topics: list[Topic], options: Options) -> None:
+def _write_report(path: str, topics: list[TopicStats], options: Options) -> None:
     """Write the page beside its place first, so that it is there as a whole or not at all. Raises OSError."""
     from tempfile import mkdtemp
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from kdump.formats.codecs import NAMES
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import counted, number_words, size_text
+from kdump.operations.stats import PartitionStats, TopicStats
 from kdump.stats.batches import MOST_PRODUCERS, BatchStats
 from kdump.stats.partition import Dirtiness, Stats
 from kdump.stats.records import RecordStats
@@ -14,7 +15,6 @@ from kdump.stats.sizes import Sizes
 
 from ..shell.tables import aligned
 from ..shell.times import iso_second, iso_time
-from .run import Partition, Topic
 
 _HEAD = ("PARTITION", "SIZE", "SEGMENTS", "RECORDS", "BATCHES", "BYTES/BATCH", "CODECS", "EARLIEST", "LATEST", "DIRTY")
 _RIGHT = ("SIZE", "SEGMENTS", "RECORDS", "BATCHES", "BYTES/BATCH", "DIRTY")
@@ -32,7 +32,7 @@ class Text:
         """`write` takes whole lines."""
         self._write = write
 
-    def all(self, topics: list[Topic], *, details: bool) -> None:
+    def all(self, topics: list[TopicStats], *, details: bool) -> None:
         """The table of all partitions; then each topic, and with `details` each partition, in words."""
         found = [each for topic in topics for each in topic.partitions]
         more = max(0, len(found) - MAX_PARTITIONS)
@@ -49,7 +49,7 @@ class Text:
                     self._section(safe_path(each.path), each.stats, each.dirt)
             if len(topic.partitions) > 1:
                 count = len(topic.partitions)
-                self._section(f"{safe(topic.name)}: {count} partitions together", topic.stats, None)
+                self._section(f"{safe(topic.topic)}: {count} partitions together", topic.stats, None)
 
     def _section(self, title: str, stats: Stats, dirt: Dirtiness | None) -> None:
         self._write(f"\n{title}\n")
@@ -57,11 +57,11 @@ class Text:
             self._write(f"  {label:<{_LABEL}}{text}\n")
 
 
-def _row(each: Partition) -> tuple[str, ...]:
+def _row(each: PartitionStats) -> tuple[str, ...]:
     batches = each.stats.batches
     mean = batches.sizes.mean
     return (
-        safe(f"{each.topic}-{each.number}" if each.number >= 0 else each.topic),
+        safe(f"{each.topic}-{each.partition}" if each.partition >= 0 else each.topic),
         size_text(each.stats.size),
         str(len(each.stats.segments)),
         records_text(batches),

@@ -66,6 +66,8 @@ def command(
     """
     troubles = Troubles()
     found = replicas_at(paths, troubles)
+    if not found and troubles.code:
+        return troubles.code
     is_asked = chooses(topics)
 
     def chosen(replica: Replica) -> bool:

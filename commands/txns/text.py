@@ -137,6 +137,8 @@ class TextLines:
         else:
             fine = f"No open transaction in {number_words(self._partitions, 'partition')}"
         self._write(f"{verdict(code, found, fine)}\n")
+        if self._stuck:
+            self._write("Next: start the broker and run this again: a coordinator that runs writes the markers.\n")
 
     def _field(self, label: str, text: str) -> None:
         self._write(f"  {label:<{_LABEL}}{text}\n")

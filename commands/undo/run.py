@@ -28,7 +28,7 @@ from kdump.operations.undo import (
 
 from ..shell import exit_codes
 from ..shell.output import Output, complain, os_error_text
-from ..shell.paths import matches
+from ..shell.paths import directories, matches
 from ..shell.progress import PathCounter
 from ..shell.session import tell_refused
 
@@ -136,8 +136,11 @@ class _Run:
         listing = list_changes(path, asked.backup_dir)
         if not os.path.lexists(path) and not listing.changes:
             raise FileNotFoundError(2, "no such file or directory", path)
+        if not listing.changes and not listing.old:
+            directories([path])  # what is Kafka's has no changes then; of what is not, it is said
         for error in listing.unreadable:
-            self._complain(safe(str(error)), exit_codes.INCOMPLETE)
+            with self.told(path):
+                raise error
         if asked.prune:
             old_ones = list(prunable(listing, self._now - asked.older_than, asked.id))
             for kept in PathCounter("change").over(old_ones):

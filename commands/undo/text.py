@@ -37,9 +37,11 @@ class Text:
         self._old: list[OldBackup] = []
         self._count = self._size = self._total = 0
         self._by: list[Change] = []
+        self._is_read = False
 
     def listed(self, path: str, changes: Iterable[Listed], old: Iterable[OldBackup]) -> None:
         """Collect the changes below one PATH."""
+        self._is_read = True
         known = {each.change.files for each in self._changes}
         self._changes += [each for each in changes if each.change.files not in known]
         self._old += [each for each in old if each not in self._old]
@@ -95,7 +97,8 @@ class Text:
     def _list(self, reason: str) -> None:
         rows = list(self._rows())
         if not rows:
-            self._write(f"Nothing was read: {reason}\n" if reason else "No changes are kept here.\n")
+            is_read = self._is_read or not reason
+            self._write("No changes are kept here.\n" if is_read else f"Nothing was read: {reason}\n")
             return
         for line in aligned(_HEADER, rows, right=("AGE", "KEEPS")):
             self._write(line)

@@ -7,18 +7,17 @@ from collections.abc import Iterable
 import click
 
 from kdump.disk.pace import lower_priority
-from kdump.errors import KdumpError
 from kdump.findings.kind import INFO, SEVERITIES
 from kdump.findings.limit import MOST_ALIKE
+from kdump.operations.verify import VerifyRequest
 from kdump.storage.live import broker_on, is_live
 from kdump.verify.options import Options
-from kdump.verify.resume import check_writable
 
 from ..shell.completing import finding_codes
 from ..shell.engine import cluster_of, engine_options
 from ..shell.options import color_option, max_duration_option, now_if_given_option, threads_option, verbose_option
 from ..shell.output import note
-from ..shell.paths import check_not_kafkas
+from ..shell.paths import check_target
 from ..shell.rows import format_options
 from ..shell.values import read_by, size
 from .reports import report_to
@@ -206,23 +205,12 @@ def command(
         raise click.UsageError("--max-duration, --resume and --state are for the local engine.")
     for path in (resume, state_file, *(path for _, path in reports)):
         if path is not None:
-            _check_target(path)
+            check_target(path)
     if priority == "low" or (priority == "auto" and is_beside):
         gained = lower_priority()
         if verbose:
             note(f"low priority: {', '.join(gained) or 'cannot be had here'}")
     if verbose and options.drops_pages:
         note("pages that were read are given back to the system (--keep-cache keeps them)")
-    asked = Asked(format_, fail_on, verbose, color, max_duration, resume, state_file, reports)
+    asked = Asked(format_, fail_on, verbose, color, VerifyRequest(max_duration, resume, state_file), reports)
     return run(paths, options, asked, cluster)
-
-
-def _check_target(path: str) -> None:
-    """Raises KdumpError where a file cannot be written, click.UsageError where it would lie among Kafka's own."""
-    check_not_kafkas(path)
-    try:
-        check_writable(path)
-    except OSError as error:
-        raise KdumpError(f"{path} cannot be written: {error.strerror}. Nothing was checked.") from None
-
-

@@ -7,8 +7,9 @@ from xml.sax.saxutils import escape, quoteattr
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, INFO, WARNING
 from kdump.formats.printable import safe, safe_path
+from kdump.operations.verify import Totals
 
-from .text import Sink, Summary, consequences
+from .text import Sink, consequences
 
 
 class JUnitReport:
@@ -47,7 +48,7 @@ class JUnitReport:
             case += f"<system-out>{escape(f'{finding.severity}: {text}')}</system-out>"
         self._cases.append(f"{case}</testcase>\n")
 
-    def finish(self, summary: Summary) -> None:
+    def finish(self, totals: Totals, code: int) -> None:
         """Close the document."""
         self._write()
         self._out.write("</testsuites>\n")

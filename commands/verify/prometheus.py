@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from kdump.disk.reading import read_small
 from kdump.findings.finding import Finding
+from kdump.operations.verify import Totals
 
-from .text import Sink, Summary
+from .text import Sink
 
 LAST_PASS = "kdump_verify_last_complete_pass_timestamp_seconds"
 _MOST_BYTES = 1 << 22
@@ -35,30 +36,30 @@ class PrometheusReport:
         """Count it."""
         self._found[finding.code, finding.severity] += 1
 
-    def finish(self, summary: Summary) -> None:
+    def finish(self, totals: Totals, code: int) -> None:
         """The figures."""
-        for line in self._lines(summary):
+        for line in self._lines(totals):
             self._out.write(f"{line}\n")
 
-    def _lines(self, summary: Summary) -> Iterator[str]:
+    def _lines(self, totals: Totals) -> Iterator[str]:
         yield from _head("kdump_verify_findings", "Findings by code and severity.")
         for (code, severity), count in sorted(self._found.items()):
             yield f'kdump_verify_findings{{code="{code}",severity="{severity}"}} {count}'
         figures = (
-            ("kdump_verify_errors", "Findings of severity error.", summary.counts["error"]),
-            ("kdump_verify_warnings", "Findings of severity warning.", summary.counts["warning"]),
-            ("kdump_verify_unreadable", "Files and directories that could not be read.", summary.unread),
-            ("kdump_verify_partitions", "Partitions that were looked at.", summary.partitions),
-            ("kdump_verify_segments", "Segments that were read.", summary.segments),
-            ("kdump_verify_segments_skipped", "Segments that an earlier run had verified.", summary.skipped),
-            ("kdump_verify_bytes", "Bytes of logs that were read.", summary.bytes),
-            ("kdump_verify_duration_seconds", "How long the run lasted.", f"{summary.seconds:.3f}"),
-            ("kdump_verify_complete", "Whether everything was looked at.", int(summary.is_complete)),
+            ("kdump_verify_errors", "Findings of severity error.", totals.counts["error"]),
+            ("kdump_verify_warnings", "Findings of severity warning.", totals.counts["warning"]),
+            ("kdump_verify_unreadable", "Files and directories that could not be read.", totals.unread),
+            ("kdump_verify_partitions", "Partitions that were looked at.", totals.partitions),
+            ("kdump_verify_segments", "Segments that were read.", totals.segments),
+            ("kdump_verify_segments_skipped", "Segments that an earlier run had verified.", totals.skipped),
+            ("kdump_verify_bytes", "Bytes of logs that were read.", totals.bytes),
+            ("kdump_verify_duration_seconds", "How long the run lasted.", f"{totals.seconds:.3f}"),
+            ("kdump_verify_complete", "Whether everything was looked at.", int(totals.is_complete)),
         )
         for name, what, value in figures:
             yield from _head(name, what)
             yield f"{name} {value}"
-        last_pass = f"{time.time():.0f}" if summary.is_complete and not summary.whole.unread else self._last_pass
+        last_pass = f"{time.time():.0f}" if totals.is_complete and not totals.whole.unread else self._last_pass
         if last_pass is not None:
             yield from _head(LAST_PASS, "When everything had last been looked at.")
             yield f"{LAST_PASS} {last_pass}"

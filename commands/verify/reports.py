@@ -9,10 +9,11 @@ import click
 from kdump.disk.durable import replace_file
 from kdump.findings.finding import Finding
 from kdump.formats.printable import escape_json
+from kdump.operations.verify import Totals
 
 from ..shell.rows import JSON, JSONL, Envelope
 from ..shell.screen import Screen
-from .text import JsonLinesReport, Report, Sink, Summary, TextReport
+from .text import JsonLinesReport, Report, Sink, TextReport
 
 FORMATS = ("text", "json", "jsonl", "junit", "sarif")
 PROM = "prom"
@@ -71,10 +72,10 @@ class Together:
         for each in self._reports:
             each.finding(finding)
 
-    def finish(self, summary: Summary) -> None:
+    def finish(self, totals: Totals, code: int) -> None:
         """The run is over."""
         for each in self._reports:
-            each.finish(summary)
+            each.finish(totals, code)
 
 
 class FileReport:
@@ -98,11 +99,11 @@ class FileReport:
         """Hold it for the end."""
         self._pieces.append(text if self._envelope is None else self._envelope.rows(text))
 
-    def finish(self, summary: Summary) -> None:
+    def finish(self, totals: Totals, code: int) -> None:
         """Write the file. Raises OSError."""
-        self._report.finish(summary)
+        self._report.finish(totals, code)
         if self._envelope is not None:
-            self._pieces.append(self._envelope.end(summary.exit_code))
+            self._pieces.append(self._envelope.end(code))
         text = "".join(self._pieces)
         data = (escape_json(text) if self._escapes else text).encode("utf-8", "backslashreplace")
         replace_file(self._path, data, durable=False)

@@ -12,8 +12,9 @@ from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.finding import Finding
 from kdump.findings.kind import INFO, FindingKind
+from kdump.operations.verify import Totals
 
-from .text import Sink, Summary
+from .text import Sink, summary_row
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -73,8 +74,8 @@ class SarifReport:
         self._out.write(self._before + json.dumps(result(finding)))
         self._before = ",\n"
 
-    def finish(self, summary: Summary) -> None:
+    def finish(self, totals: Totals, code: int) -> None:
         """Close the document."""
-        whole = summary.is_complete and not summary.unread
-        invocation = {"executionSuccessful": whole, "properties": summary.row()}
+        whole = totals.is_complete and not totals.unread
+        invocation = {"executionSuccessful": whole, "properties": summary_row(totals)}
         self._out.write(f'\n], "invocations": [{json.dumps(invocation)}]}}]}}\n')

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kdump.findings.explanations import EXPLANATIONS
@@ -13,7 +11,8 @@ from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, INFO, WARNING, BrokerEffect
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import duration, number_words, size_text
-from kdump.verify.resume import NOTHING_YET, Mark, PassTotals
+from kdump.operations.verify import Totals
+from kdump.verify.resume import PassTotals
 
 from ..shell import exit_codes
 from ..shell.choice import asked_paths
@@ -32,80 +31,22 @@ class Sink(Protocol):
         """Take more of it."""
 
 
-class Verified(Protocol):
-    """A verification that is over, wherever it was done; `mark` is where it ended early, else None."""
-
-    mark: Mark | None
-    partitions: int
-    segments: int
-    skipped: int
-    bytes: int
-
-
-@dataclass(slots=True)
-class Summary:
-    """What a run came to.
-
-    `before` is what the earlier runs of the same pass did. `is_part`: a pass may take several runs.
-    """
-
-    counts: dict[str, int] = field(default_factory=lambda: {ERROR: 0, WARNING: 0, INFO: 0})
-    unread: int = 0
-    partitions: int = 0
-    segments: int = 0
-    skipped: int = 0
-    bytes: int = 0
-    seconds: float = 0.0
-    is_complete: bool = True
-    was_interrupted: bool = False
-    exit_code: int = 0
-    before: PassTotals = NOTHING_YET
-    is_part: bool = False
-    is_deep: bool = False
-    _start: float = field(default_factory=time.monotonic)
-
-    def add(self, finding: Finding, *, is_unread: bool) -> None:
-        """Count a finding."""
-        self.counts[finding.severity] += 1
-        self.unread += is_unread
-
-    def finish(self, verification: Verified, *, was_interrupted: bool = False) -> None:
-        """The run is over."""
-        self.partitions, self.segments = verification.partitions, verification.segments
-        self.skipped, self.bytes = verification.skipped, verification.bytes
-        self.was_interrupted = was_interrupted
-        self.is_complete = verification.mark is None and not was_interrupted
-        self.seconds = time.monotonic() - self._start
-
-    @property
-    def whole(self) -> PassTotals:
-        """What the pass has come to so far."""
-        counts = self.counts
-        found = counts[ERROR], counts[WARNING], counts[INFO], self.unread
-        now = PassTotals(1, *found, self.partitions, self.segments, self.skipped, self.bytes, round(self.seconds, 3))
-        return self.before.plus(now)
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether all that was asked for was looked at, and no error was found."""
-        return self.is_complete and not self.unread and not self.counts[ERROR]
-
-    def row(self) -> dict[str, Any]:
-        """The object that ends the machine formats."""
-        return {
-            "type": "summary",
-            "sound": self.is_sound,
-            "complete": self.is_complete,
-            "errors": self.counts[ERROR],
-            "warnings": self.counts[WARNING],
-            "infos": self.counts[INFO],
-            "unread": self.unread,
-            "partitions": self.partitions,
-            "segments": self.segments,
-            "segmentsSkipped": self.skipped,
-            "bytes": self.bytes,
-            "seconds": round(self.seconds, 3),
-        } | ({"pass": pass_row(self.whole)} if self.is_part else {})
+def summary_row(totals: Totals) -> dict[str, Any]:
+    """The object that ends the machine formats."""
+    return {
+        "type": "summary",
+        "sound": totals.is_sound,
+        "complete": totals.is_complete,
+        "errors": totals.counts[ERROR],
+        "warnings": totals.counts[WARNING],
+        "infos": totals.counts[INFO],
+        "unread": totals.unread,
+        "partitions": totals.partitions,
+        "segments": totals.segments,
+        "segmentsSkipped": totals.skipped,
+        "bytes": totals.bytes,
+        "seconds": round(totals.seconds, 3),
+    } | ({"pass": pass_row(totals.whole)} if totals.is_part else {})
 
 
 def pass_row(totals: PassTotals) -> dict[str, Any]:
@@ -127,7 +68,7 @@ class Report(Protocol):
     def finding(self, finding: Finding) -> None:
         """A finding, in the order of the files."""
 
-    def finish(self, summary: Summary) -> None:
+    def finish(self, totals: Totals, code: int) -> None:
         """The run is over."""
 
 
@@ -178,9 +119,9 @@ class JsonLinesReport:
         if finding.severity in self._shown:
             self._out.write(row_line(row(finding)))
 
-    def finish(self, summary: Summary) -> None:
+    def finish(self, totals: Totals, code: int) -> None:
         """The last line."""
-        self._out.write(row_line(summary.row()))
+        self._out.write(row_line(summary_row(totals)))
 
 
 class TextReport:
@@ -248,34 +189,34 @@ class TextReport:
         for line in lines:
             self._out.write((style(line) if style else line) + "\n")
 
-    def finish(self, summary: Summary) -> None:
+    def finish(self, totals: Totals, code: int) -> None:
         """The verdict, what was checked, and the next command."""
         if self._group is not None:
             self._out.write("\n")
-        if summary.is_part:
-            self._out.write(f"{_pass_words(summary)}\n")
-        for line in self._verdict(summary):
+        if totals.is_part:
+            self._out.write(f"{_pass_words(totals)}\n")
+        for line in self._verdict(totals, code):
             self._out.write(f"{line}\n")
-        self._out.write(f"Checked: {_checked(summary)}\n")
-        if summary.counts[ERROR] or summary.counts[WARNING]:
+        self._out.write(f"Checked: {_checked(totals)}\n")
+        if totals.counts[ERROR] or totals.counts[WARNING]:
             self._out.write(f"Next: kdump doctor {asked_paths(self._paths) or 'PATH'}\n")
 
-    def _verdict(self, summary: Summary) -> Iterator[str]:
-        errors, warnings = summary.counts[ERROR], summary.counts[WARNING]
-        if summary.unread:
-            unread = number_words(summary.unread, "file or directory", "files or directories")
+    def _verdict(self, totals: Totals, code: int) -> Iterator[str]:
+        errors, warnings = totals.counts[ERROR], totals.counts[WARNING]
+        if totals.unread:
+            unread = number_words(totals.unread, "file or directory", "files or directories")
             yield self._styles[WARNING]("INCOMPLETE.") + f" {unread} could not be read."
-        elif not summary.is_complete:
-            why = "Interrupted." if summary.was_interrupted else "The time was up (--max-duration)."
+        elif not totals.is_complete:
+            why = "Interrupted." if totals.was_interrupted else "The time was up (--max-duration)."
             yield self._styles[WARNING]("INCOMPLETE.") + f" {why}"
         said = [number_words(count, noun) for count, noun in ((errors, "error"), (warnings, "warning")) if count]
-        where = f"in {_share(len(self._groups), summary.partitions)}"
-        if errors or summary.exit_code == exit_codes.FINDINGS:
+        where = f"in {_share(len(self._groups), totals.partitions)}"
+        if errors or code == exit_codes.FINDINGS:
             yield self._styles[ERROR]("FOUND:") + f" {', '.join(said)} {where}."
         elif warnings:
-            yield f"{self._good('OK.') if summary.is_sound else 'So far:'} No errors; {said[0]} {where}."
-        elif summary.is_sound:
-            yield self._good("OK.") + f" No errors in {number_words(summary.partitions, 'partition')}."
+            yield f"{self._good('OK.') if totals.is_sound else 'So far:'} No errors; {said[0]} {where}."
+        elif totals.is_sound:
+            yield self._good("OK.") + f" No errors in {number_words(totals.partitions, 'partition')}."
 
 
 _INDENT = " " * 11
@@ -304,20 +245,20 @@ def _share(groups: int, partitions: int) -> str:
     return f"{groups:,} of {number_words(partitions, 'partition')}"
 
 
-def _checked(summary: Summary) -> str:
-    where = number_words(summary.segments, "segment")
-    if summary.skipped:
-        where += f" ({summary.skipped:,} more were verified before)"
-    took = duration(round(summary.seconds * 1000)) if summary.seconds >= 120 else f"{summary.seconds:.1f} s"
-    deep = "" if summary.is_deep else "; records not decoded (--deep)"
-    return f"{where}, {size_text(summary.bytes)} in {took}{deep}."
+def _checked(totals: Totals) -> str:
+    where = number_words(totals.segments, "segment")
+    if totals.skipped:
+        where += f" ({totals.skipped:,} more were verified before)"
+    took = duration(round(totals.seconds * 1000)) if totals.seconds >= 120 else f"{totals.seconds:.1f} s"
+    deep = "" if totals.is_deep else "; records not decoded (--deep)"
+    return f"{where}, {size_text(totals.bytes)} in {took}{deep}."
 
 
-def _pass_words(summary: Summary) -> str:
+def _pass_words(totals: Totals) -> str:
     """How far a pass is that may take several runs, with the totals of all of them."""
-    whole = summary.whole
+    whole = totals.whole
     runs = f" in {whole.runs} runs" if whole.runs > 1 else ""
-    state = f"Complete pass finished{runs}" if summary.is_complete else f"The pass is not complete; so far{runs}"
+    state = f"Complete pass finished{runs}" if totals.is_complete else f"The pass is not complete; so far{runs}"
     counts = (whole.errors, "error"), (whole.warnings, "warning")
     found = [number_words(count, noun) for count, noun in counts if count]
     found += [f"{whole.unread} not readable"] if whole.unread else []

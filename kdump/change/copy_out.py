@@ -6,10 +6,11 @@ bytes are copied: no file of the copy is another name of one of the source, whic
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from kdump.change.checks import check_room
@@ -21,6 +22,8 @@ from kdump.formats import names
 
 _NOT_COPIED = (names.LOCK, names.CLEAN_SHUTDOWN)
 PART_SUFFIX = ".kdump-part"
+_OF_SOURCES = (errno.EACCES, errno.EIO, errno.ENOENT)
+"""How reading a source fails: without permission, over a bad disk, and because it went meanwhile."""
 
 
 class CopyError(KdumpError):
@@ -48,11 +51,21 @@ def begin_copy(target: str) -> str:
     return part
 
 
-def copy_log_directory(source: str, partitions: Iterable[str], target: str) -> str:
+Unreadable = Callable[[str, OSError], None]
+"""Hears of a directory or file that cannot be read, and is not in the copy."""
+
+
+def _no_unreadable(_: str, error: OSError) -> None:
+    raise error
+
+
+def copy_log_directory(
+    source: str, partitions: Iterable[str], target: str, unreadable: Unreadable = _no_unreadable
+) -> str:
     """Copy partition directories, and the files beside them, into a new log directory; the path that it has for now.
 
     `partitions` are names. The copy is begun under another name, for `complete` to give it the final one. Raises
-    CopyError, OSError, and RefusedError where there is not enough space.
+    CopyError, OSError, and RefusedError where there is not enough space; of the copy nothing is left then.
     """
     part = begin_copy(target)
     folders = [(os.path.join(source, name), os.path.join(part, name)) for name in partitions]
@@ -62,28 +75,61 @@ def copy_log_directory(source: str, partitions: Iterable[str], target: str) -> s
         if name not in _NOT_COPIED and not name.startswith(PREFIX)
     ]
     try:
-        copy_directories(folders, part, copies)
-    except KdumpError:
+        copy_directories(folders, part, copies, unreadable)
+    except (KdumpError, OSError):
         shutil.rmtree(part)
         raise
     return part
 
 
-def copy_directories(folders: Sequence[tuple[str, str]], near: str, files: Iterable[_Copy] = ()) -> None:
+def copy_directories(
+    folders: Sequence[tuple[str, str]], near: str, files: Iterable[_Copy] = (), unreadable: Unreadable = _no_unreadable
+) -> None:
     """Copy directories, each to a path that is not there yet, with the files in them; `near` is where they all go.
 
-    Raises OSError, and RefusedError, with empty directories made, where there is not enough space.
+    A directory with a file that cannot be read is left out. Raises OSError, and RefusedError, with empty directories
+    made, where there is not enough space.
     """
-    copies = list(files)
+    wanted: list[tuple[str, str, list[_Copy]]] = []
     for folder, copied in folders:
-        os.mkdir(copied)
-        copies += [_Copy(os.path.join(folder, name), os.path.join(copied, name)) for name in list_directory(folder)[1]]
-    _check_room(copies, near)
-    for copy in copies:
-        _copy(copy)
-    for folder, copied in folders:
+        with _told(folder, unreadable):
+            inside = list_directory(folder)[1]
+            copies = [_Copy(os.path.join(folder, name), os.path.join(copied, name)) for name in inside]
+            for copy in copies:
+                os.stat(copy.source)
+            wanted.append((folder, copied, copies))
+    beside = list(files)
+    _check_room([*beside, *(copy for _, _, copies in wanted for copy in copies)], near)
+    for copy in beside:
+        with _told(copy.source, unreadable):
+            _copy(copy)
+    for folder, copied, copies in wanted:
+        with _told(folder, unreadable):
+            _copy_directory(folder, copied, copies)
+
+
+@contextmanager
+def _told(path: str, unreadable: Unreadable) -> Iterator[None]:
+    """Tell of a source that cannot be read; what else fails is raised."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OF_SOURCES:
+            raise
+        unreadable(path, error)
+
+
+def _copy_directory(folder: str, copied: str, copies: Iterable[_Copy]) -> None:
+    """Copy a directory, all of it or nothing."""
+    os.mkdir(copied)
+    try:
+        for copy in copies:
+            _copy(copy)
         _take_after(folder, copied)
-        sync_directory(copied)
+    except OSError:
+        shutil.rmtree(copied)
+        raise
+    sync_directory(copied)
 
 
 def complete(part: str, target: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from kdump.change import journal
@@ -31,9 +32,10 @@ def unfinished_in(log_directory: str, partitions: Iterable[str]) -> Iterator[Unf
                     yield Unfinished(path, f"change {change.id} ({change.command or 'kdump'}) was interrupted")
         except KdumpError as error:
             yield Unfinished(path, str(error))
-        for backup in old_backups(path):
-            if backup.is_interrupted:
-                yield Unfinished(path, f"a change by kdump 0.1 was interrupted: {backup.path}")
+        with suppress(PermissionError):  # who reads the partition says that it cannot be read
+            for backup in old_backups(path):
+                if backup.is_interrupted:
+                    yield Unfinished(path, f"a change by kdump 0.1 was interrupted: {backup.path}")
 
 
 def finish_interrupted(partition_directory: str, backup_dir: str | None = None) -> list[Change]:

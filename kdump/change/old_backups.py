@@ -38,12 +38,20 @@ class OldBackup(NamedTuple):
 
 
 def old_backups(partition_directory: str) -> Iterator[OldBackup]:
-    """The folders of kdump 0.1 in a partition directory, the oldest first. Raises OSError."""
+    """The folders of kdump 0.1 in a partition directory, the oldest first; none where it must not be looked into.
+
+    Raises OSError.
+    """
     top = os.path.join(partition_directory, BACKUP_FOLDER)
+    if not os.path.lexists(top):
+        return
     try:
         names = sorted(os.listdir(top))
     except (FileNotFoundError, NotADirectoryError):
         return
+    except PermissionError:
+        os.listdir(partition_directory)  # names that directory, if it is the one
+        raise
     for name in names:
         path = os.path.join(top, name)
         plan, done, undone = (os.path.exists(os.path.join(path, each)) for each in (_PLAN, _DONE, _UNDONE))

@@ -42,6 +42,7 @@ class Verdict(StrEnum):
     GROWN = "log has grown"
     CHANGED = "files have changed"
     GONE = "partition is gone"
+    UNREADABLE = "partition cannot be read"
     NOT_KEPT = "originals not kept"
     UNDONE = "undone"
     CLOSED = "closed"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from kdump.errors import CheckpointError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
+from kdump.storage.open import check_file, check_is_not_around
 
 Lines = Mapping[tuple[str, int], int]
 
@@ -49,7 +50,11 @@ def read_disks(paths: Iterable[str], report: Report) -> list[Disk]:
 
 
 def _disk(path: str, report: Report) -> Disk:
+    if not os.path.isdir(path):
+        check_file(path)
+        raise KdumpError(f"{path} is a file: give the log directory that it is in")
     directory = LogDirectory(path)
+    check_is_not_around(directory)
     if not directory.partition_names and names.META_PROPERTIES not in directory.files:
         raise KdumpError(f"{path}: not a log directory: neither {names.META_PROPERTIES} nor a partition is in it")
     cluster_id = node_id = directory_id = None

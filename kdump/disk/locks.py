@@ -39,13 +39,17 @@ class LockHolder:
 def lock_holder(log_directory: str) -> LockHolder | None:
     """The process that holds the lock of a log directory: a running broker, or another kdump; None without one.
 
-    Nothing is created, changed or locked, and a lock file without a lock is a leftover. Raises OSError.
+    Nothing is created, changed or locked, and a lock file without a lock is a leftover. Of a directory that must not be
+    read nothing is known, and nothing in it can be changed. Raises OSError.
     """
     path = os.path.join(log_directory, LOCK)
     try:
         status = os.stat(path)
-        if (status.st_dev, status.st_ino) in _OWN:
-            return None
+    except (FileNotFoundError, PermissionError):
+        return None
+    if (status.st_dev, status.st_ino) in _OWN:
+        return None
+    try:
         descriptor = open_for_reading(path)
     except FileNotFoundError:
         return None
@@ -92,7 +96,8 @@ def holding(log_directory: str, like: os.stat_result | None = None) -> Iterator[
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except PermissionError as error:
-        raise RefusedError(f"{path}: cannot hold this lock against a broker ({error.strerror})") from None
+        text = f"{path} cannot be locked against a broker: {error.strerror}. Run this as its owner"
+        raise RefusedError(text) from None
     try:
         if like is not None and not was_there:
             take_after(descriptor, like)

@@ -106,7 +106,7 @@ OTHER_CLUSTER = (
 )
 QUORUM_STATE = (Remedy(None, (), "if the other voters run, move it away: the node may forget that it has voted"),)
 KRAFT_SNAPSHOT = (Remedy(None, (), "if other controllers run, move it away: the node fetches a snapshot again"),)
-UNREAD = (Remedy("verify", (), "restore permissions or the device first"),)
+UNREAD = (Remedy("verify", (), "run it as the broker's user; if that fails, restore permissions or the device first"),)
 UNFINISHED = (
     Remedy(None, (), "run the command that was interrupted again: it finishes the change"),
     Remedy("undo", (), "shows how to take it back"),

@@ -8,21 +8,22 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kdump.errors import KdumpError, OnError, Problem, Report
+from kdump.errors import KdumpError, OnError, Problem, ProblemError, Report
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
-from kdump.storage.partition import PartitionLog
-from kdump.storage.replica import Replica, farthest, held_replicas
+from kdump.storage.replica import Replica, farthest
 
 if TYPE_CHECKING:
     from kdump.export.options import ExportOptions
     from kdump.export.run import Summary
+    from kdump.operations.lookup import Located
     from kdump.operations.startup import Loaded
+    from kdump.operations.stats import PartitionStats
     from kdump.operations.transactions import PartitionTransactions
     from kdump.recovery.broker_start import DirectoryState
     from kdump.recovery.outcome import Failure
-    from kdump.stats.partition import PartitionStats, StatsOptions
+    from kdump.stats.partition import StatsOptions
     from kdump.topics.groups import Group
     from kdump.topics.metadata_log import MetadataState
 
@@ -114,28 +115,70 @@ def transactions(
     return of_replicas(paths, found, errors)
 
 
+def lookup(
+    *paths: Path,
+    offset: int | None = None,
+    timestamp: int | None = None,
+    isolation: str = "read_uncommitted",
+    log_start_offset: int | None = None,
+    release: str | None = None,
+    errors: str = OnError.RAISE,
+) -> Iterator[Located | Problem]:
+    """Yield for each partition where an absolute `offset` is, or the first record at or after a `timestamp` (ms).
+
+    The search is the broker's; -1, -2 and -3 as `timestamp` are latest, earliest and max. `isolation` is an
+    isolation.level of Kafka's, `log_start_offset` counts instead of the checkpoint's, `release` names the one of Kafka
+    whose searches these are. Raises OSError, NameFormatError, ValueError.
+    """
+    from kdump.operations.lookup import LookupOptions, Lookups, served_partitions
+    from kdump.releases import KafkaRelease
+    from kdump.storage.live import held
+    from kdump.topics.clusters import Clusters
+    from kdump.transactions.isolation import Isolation
+
+    if (offset is None) == (timestamp is None):
+        raise ValueError("give one of offset and timestamp")
+    places = places_of(paths)
+    known = None if release is None else KafkaRelease.parse(release)
+    options = LookupOptions(Isolation(isolation), log_start_offset, known)
+
+    def found(report: Report) -> Iterator[Located]:
+        lookups = Lookups(Clusters([os.fspath(path) for path in paths]), options, report)
+        for log in (log for place in places for log in served_partitions(place, lambda _: True, report)):
+            try:
+                with held(log.path) as now:
+                    if now is not None:
+                        with lookups.open(now) as opened:
+                            yield (
+                                lookups.by_timestamp(opened, timestamp or 0)
+                                if offset is None
+                                else lookups.by_offset(opened, offset)
+                            )
+            except OSError as error:
+                report(Problem.unreadable(log.path, error))
+            except ProblemError:
+                raise
+            except KdumpError as error:
+                report(Problem(log.path, None, str(error)))
+
+    return results_of(found, errors)
+
+
 def metadata(path: Path, *, at: int | None = None, errors: str = OnError.RAISE) -> MetadataState:
     """Return the cluster's state by its metadata log; with `at`, after the record of that absolute offset.
 
     `path` is a log directory, the directory of __cluster_metadata-0, or a .checkpoint file. With `errors="skip"` what
     is damaged is left out. Raises OSError, NameFormatError, KdumpError where nothing leads to the offset.
     """
-    from kdump.topics.metadata_log import state_of_directory, state_of_snapshot
+    from kdump.topics.metadata_log import state_in, state_of_snapshot
 
     policy = OnError.beside_one_result(errors)
     report = partial(judge, policy=policy, pending=[])
     path = os.fspath(path)
-    if os.path.isfile(path):
-        state = state_of_snapshot(path, report)
-        if state is None:
-            raise KdumpError(f"{path}: not a complete snapshot of the cluster's metadata")
-        return state
-    place = open_directory(path)
-    if isinstance(place, LogDirectory):
-        if names.CLUSTER_METADATA_DIR not in place.directories:
-            raise KdumpError(f"{path}: there is no {names.CLUSTER_METADATA_DIR} in it")
-        place = PartitionLog(os.path.join(path, names.CLUSTER_METADATA_DIR))
-    return state_of_directory(place, report, at)
+    state = state_of_snapshot(path, report) if os.path.isfile(path) else state_in(open_directory(path), report, at)
+    if state is None:
+        raise KdumpError(f"{path}: not a complete snapshot of the cluster's metadata")
+    return state
 
 
 def stats(
@@ -145,18 +188,11 @@ def stats(
 
     Damage is counted in the figures. Raises OSError, NameFormatError.
     """
-    from kdump.stats.partition import PartitionStats, StatsOptions, partition_stats
+    from kdump.operations.stats import StatsOf
+    from kdump.stats.partition import StatsOptions
 
-    def found(replicas: list[Replica], report: Report) -> Iterator[PartitionStats]:
-        for replica in held_replicas(replicas, report):
-            try:
-                figures = partition_stats(replica.log, options or StatsOptions())
-            except OSError as error:
-                report(Problem.unreadable(replica.log.path, error))
-                continue
-            yield PartitionStats(replica.log.path, replica.topic, replica.partition, figures)
-
-    return of_replicas(paths, found, errors)
+    chosen = options or StatsOptions()
+    return of_replicas(paths, lambda found, report: StatsOf(chosen, report).of(found), errors)
 
 
 def export(

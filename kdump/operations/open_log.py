@@ -34,8 +34,6 @@ from kdump.write.log_writer import LogWriter
 from kdump.write.segment import ResumedSegment
 from kdump.write.snapshots import SnapshotsOnDisk
 
-_ADVICE = "mend it first, with kdump repair"
-
 
 class NotAppendableError(KdumpError):
     """The log is not in a state in which a broker would append to it without loss."""
@@ -66,7 +64,7 @@ def open_log(
     path = os.path.abspath(path)
     log = PartitionLog(path)
     if not log.segments:
-        raise NotAppendableError(f"{path}: there is no .log in it; --create begins one")
+        raise NotAppendableError(f"{path}: there is no .log in it; kdump append --create begins one")
     check_files(path, log)
     now = clock()
     outcome, plan = plan_recovery(log, Startup(now, clean, recovery_point, log_start_offset, config.loading))
@@ -117,13 +115,12 @@ def check_files(path: str, log: PartitionLog) -> None:
 
 def _check_outcome(path: str, outcome: LoadOutcome) -> None:
     if outcome.failure:
-        raise NotAppendableError(f"{path}: a broker could not load this log: {outcome.failure.text}; {_ADVICE}")
+        raise NotAppendableError(f"{path}: a broker could not load this log: {outcome.failure.text}; {_advice(path)}")
     if outcome.loss.has_data:
         cut = next(step for step in outcome.steps if step.loss and step.loss.has_data)
         at = "" if cut.position is None else f" from byte {cut.position} of {cut.file} on"
-        raise NotAppendableError(
-            f"{path}: a broker would throw away {outcome.loss.bytes} bytes of this log{at} when it starts; {_ADVICE}"
-        )
+        text = f"a broker would throw away {outcome.loss.bytes} bytes of this log{at} when it starts"
+        raise NotAppendableError(f"{path}: {text}; {_advice(path)}")
 
 
 def _check_segment(log: PartitionLog, base_offset: int) -> None:
@@ -145,4 +142,8 @@ def _check_segment(log: PartitionLog, base_offset: int) -> None:
 
 
 def _damaged(path: str, position: int) -> NotAppendableError:
-    return NotAppendableError(f"{path}: no sound batch at byte {position}; {_ADVICE}")
+    return NotAppendableError(f"{path}: no valid batch at byte {position}; {_advice(os.path.dirname(path))}")
+
+
+def _advice(path: str) -> str:
+    return f"first: kdump repair {path}"

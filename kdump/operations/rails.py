@@ -82,15 +82,17 @@ def guarded(log_directory: str, partitions: Iterable[str], rails: Rails) -> Iter
     with locked(log_directory, partitions, rails):
         guard = Guard(log_directory, rails)
         changes, real = Changes(log_directory), os.path.realpath(log_directory)
+        logs: list[str] = []
         for path in partitions:
             try:
                 guard.interrupted[path] = _finished(path, real, changes, guard)
+                logs += _logs([path])
             except (OSError, KdumpError) as error:
                 guard.errors[path] = error
         if rails.applies:
             guard.id = new_id(*{place_of(path, rails.backup_dir) for path in partitions if os.path.isdir(path)})
             if rails.ignore_lock is None:
-                guard._watch = GrowthWatch(_logs(path for path in partitions if path not in guard.errors))
+                guard._watch = GrowthWatch(logs)
         yield guard
 
 

@@ -13,7 +13,7 @@ from kdump.change.copy_out import complete, copy_log_directory
 from kdump.change.journal import Change
 from kdump.change.saved_plan import SavedPlans, check_same
 from kdump.disk.locks import GrowthWatch
-from kdump.errors import InUseError, KdumpError, Report
+from kdump.errors import InUseError, KdumpError, Problem, Report
 from kdump.operations.rails import Guard, Rails, check_backup_dir, check_loss, check_unlocked, guarded
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Bases, Target
@@ -160,22 +160,43 @@ def _repair_copy(target: Target, wanted: Repair, rails: Rails, output: str) -> I
     """Copy the log directory and repair the copy, of which nobody else knows before it is complete."""
     planning = Guard(target.log_directory, replace(rails, applies=False, output=None))
     planning.interrupted = dict.fromkeys(target.partitions, ())
-    present = [path for path in target.partitions if os.path.lexists(path)]
+    errors: dict[str, Exception] = {}
+    readable = {path: bases for path, bases in target.partitions.items() if _is_readable(path, errors)}
+    present = [path for path in readable if os.path.lexists(path)]
     watch = GrowthWatch(segment.log_path for path in present for segment in PartitionLog(path).segments)
-    for done in _repair(replace(target, names={}), wanted, planning):
+    for done in _repair(replace(target, partitions=readable, names={}), wanted, planning):
         if done.task is not None:
             check_loss(done.path, done.task.dropped, rails)
-    part = copy_log_directory(target.log_directory, map(os.path.basename, present), output)
+
+    def unreadable(path: str, error: OSError) -> None:
+        if path in readable:
+            errors[path] = error
+        else:
+            wanted.report(Problem.unreadable(target.spoken(path), error))
+
+    part = copy_log_directory(target.log_directory, map(os.path.basename, present), output, unreadable)
     try:
         watch.check()
     except InUseError:
         shutil.rmtree(part)
         raise
     copied = Target(os.path.realpath(part), shown=os.path.abspath(output))
-    for path, bases in target.partitions.items():
-        copied.add(os.path.join(copied.log_directory, os.path.basename(path)), path, bases)
+    for path, error in errors.items():
+        yield Repaired(target.name(path), None, error=error)
+    for path, bases in readable.items():
+        if path not in errors:
+            copied.add(os.path.join(copied.log_directory, os.path.basename(path)), path, bases)
     name = os.path.basename(copied.log_directory)
     on_copy = replace(rails, output=None, keep_old=False, backup_dir=None, ignore_lock=name)
     with guarded(copied.log_directory, copied.partitions, on_copy) as guard:
         yield from _repair(copied, wanted._replace(plans=None), guard)
     complete(part, output)
+
+
+def _is_readable(path: str, errors: dict[str, Exception]) -> bool:
+    """Whether a partition directory can be listed, if it is there; if not, `errors` says why."""
+    try:
+        PartitionLog(path, may_be_absent=True)
+    except OSError as error:
+        errors[path] = error
+    return path not in errors

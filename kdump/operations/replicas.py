@@ -139,7 +139,8 @@ class Replicas:
         for problem in state.problems:
             self._report(problem)
         for failure in state.failures:
-            self._report(Problem(os.path.join(directory.path, failure.file), None, failure.text))
+            if is_whole or failure.file in directory.files:  # what else lies beside a named partition is not asked for
+                self._report(Problem(os.path.join(directory.path, failure.file), None, failure.text))
         for warning in state.warnings if is_whole else ():
             self._report(Problem(directory.path, None, warning))
         self._owners[path] = owner = self._owner(directory)

@@ -11,7 +11,7 @@ from kdump.change.journal import Change, Changes, ChangeState
 from kdump.change.old_backups import OldBackup, old_backups, prune_old
 from kdump.change.place import IN_PARTITION, change_files, log_directory_of, new_change
 from kdump.change.plan import Operation
-from kdump.change.undo import Judged, close, judge, prune, undo, undo_drafts
+from kdump.change.undo import Judged, Verdict, close, judge, prune, undo, undo_drafts
 from kdump.disk.locks import check_not_growing, is_log_directory
 from kdump.errors import KdumpError, RefusedError
 from kdump.operations.rails import Rails, locked
@@ -28,11 +28,11 @@ class Listed(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What is kept below one path: changes, folders of kdump 0.1, and errors of journals that cannot be read."""
+    """What is kept below one path: changes, folders of kdump 0.1, and errors of what cannot be read."""
 
     changes: tuple[Listed, ...]
     old: tuple[OldBackup, ...]
-    unreadable: tuple[KdumpError, ...]
+    unreadable: tuple[KdumpError | OSError, ...]
 
 
 def list_changes(path: str, backup_dir: str | None = None) -> Listing:
@@ -54,8 +54,18 @@ def list_changes(path: str, backup_dir: str | None = None) -> Listing:
         changes, partitions = Changes(os.path.dirname(path)), [path]
         found = changes.of(path, backup_dir)
     old = [backup for each in partitions for backup in old_backups(each)]
-    listed = tuple(Listed(change, judge(change)) for change in found)
-    return Listing(listed, tuple(old), tuple(changes.unreadable))
+    errors: list[KdumpError | OSError] = [*changes.unreadable]
+    listed = tuple(Listed(change, _judged(change, errors)) for change in found)
+    return Listing(listed, tuple(old), tuple(errors))
+
+
+def _judged(change: Change, errors: list[KdumpError | OSError]) -> Judged:
+    """The verdict on a change; one on a partition that cannot be read adds an error, and no other has to wait."""
+    try:
+        return judge(change)
+    except OSError as error:
+        errors.append(error)
+        return Judged(Verdict.UNREADABLE, f"{os.path.basename(change.path)}: {error.strerror}")
 
 
 def _is_log_directory(path: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
@@ -96,15 +95,6 @@ class Stats:
         self.damaged += damage.size
         if len(self.damage) < MOST_DAMAGE:
             self.damage.append(damage)
-
-
-class PartitionStats(NamedTuple):
-    """The figures of the partition in the directory `path`."""
-
-    path: str
-    topic: str
-    partition: int
-    stats: Stats
 
 
 def partition_stats(log: PartitionLog, options: StatsOptions, progress: Progress = lambda _, __: None) -> Stats:

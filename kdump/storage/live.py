@@ -42,7 +42,8 @@ class Tally:
     `brokers` are the log directories that a broker was running on, as they were named, with who holds the lock;
     `partitions` those that were looked at and `unreadable` those of them that could not be, or not wholly, by absolute
     path; `growing` the logs that were written to meanwhile, and `deleted` what went away before it could be read;
-    `replacing` those that were read as a broker will have them that finishes the replacement of segments.
+    `replacing` those that were read as a broker will have them that finishes the replacement of segments; `unreached`
+    the PATHs of the command line that do not exist, are not Kafka's, or cannot be opened.
     """
 
     brokers: dict[str, LockHolder] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class Tally:
     growing: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
     replacing: set[str] = field(default_factory=set)
+    unreached: set[str] = field(default_factory=set)
 
     def cannot_read(self, path: str) -> None:
         """A file or a directory at this path cannot be read: count the partition that it belongs to."""
@@ -63,7 +65,8 @@ class Tally:
 
     def clear(self) -> None:
         """A new run begins."""
-        for each in (self.brokers, self.partitions, self.unreadable, self.growing, self.deleted, self.replacing):
+        sets = (self.partitions, self.unreadable, self.growing, self.deleted, self.replacing, self.unreached)
+        for each in (self.brokers, *sets):
             each.clear()
 
 

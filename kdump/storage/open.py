@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from kdump.disk.reading import list_directory
 from kdump.errors import HoldsLogDirectoriesError, NameFormatError, RefusedError
 from kdump.formats import names
-from kdump.formats.names import is_partition_dir, parse_file_name
+from kdump.formats.names import FileName, is_partition_dir, parse_file_name
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
+
+NO_FILE = "neither a file nor a directory"
+_NOT_KAFKAS = "neither a partition directory (no <base offset>.log in it) nor a log directory (no <topic>-<partition>)"
 
 
 def open_segment(path: str | os.PathLike[str]) -> Segment:
@@ -45,7 +49,24 @@ def open_directory(path: str | os.PathLike[str]) -> PartitionLog | LogDirectory:
         return partition
     if kinds:
         return directory
-    raise NameFormatError(f"{path}: neither a partition directory (no .log in it) nor a log directory")
+    raise NameFormatError(f"{path}: {_NOT_KAFKAS}")
+
+
+def check_file(path: str) -> FileName:
+    """Return what the name of a file says. Raises OSError, and NameFormatError for a file that is not Kafka's."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        if not os.path.islink(path):
+            raise
+        text = f"a symbolic link to {os.readlink(path)}, which does not exist"
+        raise FileNotFoundError(2, text, path) from None
+    if not stat.S_ISREG(mode):
+        raise NameFormatError(f"{path}: {NO_FILE}")
+    says = parse_file_name(os.path.basename(path))
+    if says.kind in (names.OTHER, names.LOCK):
+        raise NameFormatError(f"{path}: not the name of a file that Kafka writes")
+    return says
 
 
 def check_is_not_around(directory: LogDirectory) -> None:

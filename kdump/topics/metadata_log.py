@@ -139,6 +139,21 @@ def release_of_level(level: int | None) -> KafkaRelease:
     return oldest if release is None else last if isinstance(release, NewerThanKnown) else release
 
 
+def state_in(place: PartitionLog | LogDirectory, report: Report, at: int | None = None) -> MetadataState | None:
+    """The state by what is in a log directory, or in the directory of __cluster_metadata, as `state_of_directory`.
+
+    A cluster that has never run has a bootstrap.checkpoint alone; None where that is not complete. Raises OSError,
+    KdumpError.
+    """
+    if isinstance(place, PartitionLog):
+        return state_of_directory(place, report, at)
+    if names.CLUSTER_METADATA_DIR in place.directories:
+        return state_of_directory(PartitionLog(os.path.join(place.path, names.CLUSTER_METADATA_DIR)), report, at)
+    if names.BOOTSTRAP_CHECKPOINT in place.files and at is None:
+        return state_of_snapshot(os.path.join(place.path, names.BOOTSTRAP_CHECKPOINT), report)
+    raise KdumpError(f"{place.path}: there is no {names.CLUSTER_METADATA_DIR} in it")
+
+
 def state_of_snapshot(path: str, report: Report) -> MetadataState | None:
     """The state in a .checkpoint or bootstrap.checkpoint; None, and a report, where the file is not complete."""
     says = names.parse_file_name(os.path.basename(path))

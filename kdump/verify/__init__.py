@@ -7,6 +7,5 @@ from __future__ import annotations
 
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.finding import Finding
-from kdump.verify.run import verify
 
-__all__ = ["CATALOGUE", "Finding", "verify"]
+__all__ = ["CATALOGUE", "Finding"]

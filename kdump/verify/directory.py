@@ -17,6 +17,7 @@ from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
 from kdump.formats.uuids import format_uuid
 from kdump.storage.broker import BrokerDirectories, BrokerIdentity, PartitionPlaces, identity_of
 from kdump.storage.directory import LogDirectory
+from kdump.storage.open import NO_FILE
 from kdump.storage.partition import PartitionLog
 
 _OPENED_BY_NAME = (
@@ -25,7 +26,6 @@ _OPENED_BY_NAME = (
     names.META_PROPERTIES,
     *names.OFFSET_CHECKPOINTS,
 )
-NO_FILE = "neither a file nor a directory"
 NO_DIRECTORY = "a directory, where a broker expects a file"
 _DIRECTORY_STATES = {
     names.DELETE: ("KD-DIR-DELETE", "the partition waits for its deletion; its log is not checked"),

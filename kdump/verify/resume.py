@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from tempfile import mkstemp
 from typing import NamedTuple
 
 from kdump.disk.durable import replace_file
@@ -101,8 +102,8 @@ def write_place(path: str, paths: list[str], mark: Mark, totals: PassTotals) -> 
 
 def check_writable(path: str) -> None:
     """Whether a file can be written at a path, before hours of work are lost for want of that. Raises OSError."""
-    temporary = f"{path}.tmp"
-    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT, 0o666))
+    descriptor, temporary = mkstemp(prefix=".kdump-", dir=os.path.dirname(os.path.abspath(path)))
+    os.close(descriptor)
     os.remove(temporary)
 
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 
 from kdump.errors import ConfigError
 from kdump.findings.finding import Finding
-from kdump.findings.limit import MOST_ALIKE, FindingLimit
+from kdump.findings.limit import FindingLimit
 from kdump.formats import names
-from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.settings.views import RetentionSettings
 from kdump.storage.damage import Damage
 from kdump.storage.parallel import ordered, processors
@@ -33,50 +32,6 @@ from kdump.verify.resume import Mark
 from kdump.verify.sheets import Part, Piece, Sheet, walk
 from kdump.verify.state import State
 from kdump.verify.tasks import EVERYTHING, Around, Opening, PartitionTask, Said, Share, Task, Tasks, look
-
-__all__ = ["Path", "Share", "Verification", "verify"]
-
-Path = str | os.PathLike[str]
-
-
-def verify(
-    *paths: Path,
-    deep: bool = False,
-    jobs: int = 1,
-    now: int | None = None,
-    retention_ms: int | None = None,
-    since_checkpoint: bool = False,
-    drops_pages: bool = False,
-    limit: int = DEFAULT_LIMIT,
-    select: Iterable[str] = (),
-    ignore: Iterable[str] = (),
-    severities: Mapping[str, str] | None = None,
-    most_alike: int = MOST_ALIKE,
-) -> Iterator[Finding]:
-    """The findings of log directories, partition directories and files; the keywords are the fields of Options.
-
-    Raises ValueError for options that make no sense, OSError and NameFormatError for a path that is not there or is
-    nothing of Kafka's. Nothing else is read before a finding is asked for. What cannot be read below a path is a
-    finding (KD-READ).
-    """
-    options = Options(
-        deep=deep,
-        jobs=jobs,
-        now=now,
-        retention_ms=retention_ms,
-        since_checkpoint=since_checkpoint,
-        drops_pages=drops_pages,
-        limit=limit,
-        select=tuple(select),
-        ignore=tuple(ignore),
-        severities=tuple((severities or {}).items()),
-        most_alike=most_alike,
-    )
-    options.check()
-    found = [os.fspath(path) for path in paths]
-    for path in found:
-        look(path)
-    return Verification(options).run(found)
 
 
 class Verification:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -19,7 +18,7 @@ from kdump.formats.names import parse_file_name
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on, held, is_live
-from kdump.storage.open import open_directory
+from kdump.storage.open import check_file, open_directory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.scan import MAX_OFFSET
 from kdump.storage.segment import Segment
@@ -27,7 +26,7 @@ from kdump.topics.clusters import Clusters
 from kdump.verify.changes import check_changes
 from kdump.verify.checkpoints import stale_lines, unusable
 from kdump.verify.cluster import check_metadata
-from kdump.verify.directory import NO_FILE, Owner, Place, clean_shutdown, directory_names, no_files, owner_of
+from kdump.verify.directory import Owner, Place, clean_shutdown, directory_names, no_files, owner_of
 from kdump.verify.kraft import check_kraft_snapshot
 from kdump.verify.live import confirmed, judged
 from kdump.verify.options import Options
@@ -345,15 +344,10 @@ def _file_task(path: str, log: PartitionLog, hold: ExitStack) -> PartitionTask:
 
 def look(path: str) -> None:
     """Whether a path is something to verify. Raises OSError, NameFormatError."""
-    mode = os.stat(path).st_mode
-    if stat.S_ISDIR(mode):
+    if os.path.isdir(path):
         open_directory(path)
-        return
-    if not stat.S_ISREG(mode):
-        raise NameFormatError(f"{path}: {NO_FILE}")
-    says = parse_file_name(os.path.basename(path))
-    if says.kind in (names.OTHER, names.LOCK):
-        raise NameFormatError(f"{path}: not the name of a file that Kafka writes")
+    else:
+        check_file(path)
 
 
 def _changes(log_directory: str, partitions: list[str]) -> list[Finding]:

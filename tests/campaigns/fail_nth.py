@@ -4,7 +4,10 @@ A command runs with its first call below the log directory failing, then with it
 left. There must be no traceback; a run that was disturbed either says the same as the undisturbed one or ends with an
 exit code and a word that say otherwise. What a changing command leaves is finished by the next run.
 
-`./dev campaign fail-nth [--error EIO] [--seconds N] [NAME...]`
+With `--memory N` it is allocations of Python's that fail: N times one is drawn, which fails alone or with the thousand
+after it. What ends the interpreter itself then counts as a kill.
+
+`./dev campaign fail-nth [--error EIO | --memory N [--seed N]] [--seconds N] [NAME...]`
 """
 
 from __future__ import annotations
@@ -12,20 +15,26 @@ from __future__ import annotations
 import argparse
 import builtins
 import errno
+import importlib
 import mmap
 import os
+import pkgutil
+import random
 import re
+import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
 
+from kdump.commands import shell
 from kdump.commands.cli import cli
 from tests.campaigns.crash_states import Campaign
 from tests.campaigns.scenarios import MEMORY, PARTITION, Scenario, prepare, same_every_time
@@ -82,25 +91,38 @@ CHANGING = (
     Scenario("set-voters", "none"),
 )
 UNKNOWN = 70
+_MOST_SECONDS = 10
+"""Processor time of a command without memory."""
+_MOST_ALLOCATIONS = 1 << 22
+_VERY_MANY = 1 << 17
 _LASTED = re.compile(r" in [\d.]+ s\b|\"(startedAt|endedAt|seconds)\": ?[^,}]+")
 
 
 @dataclass
 class Tally:
-    """How often a command was disturbed, and what was wrong then."""
+    """How often a command was disturbed, what was wrong then, and when it ended by a signal."""
 
     runs: int = 0
     wrong: list[str] = field(default_factory=list)
+    crashes: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        ended = f", {len(self.crashes)} ended by a signal" if self.crashes else ""
+        return f"{self.runs:,} failed, {len(self.wrong)} wrong{ended}"
 
 
 class Fault:
-    """Lets call number `at` below `root` fail with `error`."""
+    """Lets call number `at` below `root` fail with `error`; 0: none.
+
+    `where` is the call that failed, `says` what a command that tells of it says.
+    """
 
     def __init__(self, root: Path, at: int, error: int) -> None:
         self.root = os.path.realpath(root)
         self.left = at
         self.error = error
         self.where = ""
+        self.says = os.strerror(error)
 
     def _is_below(self, target: object) -> bool:
         if isinstance(target, int):
@@ -135,8 +157,35 @@ class Fault:
         builtins.open = failing("open", builtins.open)
         mmap.mmap = failing("mmap", mmap.mmap)  # type: ignore[assignment,misc]
 
+    def remove(self) -> None:
+        """No more calls fail."""
+        self.left = 0
 
-def disturbed(arguments: Sequence[str], root: Path, at: int, error: int, out: Path) -> tuple[int, str, str]:
+
+class NoMemory:
+    """Lets allocation number `first` of Python's fail, and so many in all."""
+
+    says = "memory"
+
+    def __init__(self, first: int, number: int) -> None:
+        self.first = first
+        self.number = number
+        self.where = f"{number} from allocation {first}"
+
+    def install(self) -> None:
+        """Let them fail in this process. Needs a CPython that brings its test modules."""
+        import _testcapi  # type: ignore[import-not-found]
+
+        self._set, self._remove = _testcapi.set_nomemory, _testcapi.remove_mem_hooks
+        resource.setrlimit(resource.RLIMIT_CPU, (_MOST_SECONDS, _MOST_SECONDS))
+        self._set(self.first, self.first + self.number)
+
+    def remove(self) -> None:
+        """No more allocations fail."""
+        self._remove()
+
+
+def disturbed(arguments: Sequence[str], out: Path, fault: Fault | NoMemory) -> tuple[int, str, str]:
     """Exit code, output and the call that failed ("": none did) of a command in a child process."""
     child = os.fork()
     if not child:
@@ -148,16 +197,17 @@ def disturbed(arguments: Sequence[str], root: Path, at: int, error: int, out: Pa
             sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
             from kdump.commands.cli import main
 
-            fault = Fault(root, at, error)
             sys.argv = ["kdump", *arguments]
-            fault.install()
-            try:
-                with same_every_time():
+            with same_every_time():
+                fault.install()
+                try:
                     main()
-            except SystemExit as end:
-                code = end.code if isinstance(end.code, int) else int(end.code is not None)
+                except SystemExit as end:
+                    fault.remove()
+                    code = end.code if isinstance(end.code, int) else int(end.code is not None)
+                finally:
+                    fault.remove()
             sys.stdout.flush()
-            fault.left = 0
             print(f"\nFAILED {fault.where}", file=sys.stderr, flush=True)
         except BaseException:
             import traceback
@@ -172,27 +222,67 @@ def disturbed(arguments: Sequence[str], root: Path, at: int, error: int, out: Pa
     return code, output if where else text, where.strip()
 
 
-def read_with_faults(name: str, scratch: Path, error: int, stop: Callable[[], bool]) -> Tally:
-    """A reading command on a damaged directory, with each of its calls failing in turn."""
+def read_with_faults(name: str, scratch: Path, faults: Faults, stop: Callable[[], bool]) -> Tally:
+    """A reading command on a damaged directory, with one thing failing after the other."""
     log_dir, out = scratch / "logs", scratch / "out"
     prepare(READ_ON.get(name, Scenario("repair", "damage in all segments")), log_dir)
     arguments = [each.format(dir=log_dir, partition=log_dir / PARTITION) for each in READING[name]]
     CliRunner().invoke(cli, arguments, standalone_mode=False)  # what is imported here, no child has to import
-    code, output, _ = disturbed(arguments, log_dir, 0, error, out)
+    import_screens()
+    run = partial(disturbed, arguments, out)
+    code, output, _ = run(Fault(log_dir, 0, errno.EIO))
     tally = Tally()
-    for at in range(1, 100_000):
+    for number, fault in enumerate(faults(log_dir, run), 1):
         if stop():
             break
-        now, said, where = disturbed(arguments, log_dir, at, error, out)
+        now, said, where = run(fault)
         if not where and now != UNKNOWN:
             break
         tally.runs += 1
-        label = f"{name}, call {at} ({where})"
-        if "Traceback" in said or now == UNKNOWN:
+        label = f"{name}, number {number} ({where or fault.where})"
+        if now < 0:
+            tally.crashes.append(f"{label}: signal {-now}: {said[-200:]}")
+        elif "Traceback" in said or now == UNKNOWN:
             tally.wrong.append(f"{label}: {said[-600:]}")
-        elif now == code and os.strerror(error) not in said and (difference := _difference(output, said)):
+        elif now == code and fault.says not in said and (difference := _difference(output, said)):
             tally.wrong.append(f"{label}: exit code {now} as ever, nothing said, and other output: {difference}")
     return tally
+
+
+Run = Callable[[Fault | NoMemory], tuple[int, str, str]]
+Faults = Callable[[Path, Run], Iterator[Fault | NoMemory]]
+"""What fails below a directory, one after the other; `run` runs the command with one."""
+
+
+def every_call(error: int) -> Faults:
+    """Each call fails with this error."""
+    return lambda root, run: (Fault(root, at, error) for at in range(1, 100_000))
+
+
+def drawn_allocations(times: int, seed: int) -> Faults:
+    """So many allocations fail, of all that a command makes; half of them with the thousand next ones.
+
+    How many there are is found by letting very many fail from some number on.
+    """
+
+    def draw(root: Path, run: Run) -> Iterator[NoMemory]:
+        numbers = random.Random(seed)
+        code, _, _ = run(Fault(root, 0, errno.EIO))
+        first, last = 1, _MOST_ALLOCATIONS
+        while first < last:
+            at = (first + last) // 2
+            is_behind = run(NoMemory(at, _VERY_MANY))[0] == code
+            first, last = (first, at) if is_behind else (at + 1, last)
+        for number in range(times):
+            yield NoMemory(numbers.randrange(1, first + 1), 1000 if number % 2 else 1)
+
+    return draw
+
+
+def import_screens() -> None:
+    """Import what commands import only when they print: an import without memory ends the interpreter now and then."""
+    for module in pkgutil.iter_modules(shell.__path__, f"{shell.__name__}."):
+        importlib.import_module(module.name)
 
 
 def _difference(expected: str, found: str) -> str:
@@ -201,20 +291,27 @@ def _difference(expected: str, found: str) -> str:
     return next((f"{one!r} is {other!r}" for one, other in zip_longest(*lines, fillvalue="") if one != other), "")
 
 
-def change_with_faults(scenario: Scenario, scratch: Path, error: int, stop: Callable[[], bool]) -> Tally:
-    """A changing command, with each of its calls failing in turn; another run must then end as well as ever."""
+def change_with_faults(scenario: Scenario, scratch: Path, faults: Faults, stop: Callable[[], bool]) -> Tally:
+    """A changing command, with one thing failing after the other; another run must then end as well as ever."""
+    import_screens()
     subject = Campaign(scenario, scratch)
     before, arguments = subject.before.state(subject.inode), scenario.arguments(subject.root, subject.change)
     tally = Tally()
-    for at in range(1, 100_000):
+
+    def run(fault: Fault | NoMemory) -> tuple[int, str, str]:
+        subject.make(before)
+        return disturbed(arguments, scratch / "out", fault)
+
+    for number, fault in enumerate(faults(subject.root, run), 1):
         if stop():
             break
-        subject.make(before)
-        code, said, where = disturbed(arguments, subject.root, at, error, scratch / "out")
-        if not where and code != UNKNOWN:
+        code, said, where = run(fault)
+        if not where and code >= 0 and code != UNKNOWN:
             break
         tally.runs += 1
-        label = f"{scenario.name}, call {at} ({where})"
+        label = f"{scenario.name}, number {number} ({where or fault.where})"
+        if code < 0:
+            tally.crashes.append(f"{label}: signal {-code}: {said[-200:]}")
         if "Traceback" in said or code == UNKNOWN:
             tally.wrong.append(f"{label}: {said[-600:]}")
         elif wrong := subject.ended() if code == subject.code else subject.again():
@@ -225,30 +322,34 @@ def change_with_faults(scenario: Scenario, scratch: Path, error: int, stop: Call
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--error", default="EIO", help="the name of the error (default: EIO)")
+    parser.add_argument("--memory", type=int, metavar="N", help="so many allocations fail, and no calls")
+    parser.add_argument("--seed", type=int, default=0, help="of the allocations that are drawn")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only commands whose names begin so")
     asked = parser.parse_args(arguments)
     end = time.monotonic() + asked.seconds
-    error = getattr(errno, asked.error)
+    faults = drawn_allocations(asked.memory, asked.seed) if asked.memory else every_call(getattr(errno, asked.error))
     total = Tally()
-    jobs: list[tuple[str, Callable[[Path], Tally]]] = [
-        (name, lambda scratch, name=name: read_with_faults(name, scratch, error, lambda: time.monotonic() > end))  # type: ignore[misc]
-        for name in READING
-    ] + [
-        (each.name, lambda scratch, each=each: change_with_faults(each, scratch, error, lambda: time.monotonic() > end))  # type: ignore[misc]
-        for each in CHANGING
+
+    def stop() -> bool:
+        return time.monotonic() > end
+
+    jobs: list[tuple[str, Callable[[Path, Faults, Callable[[], bool]], Tally]]] = [
+        *((name, partial(read_with_faults, name)) for name in READING),
+        *((each.name, partial(change_with_faults, each)) for each in CHANGING),
     ]
     for name, job in jobs:
         if asked.names and not name.startswith(tuple(asked.names)):
             continue
         with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as scratch:
-            tally = job(Path(scratch))
-        print(f"{name}: {tally.runs} calls failed, {len(tally.wrong)} wrong", flush=True)
-        for line in tally.wrong[:4]:
+            tally = job(Path(scratch), faults, stop)
+        print(f"{name}: {tally}", flush=True)
+        for line in (*tally.wrong[:4], *tally.crashes[:4]):
             print(f"  {line}", flush=True)
         total.runs += tally.runs
         total.wrong += tally.wrong
-    print(f"{total.runs:,} calls failed, {len(total.wrong)} wrong")
+        total.crashes += tally.crashes
+    print(total)
     return 1 if total.wrong else 0
 
 

@@ -1,146 +1,86 @@
 """Do the tests notice a mistake? One small change at a time is made to a module, and its tests have to fail.
 
-Changed are comparisons, the operators `and`, `or`, `not`, `in`, `is` and of arithmetic, numbers, True and False, a
-condition, `continue` and `break`, and statements that are left out; not what is annotated, documented or raised.
-First the tests of a group run once: that tells which of them take which line, and how long they last. Of the mutants
-of the group's modules some are drawn with a seed; each runs in a process of its own with the tests that take its line,
-the quickest first, until one fails. A mutant that none of these notices survives: the list of these is the result.
+First the tests of a group run once: that tells which of them take which line, and how long they last. Then they are
+collected once, and each mutant is a fork of that process: it changes the function and runs the tests that take the
+line until one fails, first those that noticed another mutant of the function, then the quickest. A mutant that none of
+these notices survives. Those in equivalent.toml, which make no difference or one that no test should look at, are not
+tried; their reasons are there.
 
-`./dev campaign mutation [--seed N] [--sample N] [--seconds N] [--longest N] [--tests PATH]... [GROUP...]`
+`./dev campaign mutation [--seed N] [--sample N] [--seconds N] [--longest N] [--resume FILE] [GROUP...]`
+
+With `--resume FILE` each result is a line of that file, and mutants that it has are not tried again; with `--again`
+those that survived are, with `--slow` only these, with other tests, among them those that kill a process at every step.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import copy
+import importlib
 import json
 import os
 import random
+import resource
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate, islice
+import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from itertools import accumulate, pairwise
 from pathlib import Path
+from types import FunctionType
 from typing import NamedTuple
 
 import pytest
+from _pytest.runner import runtestprotocol
 from coverage import CoverageData
 
-HERE = Path(__file__).resolve().parents[2]
+from tests.campaigns.mutants import HERE, Mutant, functions_here, mutants
+
+
+class Group(NamedTuple):
+    """Modules of a folder, the tests that are run first, and those that are run where `--slow` asks for them."""
+
+    folder: str
+    tests: tuple[str, ...]
+    slow: tuple[str, ...] = ()
+
+
 _NO_KILLS = ("--ignore=tests/repair/test_crash.py", "-k", "not killed_anywhere")
-"""Left out: tests that kill a process at every step, which last longer than all others together."""
-GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "change": ("kdump/change", ("tests/change", "tests/repair", "tests/commands/test_undo.py", *_NO_KILLS)),
-    "recovery": ("kdump/recovery", ("tests/recovery",)),
-    "repair": ("kdump/repair", ("tests/repair", *_NO_KILLS)),
-    "clean": ("kdump/clean", ("tests/clean",)),
-    "replicas": ("kdump/replicas", ("tests/replicas",)),
+"""Tests that kill a process at every step last longer than all others together."""
+_KILLS = ("tests/repair/test_crash.py", "tests/change/test_undo.py", "tests/campaigns/test_crash_states.py")
+_REPAIR = tuple(f"tests/commands/test_repair{each}.py" for each in ("", "_decisions", "_parts"))
+GROUPS: dict[str, Group] = {
+    "change": Group(
+        "kdump/change",
+        ("tests/change", "tests/repair", "tests/commands/test_undo.py", *_NO_KILLS),
+        (*_KILLS, *_REPAIR, "tests/retention/test_apply.py", "tests/commands/test_compact.py", "tests/replicas"),
+    ),
+    "recovery": Group(
+        "kdump/recovery",
+        ("tests/recovery", "tests/commands/test_startup.py"),
+        ("tests/verify", "tests/repair", "tests/write/test_model.py", *_NO_KILLS),
+    ),
+    "repair": Group("kdump/repair", ("tests/repair", *_REPAIR, *_NO_KILLS), ("tests/commands/test_undo.py", *_KILLS)),
+    "clean": Group(
+        "kdump/clean", ("tests/clean", "tests/commands/test_compact.py"), ("tests/commands/test_compact_settings.py",)
+    ),
+    "replicas": Group(
+        "kdump/replicas",
+        ("tests/replicas", "tests/commands/test_replicas.py"),
+        ("tests/campaigns/test_divergences.py", "tests/commands/test_repair.py", "tests/cluster/test_resurrect.py"),
+    ),
 }
-MOST_SECONDS = 300
-"""A run of the tests that takes longer has noticed the mutant: it goes round in circles."""
-QUIET = ("-n0", "-p", "no:cacheprovider")
-_COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-}  # fmt: skip
-_COMPUTED: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd,
-}  # fmt: skip
-
-
-class Mutant(NamedTuple):
-    """A module with one change: which node (in the order of ast.walk), which of its changes, and that in words."""
-
-    module: Path
-    node: int
-    change: int
-    line: int
-    what: str
-
-    def source(self) -> str:
-        """The changed module."""
-        tree = ast.parse(self.module.read_text())
-        node = next(islice(ast.walk(tree), self.node, None))
-        _, changed = next(islice(_changes(node), self.change, None))
-        _put(tree, node, changed)
-        return ast.unparse(tree)
-
-
-def mutants(module: Path) -> Iterator[Mutant]:
-    """Every mutant of a module."""
-    tree = ast.parse(module.read_text())
-    parents = {each: parent for parent in ast.walk(tree) for each in ast.iter_child_nodes(parent)}
-    for number, node in enumerate(ast.walk(tree)):
-        if _counts(parents, node):
-            for change, (what, _) in enumerate(_changes(node)):
-                yield Mutant(module, number, change, getattr(node, "lineno", 0), what)
-
-
-def _counts(parents: Mapping[ast.AST, ast.AST], node: ast.AST) -> bool:
-    """Whether a node is code that decides something."""
-    child, parent = node, parents.get(node)
-    in_function = isinstance(node, ast.FunctionDef)
-    while parent is not None:
-        if isinstance(parent, (ast.Raise, ast.JoinedStr, ast.Assert)):
-            return False
-        if isinstance(parent, ast.AnnAssign) and child is parent.annotation:
-            return False
-        if isinstance(parent, (ast.FunctionDef, ast.arg)):
-            if child is getattr(parent, "returns", None) or child is getattr(parent, "annotation", None):
-                return False
-            if child in getattr(parent, "decorator_list", ()):
-                return False
-            in_function = True
-        child, parent = parent, parents.get(parent)
-    return in_function
-
-
-def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """What may stand instead of a node, with a few words."""
-    if isinstance(node, ast.Compare) and type(node.ops[0]) in _COMPARED:
-        other = _COMPARED[type(node.ops[0])]
-        changed = ast.Compare(node.left, [other(), *node.ops[1:]], node.comparators)
-        yield f"{ast.unparse(node)}: {other.__name__}", changed
-    elif isinstance(node, ast.BoolOp):
-        turned: ast.boolop = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-        yield f"{ast.unparse(node)}: {type(turned).__name__}", ast.BoolOp(turned, node.values)
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        yield f"{ast.unparse(node)}: without not", node.operand
-    elif isinstance(node, ast.BinOp) and type(node.op) in _COMPUTED:
-        yield ast.unparse(node), ast.BinOp(node.left, _COMPUTED[type(node.op)](), node.right)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        yield f"{node.value} turned", ast.Constant(not node.value)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, int):
-        yield f"{node.value} + 1", ast.Constant(node.value + 1)
-    elif isinstance(node, (ast.If, ast.IfExp)):
-        turned_round = copy.copy(node)
-        turned_round.test = ast.UnaryOp(ast.Not(), node.test)
-        yield f"if not {ast.unparse(node.test)}", turned_round
-    elif isinstance(node, ast.Continue):
-        yield "break for continue", ast.Break()
-    elif isinstance(node, ast.Break):
-        yield "continue for break", ast.Continue()
-    elif isinstance(node, (ast.Expr, ast.AugAssign)) and not _is_text(node):
-        yield f"without {ast.unparse(node)}", ast.Pass()
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, (ast.Constant, ast.Yield, ast.YieldFrom))
-
-
-def _put(tree: ast.Module, node: ast.AST, changed: ast.AST) -> None:
-    """Put a node in the place of another."""
-    for parent in ast.walk(tree):
-        for name, value in ast.iter_fields(parent):
-            if value is node:
-                setattr(parent, name, changed)
-            elif isinstance(value, list):
-                value[:] = [changed if each is node else each for each in value]
-    ast.fix_missing_locations(tree)
+EQUIVALENT = Path(__file__).parent / "equivalent.toml"
+MOST_SECONDS = 120
+"""Tests that take longer wait for something that does not come."""
+_CPU_SECONDS = 5
+"""Processor time that a test may take besides five times its usual one: more, and it goes round in circles."""
+_MEMORY = 4 << 30
+QUIET = ("-q", "-n0", "-p", "no:cacheprovider", "-p", "no:randomly")
 
 
 class Timer:
@@ -165,27 +105,103 @@ class Taken:
             os.environ["COVERAGE_FILE"] = str(data)
             timer = Timer()
             measured = [f"--cov={package.replace('/', '.')}", "--cov-context=test", "--cov-report="]
-            code = pytest.main(["-q", *QUIET, *measured, *tests], plugins=[timer])
+            code = pytest.main([*QUIET, *measured, *tests], plugins=[timer])
             durations.write_text(json.dumps(timer.seconds))
             return int(code)
 
         if in_a_process(run, float("inf")) != 0:
             raise SystemExit(f"{' '.join(tests)}: these tests fail without a mutant")
-        self._coverage = CoverageData(str(data))
-        self._coverage.read()
-        self._seconds: dict[str, float] = json.loads(durations.read_text())
+        coverage = CoverageData(str(data))
+        coverage.read()
+        self._contexts = cache(lambda module: coverage.contexts_by_lineno(str(module)))
+        self.seconds: dict[str, float] = json.loads(durations.read_text())
 
-    def of(self, module: Path, line: int, longest: float) -> list[str]:
-        """The tests that take a line, the quickest first; those that last longer in all than that are left out."""
-        contexts = self._coverage.contexts_by_lineno(str(module))
-        found = {context.rpartition("|")[0] for context in contexts.get(line, ())} & self._seconds.keys()
-        tests = sorted(found, key=self._seconds.__getitem__)
-        ends = accumulate(map(self._seconds.__getitem__, tests))
-        return [test for test, end in zip(tests, ends, strict=True) if end <= longest or test == tests[0]]
+    def of(self, mutant: Mutant) -> list[str]:
+        """The tests that take a mutant's line, the quickest first."""
+        by_line: dict[int, list[str]] = self._contexts(mutant.module)
+        for line in mutant.lines:
+            found = {context.rpartition("|")[0] for context in by_line.get(line, ())} & self.seconds.keys()
+            if found:
+                return sorted(found, key=self.seconds.__getitem__)
+        return []
 
 
-def in_a_process(run: Callable[[], int], most_seconds: float) -> int | None:
-    """The exit code of a function in a process of its own, without output; None where it does not end in time."""
+class Tried:
+    """Results, as lines of a file or in memory: the test that noticed each mutant, or none."""
+
+    def __init__(self, file: Path | None, again: bool = False) -> None:
+        """Read what an earlier run left; with `again` mutants that survived are forgotten."""
+        self._file = file
+        self.by_name: dict[str, str | None] = {}
+        self._noticing: defaultdict[tuple[Path, str], set[str]] = defaultdict(set)
+        if file is not None and file.exists():
+            lines = [json.loads(line) for line in file.read_text().splitlines()]
+            results = {line["mutant"]: line["noticed_by"] for line in lines}
+            self.by_name = {name: test for name, test in results.items() if test is not None or not again}
+        self.survived = frozenset(name for name, test in self.by_name.items() if test is None)
+
+    def add(self, mutant: Mutant, test: str | None) -> None:
+        """Note a result."""
+        self.by_name[mutant.name] = test
+        if test is not None:
+            self._noticing[mutant.module, mutant.function].add(test)
+        if self._file is not None:
+            with self._file.open("a") as file:
+                print(json.dumps({"mutant": mutant.name, "noticed_by": test}), file=file)
+
+    def sorted(self, mutant: Mutant, tests: Sequence[str]) -> list[str]:
+        """The tests that noticed another mutant of the function in front."""
+        noticing = self._noticing[mutant.module, mutant.function]
+        return sorted(tests, key=lambda test: test not in noticing)
+
+
+class Trials:
+    """A pytest plugin that runs collected tests in forks of the process, each with a mutant."""
+
+    def __init__(self, campaign: Callable[[Trials], None]) -> None:
+        self._campaign = campaign
+        self._items: dict[str, pytest.Item] = {}
+        self._functions: Mapping[tuple[str, str, int], list[FunctionType]] = {}
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Pytest calls this after it collected the tests."""
+        self._items = {item.nodeid: item for item in session.items}
+        self._functions = functions_here()
+        self._campaign(self)
+        return True
+
+    def noticed_by(self, mutant: Mutant | None, tests: Sequence[str], seconds: Mapping[str, float]) -> str | None:
+        """The test that fails or does not end with a mutant (none: as it is), None where all pass.
+
+        Raises LookupError where there is no such function in this process.
+        """
+        told, tell = os.pipe()
+
+        def run() -> int:
+            resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+            if mutant is not None and not mutant.make(self._functions):
+                return 3
+            items = [self._items[test] for test in tests]
+            for number, (item, after) in enumerate(pairwise([*items, None])):
+                os.write(tell, number.to_bytes(4, "little"))
+                used = resource.getrusage(resource.RUSAGE_SELF)
+                most = used.ru_utime + used.ru_stime + _CPU_SECONDS + 5 * seconds.get(item.nodeid, 1.0)
+                resource.setrlimit(resource.RLIMIT_CPU, (int(most) + 1, resource.RLIM_INFINITY))
+                if any(report.failed for report in runtestprotocol(item, log=False, nextitem=after)):
+                    return 1
+            return 0
+
+        code = in_a_process(run, MOST_SECONDS + 5 * sum(seconds.get(test, 1.0) for test in tests))
+        os.close(tell)
+        with open(told, "rb") as numbers:
+            number = int.from_bytes(numbers.read()[-4:], "little")
+        if code == 3:
+            raise LookupError(f"{mutant}: no such function")
+        return tests[number] if code else None
+
+
+def in_a_process(run: Callable[[], int], most_seconds: float) -> int:
+    """The exit code of a function in a process of its own, without output; that of SIGKILL where it does not end."""
     sys.stdout.flush()
     child = os.fork()
     if not child:
@@ -199,64 +215,83 @@ def in_a_process(run: Callable[[], int], most_seconds: float) -> int | None:
         finally:
             os._exit(status)
     end = time.monotonic() + most_seconds
-    pause = 0.01
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
+    pause = 0.002
+    done = status = 0
+    while not done and time.monotonic() < end:
         time.sleep(pause)
-        pause = min(1.0, pause * 1.2)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
+        pause = min(0.1, pause * 1.2)
+        done, status = os.waitpid(child, os.WNOHANG)
+    # What it started ends with it.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)
+    if not done:
+        _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
 
 
-def survives(mutant: Mutant, tests: Sequence[str]) -> bool:
-    """Whether all tests pass with a mutant; they run with the module of another source, which is not written."""
-    if not tests:
-        return True
-    with tempfile.NamedTemporaryFile("w", suffix=".py") as source:
-        source.write(mutant.source())
-        source.flush()
+def with_tests(tests: Sequence[str], scratch: Path, campaign: Callable[[Trials], None]) -> None:
+    """Collect tests, and call a function with them. Raises SystemExit where they cannot be collected."""
+    base = f"--basetemp={scratch / 'tests'}"
+    if pytest.main([*QUIET, "-s", "-p", "no:cov", base, *tests], plugins=[Trials(campaign)]) != 0:
+        raise SystemExit(f"{' '.join(tests)}: pytest cannot collect these")
 
-        def run() -> int:
-            name = ".".join(mutant.module.relative_to(HERE).with_suffix("").parts)
-            os.environ["KDUMP_MUTANT"] = f"{name}={source.name}"
-            return int(pytest.main(["-q", "-x", *QUIET, "-p", "no:cov", "-p", "tests.campaigns.mutated", *tests]))
 
-        return in_a_process(run, MOST_SECONDS) == 0
+def try_group(group: str, asked: argparse.Namespace, tried: Tried, end: float) -> None:
+    """Try the mutants of a group until the time ends, and print which survive and how many were noticed."""
+    folder, tests, slow = GROUPS[group]
+    tests = slow if asked.slow else tests
+    modules = sorted((HERE / folder).glob("*.py"))
+    equivalent = tomllib.loads(EQUIVALENT.read_text())
+    every = [mutant for module in modules for mutant in mutants(module)]
+    found = [mutant for mutant in every if mutant.name not in equivalent]
+    for name in equivalent.keys() - {mutant.name for mutant in every}:
+        if name.startswith(f"{folder}/"):
+            print(f"  {EQUIVALENT.name}: there is no such mutant: {name}")
+    drawn = random.Random(asked.seed).sample(found, min(asked.sample or len(found), len(found)))
+    for module in modules:
+        importlib.import_module(".".join(module.relative_to(HERE).with_suffix("").parts))
+
+    def campaign(trials: Trials) -> None:
+        if (test := trials.noticed_by(None, sorted(taken.seconds, key=taken.seconds.__getitem__), taken.seconds)):
+            raise SystemExit(f"{test}: fails in a fork without a mutant")
+        for mutant in drawn:
+            if time.monotonic() > end:
+                break
+            if mutant.name in tried.survived if asked.slow else mutant.name not in tried.by_name:
+                took = taken.of(mutant)
+                ends = accumulate(map(taken.seconds.__getitem__, took))
+                quick = [test for test, at in zip(took, ends, strict=True) if at <= asked.longest or test == took[0]]
+                tried.add(mutant, trials.noticed_by(mutant, tried.sorted(mutant, quick), taken.seconds))
+
+    with tempfile.TemporaryDirectory() as scratch:
+        taken = Taken(folder, tests, Path(scratch))
+        with_tests(tests, Path(scratch), campaign)
+    results = [(mutant, tried.by_name[mutant.name]) for mutant in drawn if mutant.name in tried.by_name]
+    for mutant, test in results:
+        if test is None:
+            print(f"  survives {len(taken.of(mutant))} tests: {mutant.name}, line {mutant.line}")
+    noticed = sum(test is not None for _, test in results)
+    print(f"{group}: {noticed} of {len(results)} noticed; {len(found)} mutants, and {len(every) - len(found)} in "
+          f"{EQUIVALENT.name}; seed {asked.seed}", flush=True)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--sample", type=int, default=100, help="mutants of each group")
+    parser.add_argument("--seed", type=int, default=0, help="which mutants are drawn, in which order")
+    parser.add_argument("--sample", type=int, default=0, help="so many mutants of each group (default: all)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument(
         "--longest", type=float, default=float("inf"), help="seconds that the tests of a mutant may last"
     )
-    parser.add_argument("--tests", action="append", metavar="PATH", help="these tests in the place of a group's own")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="keep results there, and do not try these again")
+    parser.add_argument("--again", action="store_true", help="try again what survived")
+    parser.add_argument("--slow", action="store_true", help="try what survived, with a group's slow tests")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"by default all: {', '.join(GROUPS)}")
     asked = parser.parse_args(arguments)
     end = time.monotonic() + asked.seconds
+    tried = Tried(asked.resume, asked.again)
     for group in asked.groups or GROUPS:
-        folder, tests = GROUPS[group]
-        tests = tuple(asked.tests or tests)
-        found = [mutant for module in sorted((HERE / folder).glob("*.py")) for mutant in mutants(module)]
-        drawn = random.Random(asked.seed).sample(found, min(asked.sample, len(found)))
-        tried = killed = 0
-        with tempfile.TemporaryDirectory() as scratch:
-            taken = Taken(folder, tests, Path(scratch))
-            for mutant in drawn:
-                if time.monotonic() > end:
-                    break
-                tried += 1
-                if not survives(mutant, covering := taken.of(mutant.module, mutant.line, asked.longest)):
-                    killed += 1
-                    continue
-                place = f"{mutant.module.relative_to(HERE)}:{mutant.line}"
-                print(f"  survives {len(covering)} tests: {place}: {mutant.what}", flush=True)
-        print(f"{group}: {killed} of {tried} noticed; {len(found)} mutants, seed {asked.seed}", flush=True)
+        try_group(group, asked, tried, end)
     return 0
 
 

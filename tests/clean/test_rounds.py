@@ -21,6 +21,7 @@ from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import payload_of
 from kdump.storage.records import batch_at
 from tests.clean.building import clean_once, dry_run, files_of, state_of
+from tests.unpacking import unpack
 
 ARCHIVE = Path(__file__).resolve().parent.parent.parent / "fixtures" / "cleaning.tar.xz"
 
@@ -40,8 +41,7 @@ ROUNDS = rounds()
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The unpacked archive."""
     folder = tmp_path_factory.mktemp("rounds")
-    with tarfile.open(ARCHIVE) as tar:
-        tar.extractall(folder, filter="data")
+    unpack(ARCHIVE, folder)
     return folder
 
 

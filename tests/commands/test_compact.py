@@ -297,7 +297,7 @@ def test_a_wrong_setting_and_a_file_instead_of_a_directory(run: Run, partition: 
     assert run("compact", partition, "--config", config) == 2
     assert "min.cleanable.dirty.ratio is 'half': expected a number from 0 to 1" in run.err
     assert run("compact", partition / name(0, "log")) == 2
-    assert "give the partition directory around it" in run.err
+    assert "give the partition directory that it is in" in run.err
     assert run("compact", partition / "nothing") == 3
 
 

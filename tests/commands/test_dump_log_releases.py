@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from kdump.releases import DUMP_IN_JAVA, NEWEST, KafkaRelease
 from tests.commands import golden
+from tests.unpacking import unpack
 
 RELEASES = ("3.9", "4.0", "4.1", "4.2", "4.3")
 
@@ -18,8 +18,7 @@ RELEASES = ("3.9", "4.0", "4.1", "4.2", "4.3")
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("releases")
-    with tarfile.open(golden.FIXTURES / "releases.tar.xz") as tar:
-        tar.extractall(folder, filter="data")
+    unpack(golden.FIXTURES / "releases.tar.xz", folder)
     return folder
 
 

@@ -209,7 +209,7 @@ def test_what_there_is_nothing_of(data: Path) -> None:
         run(data / "orders-0")
     with pytest.raises(Exception, match="no group matches nobody"):
         run(data, "--group", "nobody")
-    with pytest.raises(Exception, match="expected a partition directory or a log directory"):
+    with pytest.raises(Exception, match="give the partition directory that it is in"):
         run(data / "orders-0" / f"{0:020d}.log")
 
 

@@ -305,8 +305,8 @@ def test_paths_that_lead_nowhere(run: Run, data: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert run(tmp_path / "empty", "--offset", 1) == 3
     assert "neither a partition directory" in run.err
-    assert run(data / "orders-0" / "00000000000000000000.log", "--offset", 1) == 3
-    assert "Not a directory" in run.err
+    assert run(data / "orders-0" / "00000000000000000000.log", "--offset", 1) == 2
+    assert "is a file: give the partition directory that it is in" in run.err
     assert run.out == ""
 
 

@@ -143,7 +143,6 @@ class TestBoth:
         ("arguments", "told"),
         [
             ([], "Missing argument"),
-            (["notes.txt"], "not the name of a file"),
             ([".", "--kind", "log"], ""),
             ([".", "--strategy", "salvage"], "unknown option"),
             ([".", "--no-backup", "--backup-dir", "."], "contradict"),
@@ -153,7 +152,6 @@ class TestBoth:
         self, run: Run, data: Path, command: str, arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(data)
-        (data / "notes.txt").write_text("mine")
         assert run(command, *arguments) == 2
         assert told in run.err
 

@@ -202,7 +202,7 @@ def test_flags_that_cannot_be(run: Run, data: Path) -> None:
     assert run("retain", data, "--no-backup") == 2
     assert "--no-backup needs --apply" in run.err
     assert run("retain", data / "orders-0" / f"{0:020d}.log") == 2
-    assert "is a file: give the partition directory around it" in run.err
+    assert "is a file: give the partition directory that it is in" in run.err
     assert run("retain", data, "--topic", "nothing*") == 3
     assert "no partition has a topic that matches nothing*" in run.err
     assert run("retain", data / "missing-0") == 3

@@ -56,7 +56,7 @@ def test_one_of_several_is_refused(run: Run, data: Path) -> None:
     before = files(data / "orders-0")
     assert run("roll", data / "orders-0", data / "orders-1") == 4
     assert "orders-0" in run.err
-    assert "mend it first, with kdump repair" in run.err
+    assert "first: kdump repair" in run.err
     assert run.lines == [f"orders-1: {4:020}.log begins at offset 4"]
     assert files(data / "orders-0") == before
 

@@ -131,5 +131,5 @@ def test_a_port_in_use(log_dir: Path) -> None:
 def test_a_file_is_not_served(log_dir: Path) -> None:
     file = next((log_dir / "payments-0").glob("*.log"))
     with serving(file) as process:
-        assert "expected a partition directory or a log directory" in process.communicate()[1]
+        assert "give the partition directory that it is in" in process.communicate()[1]
         assert process.returncode == 2

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
 
 from tests.commands.running import Run
+from tests.unpacking import unpack
 from tests.verify.test_old_brokers import ARCHIVE
 
 STOPPED = ["0.10.2.2-stop", "1.1.1-stop"]
@@ -25,8 +25,7 @@ MENDING = {
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("brokers")
-    with tarfile.open(ARCHIVE) as tar:
-        tar.extractall(folder, filter="data")
+    unpack(ARCHIVE, folder)
     return folder
 
 
@@ -48,8 +47,7 @@ class TestOldBrokers:
 @pytest.mark.parametrize("strategy", ["safe", "truncate", "salvage"])
 def test_a_log_of_cluster_metadata_with_other_index_entries(run: Run, tmp_path: Path, strategy: str) -> None:
     """A controller recovers its log at every start; that is its routine, and no repair."""
-    with tarfile.open(ARCHIVE.with_name("release-4.3.1.tar.xz")) as tar:
-        tar.extractall(tmp_path, filter="data")
+    unpack(ARCHIVE.with_name("release-4.3.1.tar.xz"), tmp_path)
     settings = tmp_path / "server.properties"
     settings.write_text("index.interval.bytes=100\n")
     assert run("rebuild-index", tmp_path / "disk1" / "__cluster_metadata-0", "--config", settings, "--all") == 1

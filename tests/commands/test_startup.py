@@ -15,7 +15,7 @@ import pytest
 
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
-from kdump.verify import verify
+from kdump.library.verifying import verify
 from tests.agreement.running import kdump
 from tests.recovery.building import METADATA, batch, broken, file, produced
 from tests.rows import rows_in
@@ -136,7 +136,7 @@ def test_a_log_directory_tells_the_harmless_as_a_count(run: Run, damaged: Path) 
     ]
     assert "orders-0" not in run.out
     assert [line.split()[0] for line in run.lines[3:7]] == [str(damaged / "orders-1"), "cut", "remove", "then"]
-    assert run.lines[8] == "The broker will start. 1 of 2 partitions lose data; 1 lose nothing."
+    assert run.lines[8] == "The broker will start. 1 of 2 partitions loses data; 1 loses nothing."
     assert run.lines[-1] == f"then: kdump verify {damaged}"
     assert run(damaged, "--verbose") == 1
     assert f"  check   {file(8, 'log')} " in run.out
@@ -155,7 +155,7 @@ def test_a_clean_shutdown_trusts_everything(run: Run, damaged: Path) -> None:
     (damaged / names.CLEAN_SHUTDOWN).touch()
     assert run(damaged) == 0
     assert run.lines[0] == f"{damaged}: clean shutdown."
-    assert run.lines[-1] == "The broker will start. 2 lose nothing."
+    assert run.lines[-1] == "The broker will start. 2 partitions lose nothing."
     assert run(damaged, "--unclean") == 1
     assert run.lines[0].endswith("treated as after an unclean shutdown (--unclean).")
     (damaged / names.CLEAN_SHUTDOWN).unlink()
@@ -207,7 +207,7 @@ def test_a_partition_that_does_not_load(run: Run, data: Path) -> None:
     assert "Found record size 0 smaller than minimum record overhead (14)" in run.lines[1]
     assert run.line(str(data / "orders-0")).endswith("does not load: the process of the broker ends")
     assert run.line("fails").startswith("fails   org.apache.kafka.common.errors.CorruptRecordException: ")
-    assert run.line("The broker will NOT start.").endswith("1 of 1 partition would not load; 0 lose nothing.")
+    assert run.line("The broker will NOT start.").endswith("1 of 1 partition would not load.")
 
 
 @pytest.mark.parametrize(
@@ -409,15 +409,17 @@ def test_settings_that_kafka_would_not_take(run: Run, data: Path, tmp_path: Path
 
 def test_paths_that_lead_nowhere_do_not_keep_the_others_from_being_told(run: Run, data: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    paths = tmp_path / "none", tmp_path / "empty", data / names.META_PROPERTIES, tmp_path / "n*ne", data
+    paths = tmp_path / "none", tmp_path / "empty", tmp_path / "n*ne", data
     assert run(*paths) == 3
     complaints = run.err.splitlines()
-    assert [line.startswith("kdump: ") for line in complaints] == [True] * 4
+    assert [line.startswith("kdump: ") for line in complaints] == [True] * 3 + [False]
     assert complaints[0].endswith("none: no such file or directory")
     assert "neither a partition directory" in complaints[1]
-    assert "is a file: give the partition directory that it is in" in complaints[2]
-    assert complaints[3].endswith("nothing matches this pattern")
-    assert run.lines[-1] == "The broker will start. 1 lose nothing."
+    assert complaints[2].endswith("nothing matches this pattern")
+    assert complaints[3] == "INCOMPLETE. 3 PATHs could not be read; the rest was."
+    assert run.lines[-1] == "The broker will start. 1 partition loses nothing."
+    assert run(data / names.META_PROPERTIES, data) == 2
+    assert "is a file: give the partition directory that it is in" in run.err
 
 
 def test_a_file_without_permission(run: Run, damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import pytest
 
 from kdump.commands.stats.html import leaving, page
-from kdump.commands.stats.run import Partition, Topic
 from kdump.commands.stats.svg import number_ticks, size_ticks, time_ticks
 from kdump.formats import names
+from kdump.operations.stats import PartitionStats, TopicStats
 from kdump.stats.partition import SegmentTimes, StatsOptions, partition_stats
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import EPOCH, batch, write_segment
@@ -96,7 +96,7 @@ def test_what_is_not_there(run: Run, data: Path) -> None:
     assert run("stats", data, "--key-memory", "much") == 2
     page = data.parent / "nothing" / "page.html"
     assert run("stats", data, "--report", page) == 3
-    assert run.err == f"kdump: {page}: no such file or directory\n"
+    assert run.err == f"kdump: {page} cannot be written: No such file or directory. Nothing was checked.\n"
 
 
 def test_a_report_does_not_take_the_place_of_anything_else(run: Run, data: Path, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_what_comes_from_names_is_escaped(tmp_path: Path) -> None:
     write_segment(folder, 0, [batch(0, 3)])
     stats = partition_stats(PartitionLog(str(folder)), StatsOptions())
     name = '"><script>alert(1)</script>\x1b'
-    topic = Topic(name, [Partition(str(folder), name, 0, stats, None)], stats)
+    topic = TopicStats(name, [PartitionStats(str(folder), name, 0, stats, None)], stats)
     text = page([topic], now=EPOCH, retention_ms=1000)
     assert "script" not in Page(text).tags
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
@@ -179,7 +179,7 @@ def test_what_comes_from_names_is_escaped(tmp_path: Path) -> None:
 def test_many_topics_stay_readable(tmp_path: Path) -> None:
     write_segment(tmp_path / "t-0", 0, [batch(0, 3)])
     stats = partition_stats(PartitionLog(str(tmp_path / "t-0")), StatsOptions())
-    topics = [Topic(f"t{number}", [Partition("p", "t", 0, stats, None)], stats) for number in range(45)]
+    topics = [TopicStats(f"t{number}", [PartitionStats("p", "t", 0, stats, None)], stats) for number in range(45)]
     text = page(topics, now=EPOCH, retention_ms=1000)
     assert text.count("<h2>") == 40
     assert all(f"<td>t{number}</td>" in text for number in range(45))

@@ -195,7 +195,7 @@ def test_an_id_that_is_stuck(data: Path) -> None:
     result = run(data / "__transaction_state-3", now=NOW + 1)
     assert result.return_value == 1
     assert "PrepareCommit (STUCK)" in result.stdout
-    assert result.stdout.endswith("FOUND: 1 transactional id stuck.\n")
+    assert result.stdout.splitlines()[-2] == "FOUND: 1 transactional id stuck."
     assert "abort" not in run(data, now=NOW + 3 + LATE).stdout
 
 

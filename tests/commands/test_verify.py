@@ -397,7 +397,10 @@ def wrong_paths(tmp_path: Path) -> list[tuple[Path, str]]:
     loop.symlink_to(loop)
     return [
         (tmp_path / "none", "no such file or directory"),
-        (strange, "neither a partition directory (no .log in it) nor a log directory"),
+        (
+            strange,
+            "neither a partition directory (no <base offset>.log in it) nor a log directory (no <topic>-<partition>)",
+        ),
         (strange / "notes.txt", "not the name of a file that Kafka writes"),
         (loop, "Too many levels of symbolic links"),
     ]

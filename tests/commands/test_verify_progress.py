@@ -15,11 +15,12 @@ import pytest
 from kdump.commands.shell import progress
 from kdump.commands.shell.progress import PathCounter, ProgressBar, total_size
 from kdump.commands.verify.run import Asked, Showing, run
+from kdump.operations.verify import VerifyRequest
 from kdump.verify.options import Options
 from tests.commands.running import Run
 from tests.verify.building import NOW, Log, build, file, flip
 
-ASKED = Asked("text", fail_on="error", verbose=False, color="never", max_duration=None, resume=None)
+ASKED = Asked("text", fail_on="error", verbose=False, color="never", request=VerifyRequest())
 
 
 @pytest.fixture

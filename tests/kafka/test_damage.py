@@ -66,7 +66,7 @@ def _compare_logs(compare: Comparison, broker: Broker, done: Ran, log: str, what
     outcomes = {row["path"]: row for row in done.of_type("outcome")}
     for path, load in loaded(log).items():
         if str(Path(path).parent) not in failed | lost:
-            compare.same(f"{what}: {Path(path).name}", _forecast(_outcome_of(outcomes, path)), load)
+            compare.same(f"{what}: {Path(path).name}", forecast(_outcome_of(outcomes, path)), load)
     strays = {path.name.rpartition(".")[0] for one in broker.log_dirs for path in one.glob("*-stray")}
     if not failed | lost:
         compare.same(f"{what}: strays", _strays(done), sorted(strays))
@@ -77,7 +77,7 @@ def _outcome_of(outcomes: dict[str, dict[str, Any]], path: str) -> dict[str, Any
     return outcomes.get(path.rpartition(".")[0] if path.endswith("-stray") else path)
 
 
-def _forecast(row: dict[str, Any] | None) -> Loaded | None:
+def forecast(row: dict[str, Any] | None) -> Loaded | None:
     if row is None or not row["ok"]:
         return None
     segments = sum(file.endswith(".log") for file in row["files"])

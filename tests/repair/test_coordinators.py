@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from kdump.repair.proposal import SALVAGE, STRATEGIES, Request, examine
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from tests.repair.salvaging import salvage
+from tests.unpacking import unpack
 
 ARCHIVE = Path(__file__).resolve().parent.parent.parent / "fixtures" / "brokers" / "coordinators-4.3.1.tar.xz"
 NOW = 1_795_343_900_000
@@ -34,8 +34,7 @@ PARTITIONS = {
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """The log directory of a broker that was stopped orderly."""
-    with tarfile.open(ARCHIVE) as tar:
-        tar.extractall(tmp_path, filter="data")
+    unpack(ARCHIVE, tmp_path)
     return tmp_path
 
 

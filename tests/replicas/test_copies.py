@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import kdump as kdump_library
 from kdump.findings.catalogue import CATALOGUE, COPIES
 from tests.agreement.running import kdump
 from tests.replicas.building import OnDisk, Sent, chain, flip, partition_fields, write_copy, write_metadata
@@ -47,6 +48,8 @@ def test_what_verify_says(
     assert said.code == (1 if expected else 0), said.out
     assert kdump(tmp_path, "replicas", "b1", "b2").code == said.code
     assert codes(tmp_path, "--ignore", "KD-COPY-*") == []
+    found = kdump_library.verify(tmp_path / "b1", tmp_path / "b2")
+    assert [each.code for each in found if each.code.startswith("KD-COPY-")] == [code for code, _, _ in expected]
     one = kdump(tmp_path, "verify", "b2", "--format", "jsonl").of_type("finding")
     assert not [row for row in one if row["code"].startswith("KD-COPY-")]
 

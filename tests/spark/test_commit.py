@@ -14,12 +14,12 @@ from kafka.partitioner.default import murmur2 as kafkas_murmur2
 from kdump.columns.arrays import HEADERS
 from kdump.errors import KdumpError, RefusedError
 from kdump.findings.kind import INFO
+from kdump.library.verifying import verify
 from kdump.spark import commit, swap
 from kdump.spark.commit import Commit
 from kdump.spark.staging import HELD_BYTES, Counts, Stage, Staged
 from kdump.spark.write_options import write_options
 from kdump.storage.partition import PartitionLog
-from kdump.verify.run import verify
 from tests.columns.reading import expected_rows
 from tests.spark.building import NOW, log_directory
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from kdump.findings.finding import Finding
+from kdump.library.verifying import verify
 from kdump.spark.findings import finding_tasks, read_findings
 from kdump.spark.options import OptionError
-from kdump.verify.run import verify
 from tests.columns.reading import FIXTURES, cases
 from tests.spark.building import NOW, log_directory, options_of
 

@@ -10,8 +10,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from kdump.findings.kind import INFO
+from kdump.library.verifying import verify
 from kdump.spark.errors import reason
-from kdump.verify.run import verify
 from tests.columns.reading import FIXTURES
 from tests.spark.building import new_log
 from tests.spark.test_source import load

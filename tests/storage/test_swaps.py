@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record
 from tests.recovery.building import batch, file, load, make_log
 from tests.repair import damaged
+from tests.unpacking import unpack
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -80,8 +80,7 @@ def test_what_kafka_made_of_a_swap_is_what_is_read() -> None:
 
 def test_what_a_broker_left_that_was_killed_while_it_cleaned(tmp_path: Path) -> None:
     """The broker that started on a copy deleted these files, and served offsets 0 to 5015 (fixtures/README.md)."""
-    with tarfile.open(FIXTURES / "brokers" / "killed-in-cleaning-4.3.1.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(FIXTURES / "brokers" / "killed-in-cleaning-4.3.1.tar.xz", tmp_path)
     log = PartitionLog(str(tmp_path / "killed-in-cleaning" / "busy-compacted-1"))
     assert log.replaced == tuple(file(3016, kind) for kind in ("index", "log", "snapshot", "timeindex"))
     info = partition_info(log)

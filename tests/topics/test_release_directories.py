@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kdump.findings.finding import Finding
+from kdump.library.verifying import verify
 from kdump.query.inventory import partition_info
 from kdump.releases import KafkaRelease
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
-from kdump.verify.run import verify
 from tests.commands.running import Run
+from tests.unpacking import unpack
 
 BROKERS = Path(__file__).resolve().parent.parent.parent / "fixtures" / "brokers"
 SAID = [json.loads(line) for line in (BROKERS / "releases.jsonl").read_text().splitlines()]
@@ -27,8 +27,7 @@ STOPPED = 1_795_360_000_000
 @pytest.fixture(params=SAID, ids=lambda said: said["release"])
 def said(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """What a broker said; its two log directories are unpacked in `folders`."""
-    with tarfile.open(BROKERS / f"release-{request.param['release']}.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(BROKERS / f"release-{request.param['release']}.tar.xz", tmp_path)
     return {**request.param, "folders": [tmp_path / "disk1", tmp_path / "disk2"]}
 
 

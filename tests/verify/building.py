@@ -18,11 +18,12 @@ from kdump.formats.index_entries import (
     encode_time_entries,
 )
 from kdump.formats.names import INDEX_KINDS, parse_file_name, segment_file_name
+from kdump.library.verifying import verify
 from kdump.recovery.startup import Startup
 from kdump.repair.survey import survey
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
-from kdump.verify import Finding, verify
+from kdump.verify import Finding
 
 TIME = 1_700_000_000_000
 NOW = TIME + 100_000

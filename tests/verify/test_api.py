@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import kdump
+from kdump.library.verifying import verify
 from kdump.verify import CATALOGUE, Finding
-from kdump.verify.run import verify
+from tests.agreement.running import kdump as printed
 from tests.verify.building import NOW, Log, build, file, flip
 
 
@@ -39,7 +40,7 @@ def test_the_package_is_the_function(log: Log) -> None:
         "import kdump, kdump.verify; f = kdump.verify",
         "import kdump, kdump.verify.log; f = kdump.verify",
         "from kdump import verify as f",
-        "from kdump.verify import verify as f",
+        "from kdump.library.verifying import verify as f",
         "import kdump; kdump.verify; from kdump.verify.run import Verification; f = kdump.verify",
     ],
 )
@@ -55,6 +56,42 @@ def test_findings_come_as_they_are_found(log: Log) -> None:
     assert next(findings).path == str(log.path(0, "log"))
     log.path(6, "log").write_bytes(b"")
     assert not any(finding.code == "KD-TIME-HELD" and file(6, "log") in finding.path for finding in findings)
+
+
+def test_totals_are_those_that_the_command_prints(log: Log) -> None:
+    found = kdump.verify(log.directory, now=NOW)
+    list(found)
+    command = printed(log.directory, "verify", log.directory, "--now", NOW, "--format", "jsonl")
+    (told,) = command.of_type("summary")
+    totals = found.totals
+    assert (totals.is_sound, totals.is_complete) == (told["sound"], told["complete"]) == (False, True)
+    for count, name in ((totals.counts["error"], "errors"), (totals.partitions, "partitions"), (totals.bytes, "bytes")):
+        assert count == told[name] > 0
+
+
+def test_a_run_that_was_ended_goes_on_from_its_place(log: Log, tmp_path: Path) -> None:
+    everything = [finding.code for finding in kdump.verify(log.directory, now=NOW)]
+    place, state = tmp_path / "place", tmp_path / "state"
+    ended = kdump.verify(log.directory, now=NOW, resume=place, state=state)
+    assert next(ended).code == everything[0]
+    ended.close()
+    assert ended.totals.was_interrupted
+    assert not ended.totals.is_complete
+    assert place.exists()
+    went_on = kdump.verify(log.directory, now=NOW, resume=place, state=state)
+    assert everything[0] in [finding.code for finding in went_on]
+    assert went_on.totals.is_complete
+    assert went_on.totals.before.runs == 1
+    assert not place.exists()
+    assert state.exists()
+
+
+def test_a_run_whose_time_is_up_says_so(log: Log) -> None:
+    found = kdump.verify(log.directory, now=NOW, max_duration=0.0)
+    list(found)
+    assert found.totals.segments == 1
+    assert not found.totals.is_complete
+    assert not found.totals.is_sound
 
 
 def test_options(log: Log) -> None:

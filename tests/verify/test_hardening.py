@@ -17,7 +17,8 @@ from kdump.errors import NameFormatError
 from kdump.formats.batch import CRC_START, HEADER_SIZE
 from kdump.formats.checksums import crc32c
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.verify import Finding, verify
+from kdump.library.verifying import verify
+from kdump.verify import Finding
 from kdump.verify.options import Options
 from kdump.verify.run import Verification
 from tests.verify.building import NOW, TOPIC_DIR, Log, batch, build, file, found, produced

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from kdump.query.lookup import LogLookup
 from kdump.storage.directory import LogDirectory
 from kdump.storage.replica import Replica
 from kdump.transactions.partition import transactions_of
+from tests.unpacking import unpack
 from tests.verify.building import codes, found, unsound_indexes
 
 ARCHIVE = Path(__file__).resolve().parent.parent.parent / "fixtures" / "brokers" / "old-releases.tar.xz"
@@ -22,8 +22,7 @@ BROKERS = ["0.10.2.2-stop", "1.0.2-kill", "1.1.1-stop", "2.0.1-kill"]
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("brokers")
-    with tarfile.open(ARCHIVE) as tar:
-        tar.extractall(folder, filter="data")
+    unpack(ARCHIVE, folder)
     return folder
 
 

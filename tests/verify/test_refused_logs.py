@@ -13,9 +13,9 @@ from kdump.findings.finding import BrokerEffect
 from kdump.formats import names
 from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewRecord, encode_wrapper
+from kdump.library.verifying import verify
 from kdump.recovery.loader import load_log
 from kdump.storage.partition import PartitionLog
-from kdump.verify import verify
 from tests.repair.damaged import STARTUP, build, edit, name
 from tests.verify.building import batch, marker, produced
 from tests.verify.building import build as build_log

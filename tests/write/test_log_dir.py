@@ -9,12 +9,12 @@ import pytest
 from kdump.errors import NameFormatError
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
+from kdump.library.verifying import verify
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.outcome import DELETE, RECOVER
 from kdump.repair.as_broker import plan_recovery
 from kdump.settings.views import WritingSettings
 from kdump.storage.directory import LogDirectory
-from kdump.verify import verify
 from kdump.write.log_dir import LogDirWriter, read_offsets, write_offsets
 from kdump.write.sessions import Producer
 from tests.write.building import NOW, Clock, files, messages, startup

@@ -1,0 +1,58 @@
+"""Whether log directories are sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kdump.findings.limit import MOST_ALIKE
+from kdump.formats.codecs import DEFAULT_LIMIT
+from kdump.library.arguments import Path, path_text
+from kdump.operations.verify import VerifyRequest, VerifyRun
+from kdump.verify.options import Options
+from kdump.verify.tasks import look
+
+
+def verify(
+    *paths: Path,
+    deep: bool = False,
+    jobs: int = 1,
+    now: int | None = None,
+    retention_ms: int | None = None,
+    since_checkpoint: bool = False,
+    drops_pages: bool = False,
+    limit: int = DEFAULT_LIMIT,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    severities: Mapping[str, str] | None = None,
+    most_alike: int = MOST_ALIKE,
+    max_rate: int | None = None,
+    max_duration: float | None = None,
+    resume: Path | None = None,
+    state: Path | None = None,
+) -> VerifyRun:
+    """Give the findings of log directories, partition directories and files one by one, and their totals.
+
+    The keywords are the fields of Options and of VerifyRequest. Raises ValueError for options that make no sense,
+    OSError and NameFormatError for a path that is not there or is nothing of Kafka's, KdumpError for a `resume` or
+    `state` that is something else. Nothing else is read before a finding is asked for. What cannot be read below a path
+    is a finding (KD-READ).
+    """
+    options = Options(
+        deep=deep,
+        jobs=jobs,
+        now=now,
+        retention_ms=retention_ms,
+        since_checkpoint=since_checkpoint,
+        drops_pages=drops_pages,
+        limit=limit,
+        select=tuple(select),
+        ignore=tuple(ignore),
+        severities=tuple((severities or {}).items()),
+        most_alike=most_alike,
+        max_rate=max_rate,
+    )
+    options.check()
+    found = [str(path_text(path)) for path in paths]
+    for path in found:
+        look(path)
+    return VerifyRun(found, options, VerifyRequest(max_duration, path_text(resume), path_text(state)))

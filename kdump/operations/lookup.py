@@ -1,0 +1,152 @@
+"""Find offsets and times in partitions as the broker that serves them would."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from kdump.errors import CheckpointError, Problem, Report
+from kdump.formats import names
+from kdump.formats.names import PartitionDirName
+from kdump.query.lookup import LogLookup, OffsetPosition, TimestampOffset
+from kdump.query.open_segment import Trace, no_trace
+from kdump.releases import KafkaRelease
+from kdump.storage.checkpoints import Offsets, read_offsets
+from kdump.storage.directory import LogDirectory
+from kdump.storage.live import opened
+from kdump.storage.partition import PartitionLog
+from kdump.topics.clusters import ClusterMetadata, Clusters
+from kdump.transactions.isolation import Isolation
+from kdump.transactions.states import TransactionStates
+
+
+@dataclass(frozen=True, slots=True)
+class LookupOptions:
+    """What is known better than the directories say: None is what they say.
+
+    `log_start_offset` is absolute, `release` the one whose searches these are: else the one that wrote the directory.
+    """
+
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    log_start_offset: int | None = None
+    release: KafkaRelease | None = None
+
+
+class Located(NamedTuple):
+    """Where something is in a partition, and what the partition has; offsets are absolute.
+
+    `found` is None where no record has the time or a later one. Clients get what is before `readable_end`: for
+    read_committed that is the last stable offset. `high_watermark` is the checkpoint's, None without one; it is looked
+    at where an offset lies behind the log's end.
+    """
+
+    path: str
+    name: PartitionDirName | None
+    found: OffsetPosition | TimestampOffset | None
+    log_start_offset: int
+    log_end_offset: int
+    readable_end: int
+    remote_start_offset: int | None
+    high_watermark: int | None
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is what was looked for, and clients can read it."""
+        if isinstance(self.found, OffsetPosition):
+            return self.found.found and self.found.is_valid
+        return self.found is not None
+
+
+class Lookups:
+    """Opens partitions for lookups; a checkpoint that cannot be parsed is reported, and is empty as for a broker."""
+
+    def __init__(self, clusters: Clusters, options: LookupOptions, report_checkpoint: Report) -> None:
+        """`clusters` are those of the paths that are looked at together."""
+        self._clusters = clusters
+        self._options = options
+        self._report_checkpoint = report_checkpoint
+        self._checkpoints: dict[str, Offsets] = {}
+
+    def open(self, log: PartitionLog, trace: Trace = no_trace) -> LogLookup:
+        """Open a partition; `trace` hears of every step. Raises OSError."""
+        stable, start = None, self._options.log_start_offset
+        if self._options.isolation is Isolation.READ_COMMITTED:
+            stable = TransactionStates(log).last_stable_offset()
+        if start is None:
+            start = self._checkpoint(names.LOG_START_CHECKPOINT, log) or 0
+        return LogLookup(
+            log,
+            start,
+            clean=log.closed_cleanly,
+            last_stable_offset=stable,
+            trace=trace,
+            release=partial(self._release, log),
+            is_tiered=partial(self._is_tiered, log),
+        )
+
+    def by_offset(self, lookup: LogLookup, offset: int) -> Located:
+        """Where a fetch from an absolute offset starts. Raises OSError, KdumpError."""
+        return self._located(lookup, lookup.find_from(offset), is_beyond=offset > lookup.log_end_offset())
+
+    def by_timestamp(self, lookup: LogLookup, timestamp: int) -> Located:
+        """The first record at or after a time (ms), or the answer to a special one. Raises OSError, KdumpError."""
+        return self._located(lookup, lookup.find_timestamp(timestamp))
+
+    def _located(
+        self, lookup: LogLookup, found: OffsetPosition | TimestampOffset | None, *, is_beyond: bool = False
+    ) -> Located:
+        log = lookup.log
+        return Located(
+            log.path,
+            log.name,
+            found,
+            lookup.log_start_offset,
+            lookup.log_end_offset(),
+            lookup.readable_end(),
+            lookup.remote_start_offset,
+            self._checkpoint(names.REPLICATION_CHECKPOINT, log) if is_beyond else None,
+        )
+
+    def _release(self, log: PartitionLog) -> KafkaRelease:
+        return self._options.release or self._cluster(log).kafka
+
+    def _is_tiered(self, log: PartitionLog) -> bool:
+        return log.name is not None and self._cluster(log).settings().of(log.name.topic).is_tiered
+
+    def _cluster(self, log: PartitionLog) -> ClusterMetadata:
+        return self._clusters.of(LogDirectory(os.path.dirname(os.path.abspath(log.path))))
+
+    def _checkpoint(self, name: str, log: PartitionLog) -> int | None:
+        """A partition's line in a checkpoint beside it; each checkpoint is read once. Raises OSError."""
+        if log.name is None:
+            return None
+        path = os.path.join(os.path.dirname(os.path.abspath(log.path)), name)
+        if path not in self._checkpoints:
+            try:
+                self._checkpoints[path] = read_offsets(path)
+            except CheckpointError as error:
+                self._report_checkpoint(Problem(path, None, str(error)))
+                self._checkpoints[path] = {}
+        return self._checkpoints[path].get((log.name.topic, log.name.partition))
+
+
+def served_partitions(
+    place: PartitionLog | LogDirectory, wants: Callable[[PartitionLog], bool], report: Report
+) -> Iterator[PartitionLog]:
+    """Yield the partitions at a place that are wanted and that a broker serves; one that is named itself counts."""
+    if isinstance(place, PartitionLog):
+        if wants(place):
+            yield place
+        return
+    for name in place.partition_names:
+        path = os.path.join(place.path, name)
+        try:
+            log = opened(path)
+        except OSError as error:
+            report(Problem.unreadable(path, error))
+            continue
+        if log and log.name and not log.name.state and wants(log):
+            yield log

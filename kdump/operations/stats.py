@@ -1,0 +1,79 @@
+"""The figures of partitions, with what the cleaner's checkpoints make of them, and of topics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from kdump.errors import KdumpError, Problem, Report
+from kdump.formats import names
+from kdump.stats.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
+from kdump.storage.checkpoints import Checkpoints
+from kdump.storage.replica import Replica, held_replicas
+
+Computed = Iterable[tuple[Replica, Stats | KdumpError | OSError]]
+
+
+class PartitionStats(NamedTuple):
+    """The figures of the partition in the directory `path`; `dirt` where the cleaner's checkpoint has a line for it."""
+
+    path: str
+    topic: str
+    partition: int
+    stats: Stats
+    dirt: Dirtiness | None = None
+
+
+class TopicStats(NamedTuple):
+    """A topic with the figures of its partitions together."""
+
+    topic: str
+    partitions: list[PartitionStats]
+    stats: Stats
+
+
+class StatsOf:
+    """Gathers the figures of replicas. What cannot be read is reported."""
+
+    def __init__(
+        self, options: StatsOptions, report: Report, progress: Callable[[str, int], None] = lambda _, __: None
+    ) -> None:
+        """`progress` hears of bytes read of a .log."""
+        self._options = options
+        self._report = report
+        self._progress = progress
+        self._checkpoints: dict[str, Checkpoints] = {}
+
+    def of(self, replicas: Iterable[Replica], computed: Computed | None = None) -> Iterator[PartitionStats]:
+        """Yield them; `computed` are the figures where they were gathered elsewhere."""
+        for replica, stats in self._gathered(replicas) if computed is None else computed:
+            path = replica.log.path
+            if isinstance(stats, Stats):
+                yield PartitionStats(path, replica.topic, replica.partition, stats, self._dirt(replica, stats))
+            elif isinstance(stats, OSError):
+                self._report(Problem.unreadable(path, stats))
+            else:
+                self._report(Problem(path, None, str(stats), is_unreadable=True))
+
+    def _gathered(self, replicas: Iterable[Replica]) -> Computed:
+        for replica in held_replicas(replicas, self._report):
+            try:
+                yield replica, partition_stats(replica.log, self._options, self._progress)
+            except OSError as error:
+                yield replica, error
+
+    def _dirt(self, replica: Replica, stats: Stats) -> Dirtiness | None:
+        folder = os.path.dirname(os.path.abspath(replica.log.path))
+        if folder not in self._checkpoints:
+            self._checkpoints[folder] = Checkpoints.read(folder, (names.CLEANER_CHECKPOINT,))
+        cleaner = self._checkpoints[folder].of(replica.log.name).cleaner
+        return None if cleaner is None else dirtiness(stats.segments, cleaner)
+
+
+def by_topic(partitions: Iterable[PartitionStats]) -> list[TopicStats]:
+    """The partitions by topic and number."""
+    groups: dict[str, list[PartitionStats]] = {}
+    for each in sorted(partitions, key=lambda each: (each.topic, each.partition, each.path)):
+        groups.setdefault(each.topic, []).append(each)
+    return [TopicStats(name, members, total([each.stats for each in members])) for name, members in groups.items()]
