@@ -21,7 +21,6 @@ from ..shell.whole_lines import write_lines
 from .contents import contents_printer, control_printer
 from .exceptions import JavaError
 from .java import INT_MAX, base_offset_of, check_size, java_fault, slice_end, snapshot_end_of
-from .payload_errors import java_codec_error, java_printing_fault
 from .report import Report
 
 if TYPE_CHECKING:
@@ -150,8 +149,12 @@ class Dump:
             fault = text.render(block, row, stretch.stop, stretch.payloads, self._write)
             row = stretch.stop
             if fault:
+                from .payload_errors import java_printing_fault  # as below: most logs have no use for its import
+
                 raise java_printing_fault(fault, block, stretch, self.options.release)
             if stretch.fault:
                 raise java_fault(stretch.fault)
             if stretch.error:
+                from .payload_errors import java_codec_error
+
                 raise java_codec_error(block, row - 1, stretch.error)
