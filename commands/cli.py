@@ -254,7 +254,7 @@ def _tell_circumstances(code: int) -> None:
 
 def _tell_interrupted() -> None:
     """Say that the end of the output is not the end of the run, unless the command has said so with what is to do."""
-    from .shell.output import hide_progress
+    from .shell.progress import hide_progress
     from .shell.screen import Screen
 
     if not any(text.startswith("interrupted") for text in Screen.current.complaints):
