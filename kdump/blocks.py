@@ -167,3 +167,8 @@ class RecordBlock:
         self.next_row = row
         self.next_index = 0
         self.next_position = 0
+
+
+def content_at(source: bytes | bytearray | memoryview, position: int, length: int) -> bytes | None:
+    """The key or value at an index into its batch's source; None for null, whose length is -1."""
+    return bytes(source[position : position + length]) if length >= 0 else None

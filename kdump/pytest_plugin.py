@@ -180,7 +180,7 @@ def kafka_server(kafka_log_dir: KafkaLogDir) -> Iterator[KafkaServer]:
             __tracebackhide__ = True
             from kdump.serve.background import served
             from kdump.serve.groups import Commits
-            from kdump.serve.partition import OnDamage
+            from kdump.serve.pieces import OnDamage
             from kdump.serve.server import ServeOptions
 
             path = spec_or_directory

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kdump.formats.names import is_partition_dir, parse_partition_dir
-from kdump.operations.diagnosis import Action, Diagnosis
+from kdump.operations.actions import Action
+from kdump.operations.diagnosis import Diagnosis
 from kdump.operations.doctor import Health
 from kdump.replicas.choice import Choice
 

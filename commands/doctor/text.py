@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from kdump.formats.names import is_partition_dir
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import duration, number_words, offset_range, size_text
+from kdump.operations.actions import Action, Stake
 from kdump.operations.compared import PartitionReplicas
 from kdump.operations.copies import reference_of, sight_of
-from kdump.operations.diagnosis import Action, Diagnosis, Stake
+from kdump.operations.diagnosis import Diagnosis
 from kdump.operations.doctor import DirectoryHealth, Health
 from kdump.repair.replicas import Replicas
 

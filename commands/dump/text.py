@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
+from kdump.blocks import content_at
 from kdump.errors import KdumpError
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
 from kdump.formats.iso_times import iso_time as utc_time
@@ -134,9 +135,9 @@ class TextLines:
             values = [self._shown(value, named=isinstance(key, dict)) for key, value in contents]
             key_style = self._control if batch.is_control else self._key
         elif batch.is_control:
-            keys = [control_name(_part(source, row[3], row[4])) for row in rows]
+            keys = [control_name(content_at(source, row[3], row[4])) for row in rows]
             values = [
-                control_value(_part(source, row[3], row[4]), _part(source, row[5], row[6])) for row in rows
+                control_value(content_at(source, row[3], row[4]), content_at(source, row[5], row[6])) for row in rows
             ]
             key_style = self._control
         else:
@@ -282,10 +283,6 @@ def _control_type(key: bytes | None) -> int | None:
     from kdump.formats.control import KEY
 
     return None if key is None or len(key) < KEY.size else KEY.unpack_from(key)[1]
-
-
-def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None:
-    return bytes(source[position : position + length]) if length >= 0 else None
 
 
 def _offsets_of(batch: Batch) -> str:

@@ -10,7 +10,7 @@ from kdump.findings.kafka_messages import KafkaMessage, said_of
 from kdump.findings.kind import FindingKind, Severity
 from kdump.formats.names import is_partition_dir
 from kdump.formats.printable import safe
-from kdump.formats.words import number_words
+from kdump.formats.words import either, number_words
 
 from ..shell.output import Style
 from ..shell.prose import folded, labelled
@@ -62,7 +62,7 @@ def listed(kinds: Sequence[FindingKind]) -> Iterator[str]:
 def recognized(message: KafkaMessage, place: str | None, width: int, *, shows_place: bool = True) -> Iterator[str]:
     """The lines about one message of Kafka's."""
     if message.codes:
-        yield f"This is {_either(message.codes)}."
+        yield f"This is {either(message.codes)}."
     yield from folded(message.means, width)
     if place and shows_place:
         yield from labelled("Where", safe(place), width, column=7)
@@ -82,10 +82,6 @@ def _placed(text: str, place: str | None) -> str:
     directory = os.path.dirname(place) if is_partition else place
     words = {"PARTITION_DIRECTORY": place if is_partition else "PARTITION_DIRECTORY", "LOG_DIRECTORY": directory}
     return " ".join(words.get(word, word) for word in text.split(" "))
-
-
-def _either(codes: Sequence[str]) -> str:
-    return codes[0] if len(codes) == 1 else f"{', '.join(codes[:-1])} or {codes[-1]}"
 
 
 def summarized(log: ServerLog, path: str, width: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ import click
 
 from kdump.errors import KdumpError
 from kdump.serve.groups import Commits
-from kdump.serve.partition import OnDamage
+from kdump.serve.pieces import OnDamage
 
 from ..shell.options import verbose_option
 from ..shell.rows import format_option

@@ -19,7 +19,7 @@ from kdump.formats.words import number_words
 from kdump.serve.cluster import Address, ServedCluster
 from kdump.serve.connection import Access
 from kdump.serve.groups import Commits
-from kdump.serve.partition import OnDamage
+from kdump.serve.pieces import OnDamage
 from kdump.serve.sasl import Users
 from kdump.serve.server import ServeOptions, Server
 from kdump.storage.directory import LogDirectory

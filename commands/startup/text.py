@@ -7,7 +7,7 @@ from itertools import groupby
 
 from kdump.formats.names import DELETE as BEING_DELETED
 from kdump.formats.printable import safe, safe_path
-from kdump.formats.words import number_words, size_text
+from kdump.formats.words import number_words, offset_range, size_text
 from kdump.operations.startup import BrokerStart, Loaded
 from kdump.recovery.broker_start import DirectoryState
 from kdump.recovery.outcome import (
@@ -142,7 +142,7 @@ class TextPrinter:
             return self._bad("loses segments: retention deletes them soon after the start")
         if loaded.committed_missing:
             first, last = loaded.committed_missing
-            return self._bad(f"lacks committed offsets {_range(first, last)}")
+            return self._bad(f"lacks committed offsets {offset_range(first, last)}")
         if loaded.fate:
             return f"{loaded.state}: {loaded.fate}"
         if outcome.loss.bytes:
@@ -203,10 +203,6 @@ def _line(word: str, text: str) -> str:
     return f"  {word:<{_WIDTH}} {text}"
 
 
-def _range(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}\N{EN DASH}{last}"
-
-
 def _lost(loaded: Loaded) -> str:
     """The offsets that are lost, as far as anything names them, else the bytes."""
     loss, end, mark = loaded.outcome.loss, loaded.outcome.log_end_offset, loaded.high_watermark
@@ -214,7 +210,7 @@ def _lost(loaded: Loaded) -> str:
     if last < end:
         return loss_words(loss)
     valid = f": {number_words(loss.batches, 'valid batch', 'valid batches')} among them" if loss.batches else ""
-    return f"offsets {_range(end, last)}{valid}"
+    return f"offsets {offset_range(end, last)}{valid}"
 
 
 def _offsets(loaded: Loaded) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kdump.formats.time_units import MS
 
 
@@ -18,6 +20,12 @@ def number_words(number: int, one: str, many: str | None = None) -> str:
 def offset_range(first: int | None, last: int | None) -> str:
     """Offsets from `first` to `last`, both of them included."""
     return str(first) if first == last else f"{first}\N{EN DASH}{last}"
+
+
+def either(words: Iterable[object]) -> str:
+    """Alternatives: a, b or c."""
+    *others, last = map(str, words)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def size_text(size: int) -> str:

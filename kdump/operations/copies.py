@@ -20,8 +20,9 @@ from kdump.findings.finding import Finding, found
 from kdump.findings.kind import NOTHING, Remedy
 from kdump.findings.limit import FindingLimit
 from kdump.formats.words import number_words, offset_range
+from kdump.operations.actions import Action, Stake
 from kdump.operations.compared import Copy, PartitionReplicas, Verdict
-from kdump.operations.diagnosis import Action, Diagnosis, Stake
+from kdump.operations.diagnosis import Diagnosis
 from kdump.operations.replicas import Replicas
 from kdump.replicas.choice import Choice
 from kdump.replicas.summary import Difference, Outlook, Span, differences, outlook

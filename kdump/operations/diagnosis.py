@@ -8,17 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
-from typing import NamedTuple
 
 from kdump.findings import remedies as ways
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.explanations import EXPLANATIONS
 from kdump.findings.finding import Finding
-from kdump.findings.kind import NOTHING, BrokerEffect, FindingKind, Remedy, Severity
+from kdump.findings.kind import BrokerEffect, FindingKind, Severity
 from kdump.formats import names
 from kdump.formats.names import is_partition_dir, parse_file_name, parse_partition_dir
 from kdump.formats.words import number_words, offset_range
+from kdump.operations.actions import COMMITTED_CODES, Action, Stake, action_of, log_actions
 from kdump.operations.compared import PartitionReplicas
 from kdump.operations.startup import Loaded
 from kdump.recovery.outcome import (
@@ -34,40 +33,8 @@ from kdump.recovery.outcome import (
     LoadOutcome,
     Step,
 )
-from kdump.repair.decision import Decision, Way
+from kdump.repair.decision import Decision
 from kdump.repair.replicas import Replicas
-
-
-class Stake(IntEnum):
-    """What is at stake, the most urgent first."""
-
-    START = 0
-    """The broker does not start."""
-    DISK = 1
-    """The log directory goes offline."""
-    COMMITTED = 2
-    """Records that were committed."""
-    SERVICE = 3
-    """The partition goes out of service on this broker."""
-    RECORDS = 4
-    """Records of which nothing says that they were committed."""
-    ANSWERS = 5
-    """Consumers get wrong answers."""
-    CONSUMERS = 6
-    """Consumers, retention or compaction are blocked."""
-    OTHER = 7
-
-
-class Action(NamedTuple):
-    """One way out: what to do in words, the command for it (none: a person does it), what it loses.
-
-    `condition` says when it is the way to take.
-    """
-
-    text: str
-    command: tuple[str, ...] = ()
-    loses: str = NOTHING
-    condition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +83,6 @@ Decide = Callable[[str], Decision | None]
 Locate = Callable[[str], Replicas | None]
 """Finds out where else a partition is."""
 
-_COMMITTED_CODES = frozenset({"KD-CKPT-HIGH-WATERMARK", "KD-CKPT-RECOVERY"})
 _ASIDE_CODES = frozenset({"KD-DIR-UNASSIGNED", "KD-META-TOPIC-CLUSTER", "KD-META-PARTITION-MISSING"})
 _LOG, _INDEX, _ASIDE = "log", "index", "aside"
 _STAKES = {
@@ -183,7 +149,7 @@ def _order(path: str) -> tuple[str, str, int, str]:
 
 def _family(code: str) -> str:
     kind = CATALOGUE[code]
-    if code.startswith(("KD-LOG-", "KD-BATCH-")) or code in _COMMITTED_CODES:
+    if code.startswith(("KD-LOG-", "KD-BATCH-")) or code in COMMITTED_CODES:
         return _LOG
     if code in _ASIDE_CODES:
         return _ASIDE
@@ -192,7 +158,7 @@ def _family(code: str) -> str:
 
 def _weight(finding: Finding) -> tuple[bool, bool, Stake, int]:
     is_error = finding.severity == Severity.ERROR
-    return not is_error, finding.code in _COMMITTED_CODES, _stake(finding.kind, finding.effect), finding.position or 0
+    return not is_error, finding.code in COMMITTED_CODES, _stake(finding.kind, finding.effect), finding.position or 0
 
 
 def _stake(kind: FindingKind, effect: BrokerEffect | None = None) -> Stake:
@@ -228,7 +194,7 @@ def _of_failure(path: str, failure: Failure, findings: Sequence[Finding]) -> Dia
     title = "log directory goes offline" if failure.offline else "broker does not start"
     text = f"{failure.exception}: {failure.text}"
     remedies = findings[0].remedies if findings else ()
-    actions = tuple(_action(_WITHOUT_START.get(each, each), path) for each in remedies)
+    actions = tuple(action_of(_WITHOUT_START.get(each, each), path) for each in remedies)
     if not actions:
         actions = (Action("shows the file and the place", ("kdump", "startup", path)),)
     broker = "takes the log directory offline. Its other disks work." if failure.offline else "does not start."
@@ -258,7 +224,7 @@ def _of_family(path: str, loaded: Loaded | None, findings: list[Finding], family
     if not found and loaded is not None and loaded.stray:
         found = [loaded.stray]
     remedies = findings[0].remedies if findings else kind.remedies
-    actions = tuple(_action(remedy, path) for remedy in remedies)
+    actions = tuple(action_of(remedy, path) for remedy in remedies)
     return Diagnosis(
         stake, known.title, (path,), tuple(found), _hidden_words(hiding.outcome) if hiding else known.broker,
         known.consumers, _offsets_at_stake(hiding), actions=actions, findings=tuple(findings),
@@ -297,7 +263,7 @@ def _of_log(
     if loaded is not None and not found:
         found = [f"{step.file}: {step.why}" for step in loaded.outcome.steps if step.action in _CUTS][:1]
     is_cut = loaded is not None and (loaded.outcome.loss.has_data or loaded.committed_missing is not None)
-    actions = tuple(_log_actions(path, code, offsets, stake, replicas, decision, is_cut=is_cut))
+    actions = tuple(log_actions(path, code, offsets, stake, replicas, decision, is_cut=is_cut))
     return Diagnosis(
         stake, title, (path,), tuple(found) or tuple(finding.message for finding in findings[:1]),
         _cut_words(loaded) or known.broker, known.consumers, offsets, True, replicas, actions, tuple(findings),
@@ -341,84 +307,3 @@ def _cut_words(loaded: Loaded | None) -> str:
     if loaded.committed_missing:
         said += f" High watermark {loaded.high_watermark} becomes {outcome.log_end_offset}."
     return said.strip()
-
-
-def _log_actions(
-    path: str,
-    code: str,
-    offsets: tuple[int, int] | None,
-    stake: Stake,
-    replicas: Replicas | None,
-    decision: Decision | None,
-    *,
-    is_cut: bool,
-) -> Iterator[Action]:
-    """The ways out of damage: another in-sync replica first, then what repair offers, what loses less first."""
-    others = replicas.others_in_sync if replicas else ()
-    lost = offset_range(*offsets) if offsets else "the records"
-    if others or replicas is None:
-        yield _fetch_again(path, others, lost, is_cut=is_cut)
-    condition = "no other copy" if replicas is None or others else ""
-    if decision is None:
-        is_incomplete = CATALOGUE[code].remedies is ways.INCOMPLETE_BATCH
-        if stake == Stake.COMMITTED and (is_incomplete or code in _COMMITTED_CODES):
-            yield Action(f"{lost} are lost, no tool can restore them.", (), lost, condition)
-        elif is_incomplete and not is_cut:  # after a clean shutdown the broker appends behind it
-            yield _action(ways.CUT, path)._replace(condition=condition)
-        elif not others and replicas is not None and stake != Stake.COMMITTED:
-            yield Action("Start the broker: it cuts what is not complete.")
-        elif not is_incomplete and code not in _COMMITTED_CODES:
-            for remedy in CATALOGUE[code].remedies[1:]:
-                yield _action(remedy, path)._replace(condition=condition)
-        return
-    for offer in decision.offers():
-        if offer.way == Way.FIX_BIT:
-            yield Action(
-                "One flipped bit explains the damage.", ("kdump", "repair", path, "--fix-bit"), NOTHING, condition
-            )
-        elif offer.way == Way.SALVAGE:
-            loses = _records(offer.loses)
-            dropped = decision.dropped.records
-            but = f" but those whose offsets fit nowhere: needs --accept-loss {dropped}" if dropped else ""
-            command = ("kdump", "repair", path, "--strategy", "salvage")
-            yield Action(f"Keeps every valid batch{but}.", command, loses, condition)
-            return
-
-
-def _fetch_again(path: str, others: Sequence[int], lost: str, *, is_cut: bool) -> Action:
-    """Let the leader send the records again: a broker that does not cut its log itself needs the directory gone."""
-    check = _describe_command(path)
-    who = f"broker {_either(others)}" if others else "another in-sync replica"
-    if is_cut and others:
-        return Action(f"Start this broker only while {who} runs. It then fetches {lost} from the leader.", check)
-    if is_cut:
-        return Action(f"If {who} runs, start this broker: it then fetches {lost} from the leader.", check)
-    text = f"If {who} runs, move the directory out of the log directory and keep it. The broker then fetches all again."
-    return Action(text, check)
-
-
-def _records(number: int | None) -> str:
-    if number is None:
-        return "the damaged records"
-    if not number:
-        return NOTHING
-    return number_words(number, "record")
-
-
-def _describe_command(path: str) -> tuple[str, ...]:
-    """Kafka's command that shows which replicas are in sync now."""
-    topic = parse_partition_dir(os.path.basename(os.path.abspath(path))).topic
-    return "kafka-topics.sh", "--bootstrap-server", "HOST:PORT", "--describe", "--topic", topic
-
-
-def _action(remedy: Remedy, path: str) -> Action:
-    words = remedy.words(path)
-    if remedy.command in ("rebuild-index", "trim"):
-        words = (*words, "--apply")
-    text = remedy.note[:1].upper() + remedy.note[1:] + "." if remedy.note else ""
-    return Action(text, words, remedy.loses)
-
-
-def _either(numbers: Sequence[int]) -> str:
-    *others, last = map(str, numbers)
-    return f"{', '.join(others)} or {last}" if others else last

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from ipaddress import ip_address
 
-from kdump.serve.partition import FileRange
+from kdump.serve.pieces import FileRange
 
 _CHUNK = 256 << 10
 _READ_AT_ONCE = 64 << 10

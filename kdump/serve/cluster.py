@@ -16,7 +16,8 @@ from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_partition_dir
 from kdump.serve.open_files import OpenFiles
-from kdump.serve.partition import Log, OnDamage, ServedPartition
+from kdump.serve.partition import Log, ServedPartition
+from kdump.serve.pieces import OnDamage
 from kdump.storage.broker import BrokerIdentity, identity_of
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import log_end_offset

@@ -14,7 +14,7 @@ from kdump.serve.channels import Channel
 from kdump.serve.context import Context, Fields
 from kdump.serve.fetch import fetch, fetch_known
 from kdump.serve.metadata import api_versions
-from kdump.serve.partition import FileRange
+from kdump.serve.pieces import FileRange
 from kdump.serve.protocol.apis import ApiKey
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import SIZE, Request, RequestError, read_request, response

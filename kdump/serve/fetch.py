@@ -20,7 +20,8 @@ from kdump.formats.schemas.writer import write_unsigned_varint
 from kdump.serve.checked import NotCheckedError
 from kdump.serve.context import Context, Fields
 from kdump.serve.offsets import READ_COMMITTED
-from kdump.serve.partition import Fetched, FileRange, ServedPartition
+from kdump.serve.partition import ServedPartition
+from kdump.serve.pieces import Fetched, FileRange
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.serve.protocol.frames import SIZE, Request, response_head
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
 
 from kdump.disk.reading import status_of
 from kdump.errors import KdumpError
@@ -24,8 +20,8 @@ from kdump.query.lookup import LogLookup, TimestampOffset
 from kdump.serve.checked import CheckedSegment, Gate, NotCheckedError, Piece
 from kdump.serve.copies import Good, Instead, first_that_has
 from kdump.serve.open_files import KeptFile, OpenFiles
+from kdump.serve.pieces import CONSEQUENCES, Fetched, FileRange, OnDamage, damage_text
 from kdump.settings.table import PRODUCER_EXPIRATION_MS
-from kdump.storage.damage import Damage
 from kdump.storage.facts import log_end_offset
 from kdump.storage.leader_epochs import loaded_epochs
 from kdump.storage.log_reader import Entry
@@ -37,35 +33,6 @@ CHECKED_AT_ONCE = 64 << 20
 """Bytes of a partition up to which all its batches are checked before its end is told for the first time."""
 
 Log = Callable[[str], object]
-
-
-class OnDamage(StrEnum):
-    """What becomes of bytes that fail their CRC."""
-
-    STOP = "stop"
-    SKIP = "skip"
-    SERVE = "serve"
-
-
-class FileRange(NamedTuple):
-    """Bytes of a file to send."""
-
-    file: KeptFile
-    start: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """What a fetch gets: the ranges to send, and the absolute offset behind the last one of them."""
-
-    ranges: tuple[FileRange, ...]
-    next_offset: int
-
-    @property
-    def size(self) -> int:
-        """How many bytes they are."""
-        return sum(each.size for each in self.ranges)
 
 
 class ServedPartition:
@@ -386,7 +353,7 @@ class ServedPartition:
         key = (segment.segment.log_path, damage.position)
         if key not in self._told:
             self._told.add(key)
-            consequence = instead or f"{_CONSEQUENCE[self._on_damage]} {piece.next_offset}"
+            consequence = instead or f"{CONSEQUENCES[self._on_damage]} {piece.next_offset}"
             if self._others and not instead and self._on_damage is not OnDamage.SERVE:
                 consequence += ", for no other copy has these batches whole"
             self._say(f"{damage_text(segment.segment.log_path, damage)}: {consequence}")
@@ -419,15 +386,3 @@ class ServedPartition:
             ]
         )
         return found
-
-
-_CONSEQUENCE = {
-    OnDamage.STOP: "the partition ends at offset",
-    OnDamage.SKIP: "skipped, at offset",
-    OnDamage.SERVE: "served as it is, at offset",
-}
-
-
-def damage_text(path: str, damage: Damage) -> str:
-    """A line about damage, with the place."""
-    return f"{os.path.basename(os.path.dirname(path))}/{os.path.basename(path)}: byte {damage.position}: {damage.text}"

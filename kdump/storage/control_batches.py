@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from kdump import kernels
-from kdump.blocks import BatchBlock, RecordBlock
+from kdump.blocks import BatchBlock, RecordBlock, content_at
 from kdump.formats.batch import ABORT, CODEC_MASK, CONTROL
 from kdump.formats.control import parse_marker
 from kdump.formats.faults import DamageError
@@ -77,12 +77,8 @@ def control_record(block: BatchBlock, row: int, *, to_the_end: bool = False) -> 
         return None
     source = block.data if payload is None else payload
     return ControlRecord(
-        _part(source, records.key_position[0], records.key_length[0]),
-        _part(source, records.value_position[0], records.value_length[0]),
+        content_at(source, records.key_position[0], records.key_length[0]),
+        content_at(source, records.value_position[0], records.value_length[0]),
         records.offset[0],
         records.timestamp[0],
     )
-
-
-def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None:
-    return bytes(source[position : position + length]) if length >= 0 else None

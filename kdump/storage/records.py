@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from kdump.blocks import BatchBlock
+from kdump.blocks import BatchBlock, content_at
 from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kdump.formats.codecs import DEFAULT_LIMIT, NAMES
 from kdump.formats.sequences import last_sequence
@@ -144,8 +144,8 @@ def _values(rows: DecodedRows) -> Iterator[Record]:
         yield Record(
             decoded.offset[at],
             decoded.timestamp[at],
-            _part(source, decoded.key_position[at], decoded.key_length[at]),
-            _part(source, decoded.value_position[at], decoded.value_length[at]),
+            content_at(source, decoded.key_position[at], decoded.key_length[at]),
+            content_at(source, decoded.value_position[at], decoded.value_length[at]),
             tuple(header_pairs(source, decoded.headers_position[at], count)) if count else (),
             decoded.sequence[at],
             row,
@@ -169,7 +169,3 @@ def header_pairs(source: bytes | bytearray, position: int, count: int) -> list[t
         position = value if size & 1 else value + (size >> 1)
         pairs.append((bytes(source[name : value - 1]), None if size & 1 else bytes(source[value:position])))
     return pairs
-
-
-def _part(source: bytes | bytearray, position: int, length: int) -> bytes | None:
-    return bytes(source[position : position + length]) if length >= 0 else None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kdump.blocks import RecordBlock
+from kdump.blocks import RecordBlock, content_at
 from kdump.errors import KdumpError, NewerError
 from kdump.formats.schemas.decoding import tables_of
 
@@ -26,8 +26,8 @@ class ValueCheck:
     def faults(self, records: RecordBlock, source: Bytes, start: int, stop: int) -> Iterator[tuple[int, str]]:
         """The records among `start` to `stop` - 1 that cannot be decoded, and why; newer ones than kdump are sound."""
         for at in range(start, stop):
-            key = _part(source, records.key_position[at], records.key_length[at])
-            value = _part(source, records.value_position[at], records.value_length[at])
+            key = content_at(source, records.key_position[at], records.key_length[at])
+            value = content_at(source, records.value_position[at], records.value_length[at])
             try:
                 self._decode(key, value)
             except NewerError:
@@ -60,7 +60,3 @@ def _metadata(topic: MetadataTopic, _: bytes | None, value: bytes | None) -> Non
     if value is None:
         raise KdumpError("it has no value")
     topic.decode_value(value)
-
-
-def _part(source: Bytes, position: int, length: int) -> bytes | None:
-    return bytes(source[position : position + length]) if length >= 0 else None

@@ -28,7 +28,7 @@ from kdump.serve.channels import Channel
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.connection import Connection
 from kdump.serve.context import Context
-from kdump.serve.partition import FileRange, OnDamage
+from kdump.serve.pieces import FileRange, OnDamage
 from kdump.serve.protocol.apis import APIS
 from kdump.serve.server import ServeOptions, Server
 from kdump.storage.directory import LogDirectory

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kdump.operations.diagnosis import Action, Diagnosis, Stake, merged
+from kdump.operations.actions import Action, Stake
+from kdump.operations.diagnosis import Diagnosis, merged
 from tests.agreement.running import Said, kdump
 
 SPECS = Path(__file__).resolve().parents[1] / "transcripts" / "specs"

@@ -10,7 +10,7 @@ import pytest
 
 from kdump.serve.background import served
 from kdump.serve.cluster import ServedCluster
-from kdump.serve.partition import OnDamage
+from kdump.serve.pieces import OnDamage
 from kdump.serve.sasl import Users
 from kdump.storage.open import open_directory
 from tests.kafka.broker import Broker

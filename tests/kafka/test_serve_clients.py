@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from kdump.serve.background import served
 from kdump.serve.cluster import ServedCluster
-from kdump.serve.partition import OnDamage
+from kdump.serve.pieces import OnDamage
 from kdump.storage.open import open_directory
 from tests.kafka.directories import Rich
 from tests.kafka.tally import Column, Tally

@@ -13,7 +13,7 @@ import pytest
 from kdump.serve import channels
 from kdump.serve.channels import PlainChannel, Senders
 from kdump.serve.open_files import OpenFiles
-from kdump.serve.partition import FileRange
+from kdump.serve.pieces import FileRange
 
 SIZE = 6 << 20
 

@@ -13,7 +13,7 @@ from kdump.errors import KdumpError
 from kdump.fixture.make import make
 from kdump.serve.background import served
 from kdump.serve.cluster import ServedCluster
-from kdump.serve.partition import OnDamage
+from kdump.serve.pieces import OnDamage
 from kdump.storage.open import open_directory
 from tests.serve.clients import READERS, UNCOMMITTED
 from tests.serve.data import build, records_in

@@ -9,7 +9,8 @@ import pytest
 from kdump.fixture.make import make
 from kdump.serve.background import served
 from kdump.serve.cluster import ServedCluster
-from kdump.serve.partition import OnDamage, ServedPartition
+from kdump.serve.partition import ServedPartition
+from kdump.serve.pieces import OnDamage
 from kdump.storage.open import open_directory
 from tests.serve.clients import READERS, UNCOMMITTED
 from tests.serve.data import Seen

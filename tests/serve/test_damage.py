@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kdump.serve.background import served
-from kdump.serve.partition import OnDamage
+from kdump.serve.pieces import OnDamage
 from tests.serve.clients import READERS, UNCOMMITTED, confluent, kafka_python
 from tests.serve.data import Seen, build, records_in
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kdump.serve.cluster import ServedCluster
-from kdump.serve.partition import Fetched, OnDamage, ServedPartition
+from kdump.serve.partition import ServedPartition
+from kdump.serve.pieces import Fetched, OnDamage
 from kdump.storage.open import open_directory
 from tests.serve.data import build
 
