@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Callable
+from errno import ENOSPC
 
 import click
 
@@ -27,6 +29,9 @@ COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
 
 SHOWS_WHERE = "KDUMP_DEBUG"
 """The environment variable with which an error of kdump itself is shown with its traceback."""
+
+NO_MEMORY = "there is not enough memory for this"
+_NO_MEMORY = f"kdump: {NO_MEMORY}\n".encode()
 
 SHARED_PACKAGES = {"rebuild-index": "repair.rebuild_index", "trim": "repair.trim", "roll": "append.roll"}
 """Commands that live in the package of another one. All others are `command` in the package of their name."""
@@ -137,8 +142,34 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit; no traceback reaches the user."""
-    code = _exit_code_of(_run)
-    sys.exit(_exit_code_of(lambda: _finish(code)))
+    _open_closed_streams()
+    try:
+        _say_nothing_twice()
+        code = _exit_code_of(_run)
+        code = _exit_code_of(lambda: _finish(code))
+    except MemoryError:  # there was not even enough to say so
+        os.write(2, _NO_MEMORY)
+        os._exit(exit_codes.INCOMPLETE)
+    sys.exit(code)
+
+
+def _say_nothing_twice() -> None:
+    """Let Python print no traceback where memory ends in a thread, or while something is closed: we say it."""
+    if os.environ.get(SHOWS_WHERE):
+        return
+    in_thread, closing = threading.excepthook, sys.unraisablehook
+    threading.excepthook = lambda end: None if end.exc_type is MemoryError else in_thread(end)
+    sys.unraisablehook = lambda end: None if end.exc_type is MemoryError else closing(end)
+
+
+def _open_closed_streams() -> None:
+    """Give the standard streams that the caller has closed: a file of Kafka's opened next would have their number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
 def _run() -> int:
@@ -200,11 +231,9 @@ def _exit_code_of(work: Callable[[], int]) -> int:
     except KdumpError as error:
         return _fail(str(error))
     except MemoryError:
-        return _fail("there is not enough memory for this")
+        return _fail(NO_MEMORY)
     except OSError as error:
-        from .shell.output import os_error_text, os_text
-
-        return _fail(os_error_text(error, "") if isinstance(error.filename, str | bytes) else os_text(error))
+        return _fail(_system_text(error))
     except Exception as error:
         if os.environ.get(SHOWS_WHERE):
             raise
@@ -220,6 +249,15 @@ def _tell_circumstances(code: int) -> None:
         from .shell.session import tell_circumstances
 
         tell_circumstances(code)
+
+
+def _system_text(error: OSError) -> str:
+    """What the system does not do; only standard output is written without a name."""
+    from .shell.output import os_error_text, os_text
+
+    if isinstance(error.filename, str | bytes):
+        return os_error_text(error, "")
+    return f"cannot write to standard output: {error.strerror}" if error.errno == ENOSPC else os_text(error)
 
 
 def _fail(text: str) -> int:

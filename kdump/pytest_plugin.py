@@ -34,7 +34,7 @@ import pytest
 if TYPE_CHECKING:
     from kdump.fixture.brokers import BuiltCluster
 
-_MOST_SHOWN = 50
+_MAX_SHOWN = 50
 
 
 class KafkaLogDir(Protocol):
@@ -233,11 +233,11 @@ def assert_sound(
     ]
     if found:
         lines = [f"{os.fspath(path)} has findings:"]
-        for finding in found[:_MOST_SHOWN]:
+        for finding in found[:_MAX_SHOWN]:
             where = "" if finding.position is None else f": byte {finding.position}"
             lines.append(f"  {finding.code} {finding.severity}: {finding.path}{where}: {finding.message}")
-        if len(found) > _MOST_SHOWN:
-            lines.append(f"  ... and {len(found) - _MOST_SHOWN} more")
+        if len(found) > _MAX_SHOWN:
+            lines.append(f"  ... and {len(found) - _MAX_SHOWN} more")
         raise AssertionError("\n".join(lines))
 
 

@@ -21,7 +21,7 @@ from kdump.write.record_source import Message
 from kdump.write.sessions import epoch_of_markers
 
 COMMIT, ABORT, OPEN = "commit", "abort", "open"
-MOST_BYTES = (1 << 31) - 1
+MAX_BYTES = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Appender:
         while isinstance(item, NewRecord):
             records.append(item)
             size += len(item.key or b"") + len(item.value or b"")
-            if size > MOST_BYTES:
+            if size > MAX_BYTES:
                 raise self._lines.error("more records after the line of a batch than a batch can have")
             item = next(items, None)
         self._held = item

@@ -28,7 +28,7 @@ from kdump.storage.indexes import OffsetIndex, TimeIndex, TxnIndex
 
 from ..shell.paths import KafkaFile
 
-MOST_BYTES = 1 << 28
+MAX_BYTES = 1 << 28
 """What is read of a file that has to be in memory as a whole: a snapshot, a text file."""
 
 Row = Sequence[Value]
@@ -107,8 +107,8 @@ def rows_of(file: KafkaFile, report: Report) -> Iterator[Row]:
 
 
 def _small_rows(kind: str, path: str) -> Iterable[Row]:
-    data = read_small(path, MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
+    data = read_small(path, MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
         raise KdumpError(f"{len(data)} bytes and more are too many for a file of this kind")
     name = os.path.basename(path)
     if kind == names.PRODUCER_SNAPSHOT:

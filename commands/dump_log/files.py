@@ -21,7 +21,6 @@ from ..shell.whole_lines import write_lines
 from .contents import contents_printer, control_printer
 from .exceptions import JavaError
 from .java import INT_MAX, base_offset_of, check_size, java_fault, slice_end, snapshot_end_of
-from .payload_errors import java_codec_error, java_printing_fault
 from .report import Report
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 PROCESSES_FROM = 16 << 20
 """Bytes from which on several processes print the records of a log; for batches alone they gain too little."""
-MOST_PROCESSES = 4
+MAX_PROCESSES = 4
 
 
 def processors() -> int:
@@ -115,7 +114,7 @@ class Dump:
 
     def _regions(self, log: LogFile, stop: int, text: kernels.LogText) -> int:
         """Let several processes print what they can before byte `stop`; where `text` is to go on after them."""
-        count = min(MOST_PROCESSES, processors())
+        count = min(MAX_PROCESSES, processors())
         if count == 1 or self._contents or kernels.active != "native":
             return 0
         from .regions import print_regions
@@ -150,8 +149,12 @@ class Dump:
             fault = text.render(block, row, stretch.stop, stretch.payloads, self._write)
             row = stretch.stop
             if fault:
+                from .payload_errors import java_printing_fault  # as below: most logs have no use for its import
+
                 raise java_printing_fault(fault, block, stretch, self.options.release)
             if stretch.fault:
                 raise java_fault(stretch.fault)
             if stretch.error:
+                from .payload_errors import java_codec_error
+
                 raise java_codec_error(block, row - 1, stretch.error)

@@ -17,7 +17,7 @@ from kdump.storage.payloads import Stretch, packed_payload
 from .exceptions import JavaError
 from .java import ILLEGAL_ARGUMENT, INT_MAX, KAFKA, java_error, java_fault
 
-LARGEST_ARRAY = INT_MAX - 2
+MAX_ARRAY = INT_MAX - 2
 """Elements of the largest array that HotSpot makes, whatever the size of its heap."""
 BOMB_HEAD = 1 << 24
 """Bytes of a payload without end that are searched for damage among its records."""
@@ -95,7 +95,7 @@ def java_codec_error(block: BatchBlock, row: int, error: KdumpError, limit: int 
 
 def _has_too_many(block: BatchBlock, row: int) -> bool:
     """Whether a batch says that it has more records than fit into the list that Kafka makes for a compressed one."""
-    return block.magic[row] >= 2 and block.count[row] > LARGEST_ARRAY
+    return block.magic[row] >= 2 and block.count[row] > MAX_ARRAY
 
 
 def _no_such_array() -> JavaError:

@@ -15,7 +15,7 @@ from kdump.storage.regions import REGION_SIZE, walk_regions
 
 LIMIT = 4 << 20
 """Decompressed bytes of a batch beyond which it is left to one process, so that several do not need them at once."""
-MOST_RECORDS = 1 << 16
+MAX_RECORDS = 1 << 16
 """The same for records, whose lines may be many times larger than they are."""
 
 
@@ -52,7 +52,7 @@ class Printing:
             stretch = inflate(block, row, limit=LIMIT)
             if stretch.error:
                 return
-            if block.packed and max(block.count[row : stretch.stop]) > MOST_RECORDS:
+            if block.packed and max(block.count[row : stretch.stop]) > MAX_RECORDS:
                 return
             if self._text.render(block, row, stretch.stop, stretch.payloads, self._write):
                 return

@@ -8,7 +8,7 @@ from typing import Any
 from kdump.formats.printable import safe
 from kdump.formats.words import number_words, size_text
 from kdump.topics.groups import CLASSIC, Assignment, Commit, Group, Member
-from kdump.topics.lag import BEFORE_START, BEYOND_END, Range, Ranges
+from kdump.topics.lag import BEFORE_START, BEYOND_CODE, BEYOND_END, Range, Ranges
 from kdump.topics.share_state import ShareStart
 
 from ..shell.rows import json_line
@@ -80,7 +80,7 @@ class Sums:
             found.append(f"{commits} {verb} above the log end offset")
         yield f"{verdict(code, found, number_words(self.groups - self.dead, 'group'))}\n"
         if self.beyond:
-            yield "auto.offset.reset decides where the consumer continues.\n"
+            yield f"auto.offset.reset decides where the consumer continues.\nNext: kdump explain {BEYOND_CODE}\n"
 
 
 def json_lines(group: Group, ranges: Ranges, retention_ms: int, now: int) -> Iterator[str]:

@@ -41,7 +41,7 @@ from .text import (
 )
 
 SPECIAL_TIMES = {"earliest": EARLIEST, "latest": LATEST, "max": MAX_TIMESTAMP}
-_MOST_OF_A_LINE = 80
+_MAX_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,5 +261,5 @@ def _parse(line: str, where: str) -> Callable[[LogLookup], Answer]:
             return lambda lookup: {"aborted": [aborted_answer(txn) for txn in lookup.aborted_transactions(start, end)]}
     raise click.UsageError(
         f'{where}: expected {{"offset": N}}, {{"timestamp": T}} or {{"aborted": [FROM, TO]}}, found'
-        f" {safe(line.strip()[:_MOST_OF_A_LINE])}"
+        f" {safe(line.strip()[:_MAX_SHOWN])}"
     )

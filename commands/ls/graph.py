@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from kdump.clean.state import PartitionState
 
-MOST_ROWS = 40
-LEAST_BAR = 20
-MOST_BAR = 120
+MAX_ROWS = 40
+MIN_BAR = 20
+MAX_BAR = 120
 NO_TERMINAL = 110
-LEAST_LABEL = 16
+MIN_LABEL = 16
 
 DELETED, CLEAN, DIRTY, HELD, CLOSED, ACTIVE = range(6)
 """Kinds of stretches; HELD is what the cleaner may not touch yet, CLOSED what no cleaner is known to care for."""
@@ -121,7 +121,7 @@ def picture(info: PartitionInfo, state: PartitionState | None, columns: int, *, 
     heads = [_head(bar) for bar in bars]
     tails = [_tail(bar) for bar in bars]
     margin = max(map(len, heads))
-    width = min(MOST_BAR, max(LEAST_BAR, columns - margin - max(map(len, tails)) - 6))
+    width = min(MAX_BAR, max(MIN_BAR, columns - margin - max(map(len, tails)) - 6))
     scale = _Scale(low, high, width)
     for bar, head, tail in zip(bars, heads, tails, strict=True):
         line = Text(f"  {head:>{margin}}  ")
@@ -162,7 +162,7 @@ def _bars(info: PartitionInfo) -> Iterator[Bar]:
     """The segments, so many together that they fit; the active one apart."""
     segments = info.segments
     stops = [*(segment.base_offset for segment in segments[1:]), _end(info)]
-    together = -(-(len(segments) - 1) // (MOST_ROWS - 1)) or 1
+    together = -(-(len(segments) - 1) // (MAX_ROWS - 1)) or 1
     for start in range(0, len(segments) - 1, together):
         stop = min(start + together, len(segments) - 1)
         yield _bar(segments[start:stop], stops[stop - 1])
@@ -261,7 +261,7 @@ def _pointers(marks: Sequence[Mark], scale: _Scale, room: int, plain: bool) -> I
         right, left = room - column - 2, column - 3
         longest = max(map(len, texts))
         goes_right = longest <= right or left < max(longest, right)
-        texts = [line for text in texts for line in wrap(text, max(LEAST_LABEL, right if goes_right else left))]
+        texts = [line for text in texts for line in wrap(text, max(MIN_LABEL, right if goes_right else left))]
         for number, text in enumerate(texts, 1):
             is_last = number == len(texts)
             if goes_right:

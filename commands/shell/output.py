@@ -26,7 +26,7 @@ from .whole_lines import write_lines
 NO_SUCH = "no such file or directory"
 
 PIECE = 1 << 18
-_MOST_HELD_BACK = 1 << 24
+_MAX_HELD_BACK = 1 << 24
 _MAX_COMPLAINTS = 10_000
 TERMINAL_PIECE = 1 << 12
 
@@ -104,7 +104,7 @@ class Output:
     @property
     def _is_held_back(self) -> bool:
         """Whether nothing goes out until it is known how the run ends (-q)."""
-        return self._screen is not None and self._screen.drops_if_ok and self._size < _MOST_HELD_BACK
+        return self._screen is not None and self._screen.drops_if_ok and self._size < _MAX_HELD_BACK
 
     def _begin_pager(self) -> None:
         """Hand what is printed from now on to a pager, if it may."""

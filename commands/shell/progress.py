@@ -102,12 +102,12 @@ class ProgressBar(Progress):
         """Say how many bytes were read, at which rate, how long the rest may take, and where it is."""
         total, seconds = max(self._whole(), self._done), max(time.monotonic() - self._start, 0.001)
         rate = self._done / seconds
-        said = [f"{100 * self._done // total if total else 0} %", f"{size_text(self._done)} of {size_text(total)}"]
-        if self._done:
-            left = 1000 * round((total - self._done) / rate)
-            said += [f"{size_text(round(rate))}/s", f"{duration(left) if left else '<1 s'} left"]
-            said.append(safe_path(os.path.basename(os.path.dirname(self._name))))
-        return "  ".join(said)
+        if not self._done:
+            return f"nothing is read yet of {size_text(total)}"
+        percent, left = 100 * self._done // total, 1000 * round((total - self._done) / rate)
+        said = [f"{percent} %" if percent else "<1 %", f"{size_text(self._done)} of {size_text(total)}"]
+        said += [f"{size_text(round(rate))}/s", f"{duration(left) if left else '<1 s'} left"]
+        return "  ".join([*said, safe_path(os.path.basename(os.path.dirname(self._name)))])
 
 
 class ReadingBar(ProgressBar):

@@ -47,7 +47,7 @@ _VERBS = {
 }
 _WIDTH = max(map(len, _VERBS.values())) + 1
 _TAKING = (TRUNCATE, EMPTY, DROP, HIDE)
-_MOST_ALIKE = 3
+_MAX_ALIKE = 3
 
 
 class TextPrinter:
@@ -222,7 +222,7 @@ def _offsets(loaded: Loaded) -> str:
 
 
 def _expiring_words(bases: Sequence[int]) -> str:
-    shown = ", ".join(map(str, bases[:_MOST_ALIKE])) + (f" and {len(bases) - _MOST_ALIKE} more" * (len(bases) > 3))
+    shown = ", ".join(map(str, bases[:_MAX_ALIKE])) + (f" and {len(bases) - _MAX_ALIKE} more" * (len(bases) > 3))
     return (
         f"the .timeindex of {number_words(len(bases), 'segment')} ends in zeros ({shown}): the broker treats the"
         " records as written in 1970 and deletes them at the first check of retention"
@@ -238,10 +238,10 @@ _ORDER = (
 def _failure_lines(failures: Sequence[Failure]) -> Iterator[str]:
     for _, group in groupby(failures, key=lambda failure: failure.exception):
         alike = list(group)
-        for failure in alike[:_MOST_ALIKE]:
+        for failure in alike[:_MAX_ALIKE]:
             yield f"  {_failure_words(failure)}"
-        if len(alike) > _MOST_ALIKE:
-            yield f"  and {len(alike) - _MOST_ALIKE} more like these"
+        if len(alike) > _MAX_ALIKE:
+            yield f"  and {len(alike) - _MAX_ALIKE} more like these"
 
 
 def _step_words(step: Step) -> str:

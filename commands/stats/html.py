@@ -16,8 +16,8 @@ from kdump.stats.series import Moment
 from .svg import Plot, Point, number_ticks, size_ticks, time_ticks
 from .text import lines, percent, records_text, time_text
 
-MOST_PLOTTED = 40
-MOST_LINES = 12
+MAX_PLOTTED = 40
+MAX_LINES = 12
 _OUTLIERS = 0.005
 _FAR = 10
 
@@ -52,9 +52,9 @@ def page(topics: Sequence[TopicStats], *, now: int, retention_ms: int) -> str:
         f" {iso_time(now)}.</p>",
         _table(largest),
     ]
-    if len(largest) > MOST_PLOTTED:
-        body.append(f'<p class="note">The {MOST_PLOTTED} largest topics follow.</p>')
-    for topic in largest[:MOST_PLOTTED]:
+    if len(largest) > MAX_PLOTTED:
+        body.append(f'<p class="note">The {MAX_PLOTTED} largest topics follow.</p>')
+    for topic in largest[:MAX_PLOTTED]:
         body += _topic(topic, now, retention_ms)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -150,7 +150,7 @@ def _batch_sizes(stats: Stats) -> Iterator[str]:
 
 def _times_over_offsets(partitions: Sequence[PartitionStats]) -> Iterator[str]:
     yield "<h3>Timestamps over offsets</h3>"
-    drawn = sorted(partitions, key=lambda each: -each.stats.size)[:MOST_LINES]
+    drawn = sorted(partitions, key=lambda each: -each.stats.size)[:MAX_LINES]
     drawn = [each for each in drawn if each.stats.batches.latest is not None]
     if not drawn:
         yield '<p class="note">No batch has a timestamp.</p>'

@@ -8,7 +8,7 @@ from kdump.formats.codecs import NAMES
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import counted, number_words, size_text
 from kdump.operations.stats import PartitionStats, TopicStats
-from kdump.stats.batches import MOST_PRODUCERS, BatchStats
+from kdump.stats.batches import MAX_PRODUCERS, BatchStats
 from kdump.stats.partition import Dirtiness, Stats
 from kdump.stats.records import RecordStats
 from kdump.stats.sizes import Sizes
@@ -128,12 +128,12 @@ def _codec_lines(stats: Stats) -> Iterator[tuple[str, str]]:
         found = [(codec, other_codec(stats, codec)) for codec in range(len(NAMES))]
         yield (
             "recompressed",
-            ", ".join(
+            f"estimated from {counted(sample.batches, 'batch', 'batches')}: "
+            + ", ".join(
                 f"{codec_name(codec)} {size_text(size)} ({round(100 * (size / batches.bytes - 1)):+d} %)"
                 for codec, size in found
                 if size is not None
-            )
-            + f"; by {counted(sample.batches, 'batch', 'batches')}",
+            ),
         )
 
 
@@ -160,7 +160,7 @@ def _times(batches: BatchStats) -> str:
 def _producers(batches: BatchStats) -> str:
     if not batches.idempotent:
         return "no producer ids"
-    more = f"more than {MOST_PRODUCERS}" if batches.more_producers else str(len(batches.producers))
+    more = f"more than {MAX_PRODUCERS}" if batches.more_producers else str(len(batches.producers))
     text = f"{more} with an id, in {percent(batches.idempotent / batches.batches)} of the batches"
     if batches.transactional:
         text += f"; {counted(batches.transactional, 'transactional batch', 'transactional batches')}"
@@ -224,5 +224,8 @@ def time_text(ms: int | None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage."""
-    return f"{100 * share:.1f} %"
+    """A share in whole percents; what is too little for one, or for the last one, is said to be so."""
+    whole = round(100 * share)
+    if share > 0 and not whole:
+        return "<1 %"
+    return f"{whole} %" if whole < 100 or share >= 1 else ">99 %"

@@ -8,7 +8,7 @@ import click
 
 from kdump.disk.pace import lower_priority
 from kdump.findings.kind import INFO, SEVERITIES
-from kdump.findings.limit import MOST_ALIKE
+from kdump.findings.limit import MAX_ALIKE
 from kdump.operations.verify import VerifyRequest
 from kdump.storage.live import broker_on, is_live
 from kdump.verify.options import Options
@@ -69,7 +69,7 @@ def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
     "--max-per-code",
     "most_alike",
     type=click.IntRange(0),
-    default=MOST_ALIKE,
+    default=MAX_ALIKE,
     show_default=True,
     metavar="N",
     help="Give up to N findings of one code in one file one by one, then how many more there are; 0: all.",

@@ -14,7 +14,7 @@ from kdump.operations.verify import Totals
 from .text import Sink
 
 LAST_PASS = "kdump_verify_last_complete_pass_timestamp_seconds"
-_MOST_BYTES = 1 << 22
+_MAX_BYTES = 1 << 22
 
 
 class PrometheusReport:
@@ -71,7 +71,7 @@ def _head(name: str, what: str) -> tuple[str, str]:
 
 def _last_pass_in(path: str) -> str | None:
     try:
-        text = read_small(path, _MOST_BYTES).decode("utf-8", "replace")
+        text = read_small(path, _MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return None
     found = re.search(rf"^{LAST_PASS} ([0-9]+)$", text, re.MULTILINE)

@@ -33,7 +33,7 @@ class _Parsed(NamedTuple):
 
 _PARSED: dict[str, _Parsed] = {}
 """The checkpoints that were read last: thousands of partitions ask for them one by one."""
-_MOST_PARSED = 16
+_MAX_PARSED = 16
 
 
 def put_offset(partition_directory: str, name: str, offset: int) -> None:
@@ -102,7 +102,7 @@ def _offsets_of(path: str) -> Offsets:
     offsets: Offsets = {}
     with suppress(CheckpointError):
         offsets = read_offsets(path)
-    if len(_PARSED) >= _MOST_PARSED:
+    if len(_PARSED) >= _MAX_PARSED:
         _PARSED.clear()
     _PARSED[path] = _Parsed(state, offsets)
     return offsets

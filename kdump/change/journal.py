@@ -17,7 +17,7 @@ from typing import Any
 
 from kdump.change import place
 from kdump.change.place import ChangeFiles, change_files, log_directory_of, places_of
-from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation
+from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Action, Cut, Operation
 from kdump.change.states import ANY_TIME, FileState, PartitionState
 from kdump.disk import durable
 from kdump.disk.reading import read_small
@@ -26,7 +26,7 @@ from kdump.errors import KdumpError
 VERSION = 2
 MAX_BYTES = 1 << 28
 _PART = "part"
-_LEAST_BLOCK = 4096
+_MIN_BLOCK = 4096
 
 
 class ChangeState(StrEnum):
@@ -141,7 +141,7 @@ def _used(path: str) -> int:
     with suppress(FileNotFoundError):
         info = os.lstat(path)
         # a file that was just written, or is small, may have no block of its own yet
-        return min(info.st_size, max(info.st_blocks * 512, _LEAST_BLOCK))
+        return min(info.st_size, max(info.st_blocks * 512, _MIN_BLOCK))
     return 0
 
 
@@ -213,6 +213,10 @@ def _encoded(change: Change) -> bytes:
     return json.dumps(row).encode()
 
 
+def _operation(row: Mapping[str, Any]) -> Operation:
+    return Operation(**row)._replace(action=Action(row["action"]))
+
+
 def _decoded(row: Mapping[str, Any], files: ChangeFiles) -> Change:
     if row["version"] != VERSION:
         raise ValueError
@@ -229,7 +233,7 @@ def _decoded(row: Mapping[str, Any], files: ChangeFiles) -> Change:
         str(row["command"]),
         int(row["begun"]),
         tuple(
-            Step(Operation(**step["operation"]), step["staged"], step["kept"], _file_state(step["new"]))
+            Step(_operation(step["operation"]), step["staged"], step["kept"], _file_state(step["new"]))
             for step in row["steps"]
         ),
         _state(row["before"]),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from enum import StrEnum
 from typing import NamedTuple
 
 from kdump.disk.reading import ReadOnlyFile
@@ -17,11 +18,23 @@ from kdump.formats import names
 from kdump.formats.names import FileName, parse_file_name
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes
 
-REMOVE = "remove"  # a file goes
-TRUNCATE = "truncate"  # a file is cut to its first `size` bytes
-RENAME = "rename"  # the file `source` becomes `name`
-REPLACE = "replace"  # a new file is put in the place of `name`
-CHECKPOINT = "checkpoint"  # the partition's offset in the log directory's checkpoint `name` becomes `size`
+
+class Action(StrEnum):
+    """What an operation does."""
+
+    REMOVE = "remove"
+    """A file goes."""
+    TRUNCATE = "truncate"
+    """A file is cut to its first `size` bytes."""
+    RENAME = "rename"
+    """The file `source` becomes `name`."""
+    REPLACE = "replace"
+    """A new file is put in the place of `name`."""
+    CHECKPOINT = "checkpoint"
+    """The partition's offset in the log directory's checkpoint `name` becomes `size`."""
+
+
+REMOVE, TRUNCATE, RENAME, REPLACE, CHECKPOINT = Action
 
 
 _ACTIONS = (REMOVE, REPLACE, RENAME, TRUNCATE)
@@ -35,7 +48,7 @@ class Operation(NamedTuple):
     Of a CHECKPOINT, `size` and `old_size` are offsets (absolute).
     """
 
-    action: str
+    action: Action
     name: str
     size: int = 0
     inode: int = 0

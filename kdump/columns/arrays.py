@@ -22,7 +22,7 @@ MILLISECONDS = pa.timestamp("ms", tz="UTC")
 MICROSECONDS = pa.timestamp("us", tz="UTC")
 HEADERS = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
 
-_MOST_MS = (1 << 63) // 1000 - 1  # beyond it a timestamp has no microseconds
+_MAX_MS = (1 << 63) // 1000 - 1  # beyond it a timestamp has no microseconds
 
 
 def integers(buffer: bytearray | array[int], length: int, kind: pa.DataType | None = None) -> pa.Array:
@@ -54,7 +54,7 @@ def timestamps(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return times.cast(kind)
     except pa.ArrowInvalid:
-        fits = pc.and_(pc.less_equal(numbers, _MOST_MS), pc.greater_equal(numbers, -_MOST_MS))
+        fits = pc.and_(pc.less_equal(numbers, _MAX_MS), pc.greater_equal(numbers, -_MAX_MS))
         return pc.if_else(fits, numbers, pa.scalar(None, pa.int64())).cast(MILLISECONDS).cast(kind)
 
 

@@ -17,7 +17,7 @@ from kdump.storage.log_reader import LogFile
 from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
 
-MOST_ROWS = 1 << 16
+MAX_ROWS = 1 << 16
 
 
 def _known(name: str, kind: pa.DataType) -> Field:
@@ -67,7 +67,7 @@ BATCH_FIELDS: dict[str, Field] = {
 class BatchTables:
     """Gathers rows of the batch table into Arrow record batches of certain columns; `schema` is theirs."""
 
-    def __init__(self, names: Sequence[str], labels: Labels = NO_LABELS, *, most_rows: int = MOST_ROWS) -> None:
+    def __init__(self, names: Sequence[str], labels: Labels = NO_LABELS, *, most_rows: int = MAX_ROWS) -> None:
         """`names` are of BATCH_FIELDS. Raises KdumpError for a column that there is not."""
         check_names(names, BATCH_FIELDS)
         self.schema = pa.schema([pa.field(name, BATCH_FIELDS[name].kind) for name in names])

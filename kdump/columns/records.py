@@ -32,8 +32,8 @@ from kdump.storage.scan import scan
 from kdump.storage.segment import Segment
 from kdump.transactions.states import TransactionStates
 
-MOST_ROWS = 1 << 17
-MOST_BYTES = 8 << 20
+MAX_ROWS = 1 << 17
+MAX_BYTES = 8 << 20
 
 
 class RecordTables:
@@ -48,8 +48,8 @@ class RecordTables:
         labels: Labels = NO_LABELS,
         *,
         control: bool = False,
-        most_rows: int = MOST_ROWS,
-        most_bytes: int = MOST_BYTES,
+        most_rows: int = MAX_ROWS,
+        most_bytes: int = MAX_BYTES,
         transactions: TransactionStates | None = None,
     ) -> None:
         """`names` are of RECORD_FIELDS; with `control` the markers of Kafka's own are records too.

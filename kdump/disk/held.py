@@ -12,7 +12,7 @@ from typing import Self
 
 SPARE_DESCRIPTORS = 256
 """How many open files are left for everything else."""
-MOST_DESCRIPTORS = 1 << 16
+MAX_DESCRIPTORS = 1 << 16
 
 
 @dataclass(slots=True)
@@ -102,9 +102,9 @@ def room_for_files() -> int:
     except ImportError:
         return SPARE_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         soft = wanted
-    most = MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+    most = MAX_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
     return max(0, most - SPARE_DESCRIPTORS - len(_files))

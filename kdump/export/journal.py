@@ -28,7 +28,7 @@ FOLDER = "_kdump"
 SUCCESS = "_SUCCESS"
 TEMPORARY = ".tmp"
 _OPTIONS = "export.json"
-_MOST = 1 << 28
+_MAX_BYTES = 1 << 28
 
 
 class JournalError(KdumpError):
@@ -208,7 +208,7 @@ class Journal:
     @staticmethod
     def _read(path: str) -> dict[str, Any] | None:
         try:
-            found = json.loads(read_small(path, _MOST))
+            found = json.loads(read_small(path, _MAX_BYTES))
         except FileNotFoundError:
             return None
         except ValueError:

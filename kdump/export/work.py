@@ -28,8 +28,8 @@ from kdump.storage.segment import Segment
 from kdump.transactions.isolation import isolated
 from kdump.transactions.states import TransactionStates
 
-MOST_OPEN = 32
-MOST_HELD = 96 << 20
+MAX_OPEN = 32
+MAX_HELD = 96 << 20
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 """The name that Hive, Spark and others give to the directory of what has no value; no timestamp is no date."""
 
@@ -189,13 +189,13 @@ class _Output:
     def _put(self, date: str, rows: pa.RecordBatch) -> None:
         target = self._open.pop(date, None)
         if target is None:
-            if len(self._open) >= MOST_OPEN:
+            if len(self._open) >= MAX_OPEN:
                 self._close(next(iter(self._open)))
             target = self._create(date, rows.schema)
         self._open[date] = target  # the one that was used last stands last
         target.rows += rows.num_rows
         target.file.add(rows)
-        if sum(each.file.held for each in self._open.values()) > MOST_HELD:
+        if sum(each.file.held for each in self._open.values()) > MAX_HELD:
             max(self._open.values(), key=lambda each: each.file.held).file.flush()
 
     def _create(self, date: str, schema: pa.Schema) -> _Open:

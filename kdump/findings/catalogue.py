@@ -25,6 +25,7 @@ from kdump.findings.kind import (
 )
 
 COPIES = "operations.copies"
+GROUPS = "topics.lag"
 """Where several brokers' copies of a partition are compared."""
 
 # fmt: off
@@ -256,6 +257,9 @@ _KINDS = (
         "A copy lacks records in its middle that another copy has."),
     FindingKind("KD-COPY-ABSENT", ERROR, CUTS_TO_LEADER, ways.ABSENT_COPY, COPIES,
         "A broker that is in sync by the cluster's metadata has no directory of the partition."),
+    # groups, in kdump groups
+    FindingKind("KD-GROUP-BEYOND", WARNING, IGNORES, ways.COMMIT_BEYOND, GROUPS,
+        "A group's committed offset is above the log end offset of its partition."),
     # what could not be looked at
     FindingKind("KD-READ", ERROR, GOES_OFFLINE, ways.UNREAD, "partition",
         "Something could not be read, so it was not checked."),

@@ -276,6 +276,10 @@ EXPLANATIONS: dict[str, Explanation] = {
     "KD-COPY-ABSENT": _E("in-sync copy is gone",
         "The broker makes an empty directory at its start. If it leads, all other brokers cut their copies to it.",
         "They find an empty partition if this broker leads.", "A disk was replaced or wiped."),
+    "KD-GROUP-BEYOND": _E("commit above the log end",
+        "The broker keeps the commit, and answers a fetch there with OFFSET_OUT_OF_RANGE.",
+        "They continue where auto.offset.reset says: at the start, at the end, or they stop.",
+        "The log lost its last records, or its topic was deleted and created again."),
     "KD-READ": _E("unreadable file", "The broker takes the log directory offline when it reads here.",
         "They wait for another leader.", "Permissions, or a disk that fails."),
 }

@@ -106,6 +106,11 @@ OTHER_CLUSTER = (
 )
 QUORUM_STATE = (Remedy(None, (), "if the other voters run, move it away: the node may forget that it has voted"),)
 KRAFT_SNAPSHOT = (Remedy(None, (), "if other controllers run, move it away: the node fetches a snapshot again"),)
+COMMIT_BEYOND = (
+    Remedy("doctor", (), "another in-sync replica may have the lost records: let it lead before consumers start"),
+    Remedy(None, (), "none has them: stop the group's consumers, then kafka-consumer-groups.sh --reset-offsets to the"
+        " offset that you choose"),
+)  # fmt: skip
 UNREAD = (Remedy("verify", (), "run it as the broker's user; if that fails, restore permissions or the device first"),)
 UNFINISHED = (
     Remedy(None, (), "run the command that was interrupted again: it finishes the change"),

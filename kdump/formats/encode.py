@@ -21,7 +21,7 @@ from kdump.formats.message_set import CRC, LENGTH, MESSAGE_FRAME, TIMESTAMP
 
 MASK64 = (1 << 64) - 1
 CRC_AT = 17
-MOST_BYTES = (1 << 31) - 1
+MAX_BYTES = (1 << 31) - 1
 
 
 class NewRecord(NamedTuple):
@@ -83,7 +83,7 @@ def frame_batch(data: bytearray, batch: NewBatch, count: int, *, level: int | No
     codec = batch.attributes & CODEC_MASK
     if codec and count:
         data = bytearray(HEADER_SIZE) + compress(codec, memoryview(data)[HEADER_SIZE:], level=level)
-    if len(data) > MOST_BYTES:
+    if len(data) > MAX_BYTES:
         raise InvalidRecordError(f"A batch of {len(data)} bytes is larger than its size field can tell")
     base_offset, last_offset = batch.base_offset or 0, batch.last_offset or 0
     HEADER.pack_into(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kdump.findings.limit import MOST_ALIKE
+from kdump.findings.limit import MAX_ALIKE
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.library.arguments import Path, path_text
 from kdump.operations.verify import VerifyRequest, VerifyRun
@@ -24,7 +24,7 @@ def verify(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     severities: Mapping[str, str] | None = None,
-    most_alike: int = MOST_ALIKE,
+    most_alike: int = MAX_ALIKE,
     max_rate: int | None = None,
     max_duration: float | None = None,
     resume: Path | None = None,

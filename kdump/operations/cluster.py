@@ -13,7 +13,7 @@ from kdump.change.apply import apply_plan
 from kdump.change.copy_out import begin_copy, complete, copy_directories
 from kdump.change.journal import Change
 from kdump.change.place import new_change, new_id
-from kdump.change.plan import REMOVE, RENAME, REPLACE, Operation, Plan
+from kdump.change.plan import REMOVE, RENAME, REPLACE, Action, Operation, Plan
 from kdump.cluster.choice import Chosen
 from kdump.cluster.copies import Copy
 from kdump.cluster.disks import Disk
@@ -197,7 +197,7 @@ def _change(found: Resurrection, node: Node, disk: Disk, id_: str, now: int) -> 
     return apply_plan(Plan(path, tuple(operations), recipes), new_change(path, None, id_), command="resurrect")
 
 
-def _operation(action: str, path: str, name: str, size: int) -> Operation:
+def _operation(action: Action, path: str, name: str, size: int) -> Operation:
     try:
         info = os.stat(os.path.join(path, name), follow_symlinks=False)
     except FileNotFoundError:

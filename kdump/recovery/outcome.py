@@ -8,27 +8,67 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from kdump.storage.recipe import Recipe
 
-# what a step does
-DELETE = "delete"  # removes a file
-RENAME = "rename"  # completes an interrupted swap
-CREATE = "create"  # makes a file that is missing
-RECOVER = "recover"  # checks a segment's batches and rebuilds its indexes
-TRUNCATE = "truncate"  # cuts a .log
-EMPTY = "empty"  # cuts a whole segment because its offsets do not increase
-DROP = "drop"  # removes a segment with what is in it
-HIDE = "hide"  # takes the log to end before the batches of a segment, which stay in the file
-SPLIT = "split"  # replaces a segment whose offsets reach too far by several
-WRITE = "write"  # gives a file beside the .log new content
-TRIM = "trim"  # cuts an index to its entries
-INSERT = "insert"  # puts a transaction marker into a .log, when it is salvaged
-MOVE = "move"  # puts a batch of a .log where its offsets belong, when it is salvaged
-CHANGE = "change"  # gives a batch of a .log another leader epoch, when it is salvaged
-LEAVE_OUT = "leave-out"  # takes bytes out of a .log that cannot be trusted, when it is salvaged
-WARN = "warn"  # changes nothing
+
+class StepKind(StrEnum):
+    """What a step of the loading, or of a salvage, does."""
+
+    DELETE = "delete"
+    """Removes a file."""
+    RENAME = "rename"
+    """Completes an interrupted swap."""
+    CREATE = "create"
+    """Makes a file that is missing."""
+    RECOVER = "recover"
+    """Checks a segment's batches and rebuilds its indexes."""
+    TRUNCATE = "truncate"
+    """Cuts a .log."""
+    EMPTY = "empty"
+    """Cuts a whole segment because its offsets do not increase."""
+    DROP = "drop"
+    """Removes a segment with what is in it."""
+    HIDE = "hide"
+    """Takes the log to end before the batches of a segment, which stay in the file."""
+    SPLIT = "split"
+    """Replaces a segment whose offsets reach too far by several."""
+    WRITE = "write"
+    """Gives a file beside the .log new content."""
+    TRIM = "trim"
+    """Cuts an index to its entries."""
+    INSERT = "insert"
+    """Puts a transaction marker into a .log, when it is salvaged."""
+    MOVE = "move"
+    """Puts a batch of a .log where its offsets belong, when it is salvaged."""
+    CHANGE = "change"
+    """Gives a batch of a .log another leader epoch, when it is salvaged."""
+    LEAVE_OUT = "leave-out"
+    """Takes bytes out of a .log that cannot be trusted, when it is salvaged."""
+    WARN = "warn"
+    """Changes nothing."""
+
+
+(
+    DELETE,
+    RENAME,
+    CREATE,
+    RECOVER,
+    TRUNCATE,
+    EMPTY,
+    DROP,
+    HIDE,
+    SPLIT,
+    WRITE,
+    TRIM,
+    INSERT,
+    MOVE,
+    CHANGE,
+    LEAVE_OUT,
+    WARN,
+) = StepKind
 
 
 class Loss(NamedTuple):
@@ -57,7 +97,7 @@ class Step(NamedTuple):
     `position` is where a .log is cut, in bytes; `size` what the file has afterwards, of RECOVER what is read.
     """
 
-    action: str
+    action: StepKind
     file: str
     why: str
     position: int | None = None

@@ -20,10 +20,10 @@ from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
 from kdump.verify.column import is_uniform
 
-MOST_RUNS = 1000
+MAX_RUNS = 1000
 """With more changes of the epoch along a log nothing is told from them."""
 
-MOST_BYTES = 1 << 26
+MAX_BYTES = 1 << 26
 """How much of a log may be made anew, in memory."""
 
 NO_EPOCH = -1
@@ -63,7 +63,7 @@ def wrong_epochs(directory: VirtualDirectory, logs: Iterable[str]) -> list[Wrong
     for run in _runs(directory, names):
         if runs and runs[-1][0] == run.epoch:
             runs[-1] = (run.epoch, runs[-1][1] + run.stop - run.first)
-        elif len(runs) == MOST_RUNS:
+        elif len(runs) == MAX_RUNS:
             return []
         else:
             runs.append((run.epoch, run.stop - run.first))
@@ -77,7 +77,7 @@ def wrong_epochs(directory: VirtualDirectory, logs: Iterable[str]) -> list[Wrong
         for batch in group if number not in believed else ():
             wrong.append(WrongEpoch(*batch, right[number]))
             size += batch.size
-            if size > MOST_BYTES:
+            if size > MAX_BYTES:
                 return []
     return wrong
 

@@ -21,7 +21,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
 
-_MOST_STARTS = 3
+_MAX_STARTS = 3
 
 
 def after(log: PartitionLog, outcome: LoadOutcome) -> VirtualDirectory:
@@ -39,7 +39,7 @@ def settled(log: PartitionLog, startup: Startup, before: VirtualDirectory, outco
     snapshot at the log start is dropped only after producers, and transactions, have been taken from it. With a message
     format older than leader epochs, snapshots are written empty, and only then told from strays. Raises OSError.
     """
-    for _ in range(_MOST_STARTS):
+    for _ in range(_MAX_STARTS):
         if not outcome.ok or _is_settled(startup, before, outcome):
             break
         before = after(log, outcome)

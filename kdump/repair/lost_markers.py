@@ -39,7 +39,7 @@ ABORTED = "abort"
 CHOICES = (OPEN, ABORTED)
 """What becomes of a transaction that may have lost its marker: it stays open, or it is aborted."""
 
-_MOST_TXNS = 1 << 20
+_MAX_TXNS = 1 << 20
 
 
 class Gap(NamedTuple):
@@ -216,6 +216,6 @@ def aborted_txns(log: PartitionLog) -> Iterator[AbortedTxn]:
     for name, says in log.files.items():
         if says.kind == names.TXN_INDEX and says.state == names.LIVE:
             with ReadOnlyFile(os.path.join(log.path, name)) as file:
-                data = file.read(0, _MOST_TXNS * ABORTED_TXN_SIZE)
+                data = file.read(0, _MAX_TXNS * ABORTED_TXN_SIZE)
             with suppress(KdumpError):
                 yield from (txn for txn in decode_aborted_txns(data) if txn.version == ABORTED_TXN_VERSION)

@@ -75,10 +75,10 @@ from kdump.repair.salvaged_files import GivenUp, SalvagedFiles
 from kdump.repair.survey import Survey
 from kdump.storage.partition import PartitionLog
 
-MOST_ATTEMPTS = 1000
+MAX_ATTEMPTS = 1000
 """How many files and batches are left out, one by one, because loading fails over them."""
 
-MOST_MARKERS = 100_000
+MAX_MARKERS = 100_000
 
 
 class Rescue(NamedTuple):
@@ -164,7 +164,7 @@ class _Attempt:
         failure = self._prepare()
         if failure:
             return LoadOutcome(tuple(self.files.steps), failure)
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             outcome = load_log(self.log, self.startup, self.files.directory.copy())
             failure = outcome.failure
             if not (self._leave_out_what_fails(failure) if failure else self._amend(outcome)):
@@ -265,7 +265,7 @@ class _Attempt:
         markers = proven_markers(gaps, aborted_txns(self.log))
         if not markers and self._lost_markers == ABORTED:
             markers = aborting_markers(gaps, still_open)
-        if len(self.markers) + len(markers) > MOST_MARKERS:
+        if len(self.markers) + len(markers) > MAX_MARKERS:
             return False
         put(self.files.directory, markers)
         self.files.steps += [Step(INSERT, each.gap.name, str(each), position=each.gap.position) for each in markers]

@@ -31,7 +31,7 @@ from kdump.storage.recipe import NewContent, Recipe, SourceBytes
 from kdump.storage.scan import MAX_RELATIVE_OFFSET, scan
 from kdump.storage.segment import Segment
 
-MOST_INDEX_BYTES = 1 << 31
+MAX_INDEX_BYTES = 1 << 31
 
 
 def plan_trim(log: PartitionLog, bases: Iterable[int] | None = None) -> tuple[Plan, list[str]]:
@@ -113,7 +113,7 @@ def _valid_indexes(log: PartitionLog, base_offset: int, held: _ValidLog) -> Iter
         name = names.segment_file_name(base_offset, f".{kind}")
         if log.files.get(name) == FileName(base_offset, kind, names.LIVE):
             with ReadOnlyFile(os.path.join(log.path, name)) as file:
-                data = file.read(0, min(file.size, MOST_INDEX_BYTES))
+                data = file.read(0, min(file.size, MAX_INDEX_BYTES))
             size = valid(data, base_offset, held)
             last = _missing_last_entry(data[:size], base_offset, held) if kind == names.TIME_INDEX else b""
             if size == len(data):

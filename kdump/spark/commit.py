@@ -35,7 +35,7 @@ from kdump.write.log_writer import LogWriter
 
 Key = tuple[str, int]
 
-MOST_PARTITIONS = 1 << 16
+MAX_PARTITIONS = 1 << 16
 """How many empty partitions are made at most, should a row name a partition far out."""
 
 
@@ -81,7 +81,7 @@ class Commit:
         for topic, number in staged:
             counts[topic] = max(counts.get(topic, self._counts.of(topic)), number + 1)
         for topic, count in counts.items():
-            for number in range(min(count, MOST_PARTITIONS)):
+            for number in range(min(count, MAX_PARTITIONS)):
                 if self._anew or not os.path.isdir(self._final((topic, number))):
                     staged.setdefault((topic, number), [])
 

@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 Progress = Callable[[int, int], None]
 
 POLL_SECONDS = 0.25
-MOST_TASKS = 10_000
+MAX_TASKS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def run_all(
             context = spark.sparkContext
             wanted = items(context.defaultParallelism) if callable(items) else items
             # a task for every item while they are few: the longest then keeps the others waiting the least
-            tasks = context.parallelize(wanted, min(len(wanted), MOST_TASKS))
+            tasks = context.parallelize(wanted, min(len(wanted), MAX_TASKS))
             found: list[Value] = tasks.map(partial(_in_folder, os.getcwd(), call)).collect()
         except Exception as error:
             raise SparkError(f"Spark failed: {_ended(context) or reason(error)}") from None

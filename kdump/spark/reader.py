@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-MOST_TASKS = 100_000
+MAX_TASKS = 100_000
 
 
 class Task(InputPartition):
@@ -90,7 +90,7 @@ def offset_tasks(partition: Partition, interval: Interval, most: int) -> Iterato
     end = end_offset(partition.log)
     stop = end if interval.stop is None else min(interval.stop, end)
     parts = -(-(stop - start) // most)
-    if parts > MOST_TASKS:
+    if parts > MAX_TASKS:
         raise OptionError(f"maxRecordsPerPartition {most} would make {parts} tasks of {partition.log.path}")
     for number in range(parts):
         first, last = (start + (stop - start) * each // parts for each in (number, number + 1))

@@ -15,8 +15,8 @@ from kdump.spark.places import Partition
 from kdump.storage.log_reader import LogFile
 from kdump.storage.segment import Segment
 
-LEAST_BYTES = 32 << 20
-MOST_BYTES = 128 << 20
+MIN_BYTES = 32 << 20
+MAX_BYTES = 128 << 20
 TASKS_PER_CORE = 2
 HEADERS_TIMES = 8
 """How many times faster headers alone are read, at the least."""
@@ -92,9 +92,9 @@ def stop_position(segment: Segment, log: LogFile, stop_offset: int) -> int:
 def task_size(total: int, cores: int, least_tasks: int | None, *, decodes: bool = True) -> int:
     """How many bytes a task should have, of `total`; where it reads headers only, more, as they are read faster."""
     if decodes:
-        size = min(max(total // (cores * TASKS_PER_CORE) + 1, LEAST_BYTES), MOST_BYTES)
+        size = min(max(total // (cores * TASKS_PER_CORE) + 1, MIN_BYTES), MAX_BYTES)
     else:
-        size = min(max(total // cores + 1, HEADERS_TIMES * LEAST_BYTES), HEADERS_TIMES * MOST_BYTES)
+        size = min(max(total // cores + 1, HEADERS_TIMES * MIN_BYTES), HEADERS_TIMES * MAX_BYTES)
     return size if least_tasks is None else min(size, total // least_tasks + 1)
 
 

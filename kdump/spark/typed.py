@@ -19,10 +19,10 @@ from kdump.spark.options import ReadOptions
 from kdump.spark.places import find_partitions, reading
 from kdump.storage.partition import PartitionLog
 
-MOST_SAMPLED = 16
+MAX_SAMPLED = 16
 """Partitions of a topic that are looked at to find out what its records have."""
 
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 _SCALARS = {
     pa.bool_(): "boolean",
     pa.int32(): "int",
@@ -84,7 +84,7 @@ def _sampled(options: ReadOptions) -> dict[str, list[PartitionLog]]:
         if not (each.topic or "").startswith("_"):
             by_topic.setdefault(each.topic or "", []).append(each.log)
     for topic, logs in by_topic.items():
-        by_topic[topic] = logs[:: -(-len(logs) // MOST_SAMPLED)]
+        by_topic[topic] = logs[:: -(-len(logs) // MAX_SAMPLED)]
         for log in by_topic[topic]:
             with reading(log):
                 _ = log.segments
@@ -120,7 +120,7 @@ def spark_kind(kind: pa.DataType) -> pa.DataType:
     if kinds.is_fixed_size_binary(kind):
         return pa.binary()
     if kinds.is_decimal(kind):
-        return pa.string() if kind.precision > _MOST_DIGITS else kind
+        return pa.string() if kind.precision > _MAX_DIGITS else kind
     if kind in _WIDER:
         return _WIDER[kind]
     return kind if kind in _SCALARS else pa.string()

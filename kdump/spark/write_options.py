@@ -16,7 +16,7 @@ from kdump.write.packing import Packing
 
 WRITE_OPTIONS = ("path", "topic", "numPartitions", "codec", "codecLevel", "batchBytes", "batchRecords", "leaderEpoch")
 
-LONGEST_TOPIC = 249
+MAX_TOPIC = 249
 _PLAIN = Packing()
 COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
 _TYPES = {
@@ -93,9 +93,9 @@ def _level(given: Given, codec: int) -> int | None:
 
 def check_topic(topic: str) -> None:
     """Raises OptionError for what Kafka does not take for a topic's name; it becomes a directory's."""
-    if not re.fullmatch(rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC}}}", topic) or topic in (".", ".."):
+    if not re.fullmatch(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC}}}", topic) or topic in (".", ".."):
         raise OptionError(
-            f"{topic!r} cannot be a topic's name: expected 1 to {LONGEST_TOPIC} of a-z, A-Z, 0-9, '.', '_' and '-'"
+            f"{topic!r} cannot be a topic's name: expected 1 to {MAX_TOPIC} of a-z, A-Z, 0-9, '.', '_' and '-'"
         )
 
 

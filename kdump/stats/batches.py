@@ -12,7 +12,7 @@ from kdump.formats.batch import CODEC_MASK, CONTROL, HEADER_SIZE, LOG_APPEND_TIM
 from kdump.stats.series import Envelope, TimeSeries
 from kdump.stats.sizes import Sizes
 
-MOST_PRODUCERS = 10_000
+MAX_PRODUCERS = 10_000
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class BatchStats:
     """What the batches that can be trusted come to.
 
     `records` are as declared, markers included; `wrappers` are v0/v1 ones, whose headers do not say. `payload` is what
-    is behind the headers of v2 batches. `producers` are the ids met, up to MOST_PRODUCERS of them, and then
+    is behind the headers of v2 batches. `producers` are the ids met, up to MAX_PRODUCERS of them, and then
     `more_producers` tells that there are others. Offsets are absolute; `missing` are those between the first and the
     last that no record has (None with wrappers), `gaps` the places where a batch does not follow on the one before.
     Timestamps are ms: `earliest` and `latest` are those of the batches' max timestamps without -1; `late` batches have
@@ -118,7 +118,7 @@ class BatchStats:
 
     def _add_producers(self, found: set[int]) -> None:
         new = found - self.producers
-        room = MOST_PRODUCERS - len(self.producers)
+        room = MAX_PRODUCERS - len(self.producers)
         self.more_producers |= len(new) > room
         self.producers.update(sorted(new)[:room])
 

@@ -20,7 +20,7 @@ from kdump.storage.segment import Segment
 from kdump.transactions.isolation import Isolation, isolated
 
 SAMPLE_BATCHES = 8
-MOST_DAMAGE = 1000
+MAX_DAMAGE = 1000
 """Places of damage that are kept; all are counted."""
 
 Progress = Callable[[str, int], None]
@@ -93,7 +93,7 @@ class Stats:
         """Count a place of damage."""
         self.damage_count += 1
         self.damaged += damage.size
-        if len(self.damage) < MOST_DAMAGE:
+        if len(self.damage) < MAX_DAMAGE:
             self.damage.append(damage)
 
 

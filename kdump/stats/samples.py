@@ -12,7 +12,7 @@ from kdump.formats.codecs import NAMES, NONE, compress
 from kdump.formats.faults import DamageError
 from kdump.storage.payloads import packed_payload, payload_of
 
-MOST_PAYLOAD = 4 << 20
+MAX_PAYLOAD = 4 << 20
 """Bytes that a batch of the sample may decompress to."""
 
 
@@ -31,7 +31,7 @@ class CodecSample:
             is_packed = bool(block.attributes[row] & CODEC_MASK)
             if is_packed:
                 stored = len(packed_payload(block, row)[1])
-                plain = payload_of(block, row, MOST_PAYLOAD)
+                plain = payload_of(block, row, MAX_PAYLOAD)
             elif block.magic[row] < 2 or block.count[row] <= 0:
                 return
             else:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-MOST_BUCKETS = 512
-MOST_STRETCHES = 512
+MAX_BUCKETS = 512
+MAX_STRETCHES = 512
 _FIRST_WIDTH = 1000
 
 
@@ -39,7 +39,7 @@ class TimeSeries:
                 found[1] += 1
                 continue
             slots[time // width] = [size, 1]
-            if len(slots) > MOST_BUCKETS:
+            if len(slots) > MAX_BUCKETS:
                 self._widen(2 * width)
                 slots, width = self.slots, self.width
 
@@ -49,7 +49,7 @@ class TimeSeries:
             self._widen(other.width)
         for number, (size, batches) in other.slots.items():
             self._put(number * other.width // self.width, size, batches)
-        while len(self.slots) > MOST_BUCKETS:
+        while len(self.slots) > MAX_BUCKETS:
             self._widen(2 * self.width)
 
     def _widen(self, width: int) -> None:
@@ -57,7 +57,7 @@ class TimeSeries:
         self.slots, self.width = {}, width
         for number, (size, batches) in before.items():
             self._put(number * old // width, size, batches)
-        if len(self.slots) > MOST_BUCKETS:
+        if len(self.slots) > MAX_BUCKETS:
             self._widen(2 * width)
 
     def _put(self, number: int, size: int, batches: int) -> None:
@@ -99,7 +99,7 @@ class Envelope:
             part = times[at:end]
             first = base_offsets[at] if base_offsets[at] >= 0 else last_offsets[at]
             self.stretches.append(Stretch(first, last_offsets[end - 1], min(part), max(part)))
-            if len(self.stretches) > MOST_STRETCHES:
+            if len(self.stretches) > MAX_STRETCHES:
                 self._halve()
             at = end
 

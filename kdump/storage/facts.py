@@ -37,7 +37,7 @@ from kdump.storage.timestamps import (
 SMALL = 1 << 20
 """Bytes of a log up to which all its batches are read, as that costs no more than a look at its ends."""
 
-LONGEST_TAIL = 1 << 26
+MAX_TAIL = 1 << 26
 """Bytes behind the last index entry that are read to find a segment's end; for the last segment there is no limit."""
 
 
@@ -188,7 +188,7 @@ def _look(segment: Segment, count: bool, is_last: bool) -> SegmentInfo:
     with segment.open_log() as log:
         on_disk = status_of(segment.log_path).on_disk
         start = segment.position_of(log, MAX_OFFSET)
-        tail = _walked(log, start) if is_last or log.size - start <= LONGEST_TAIL else None
+        tail = _walked(log, start) if is_last or log.size - start <= MAX_TAIL else None
         is_counted = True
         if count or log.size <= SMALL:
             seen = _counted(segment, log, decode=count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kdump.blocks import BatchBlock
 from kdump.errors import ILLEGAL_ARGUMENT, LoadError
 from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
 from kdump.formats.names import LEADER_EPOCH_CHECKPOINT
@@ -45,6 +46,17 @@ class EpochCache:
             entries.pop()
         entries.append(EpochEntry(epoch, start_offset))
         self.is_written = True
+
+    def assign_all(self, batches: BatchBlock) -> None:
+        """Note the leaders of batches as an append does; those of v0 and v1 know none, and end what is known.
+
+        Raises LoadError for a negative number.
+        """
+        for row in range(batches.length):
+            if batches.magic[row] >= 2:
+                self.assign(batches.leader_epoch[row], batches.base_offset[row], LEADER_EPOCH_CHECKPOINT)
+            elif self.entries:
+                self.clear()
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Forget the epochs that begin at `end_offset` or later."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:  # what one job has no use for takes longer to import than most of what reads a log
+    from concurrent.futures import Future
+    from threading import Thread
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 AHEAD = 2
 """How many tasks are laid out for each thread."""
+_LOOKS_EVERY = 1.0
+"""Seconds after which whoever waits for a thread looks whether it lives."""
 
 
 def processors() -> int:
@@ -40,7 +45,7 @@ def ordered(
 
     With several `jobs`, those tasks that threads should take are laid out before they are asked for: two for each
     thread; the others come without a result. The calling thread is one of them: rather than wait it does a task that
-    no other has begun.
+    no other has begun. Raises MemoryError where a thread has ended for want of memory.
     """
 
     def tried(task: Task) -> Result | BaseException | None:
@@ -54,7 +59,9 @@ def ordered(
             yield task, tried(task)
         return
     from concurrent.futures import ThreadPoolExecutor
+    from threading import current_thread
 
+    threads: list[Thread] = []
     begun: deque[_Begun[Task, Result | BaseException | None]] = deque()
 
     def result_of(first: _Begun[Task, Result | BaseException | None]) -> Result | BaseException | None:
@@ -63,10 +70,10 @@ def ordered(
             if mine is None:
                 break
             mine.future, mine.result = None, tried(mine.task)
-        return first.result if first.future is None else first.future.result()
+        return first.result if first.future is None else _waited_for(first.future, threads)
 
     free = AHEAD * jobs  # how many more may be laid out
-    with ThreadPoolExecutor(jobs - 1, thread_name_prefix="kdump") as pool:
+    with ThreadPoolExecutor(jobs - 1, "kdump", lambda: threads.append(current_thread())) as pool:
         try:
             for task in tasks:
                 is_taken = takes(task)
@@ -83,3 +90,17 @@ def ordered(
             for each in begun:
                 if each.future is not None:
                     each.future.cancel()
+
+
+def _waited_for(future: Future[Result], threads: Sequence[Thread]) -> Result:
+    """The result that one of these threads promised.
+
+    Raises MemoryError where one of them has died: with memory they live until nobody has tasks any more, and without it
+    one may die between taking a task and beginning it.
+    """
+    while True:
+        try:
+            return future.result(_LOOKS_EVERY)
+        except TimeoutError:
+            if not all(thread.is_alive() for thread in threads):
+                raise MemoryError from None

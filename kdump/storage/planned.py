@@ -12,7 +12,7 @@ from kdump.storage.log_reader import BUFFER_SIZE
 from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import Joined, NewContent, Recipe, SourceBytes, piece_of
 
-MOST_AT_ONCE = 1 << 28
+MAX_AT_ONCE = 1 << 28
 """Bytes of the largest file that is read into memory: checkpoints and snapshots have far less."""
 
 
@@ -92,7 +92,7 @@ class VirtualDirectory:
         self._check_is_file(name)
         recipe = self.files[name]
         left = max(0, recipe.size - position)
-        if size is None and left > MOST_AT_ONCE:
+        if size is None and left > MAX_AT_ONCE:
             raise KdumpError(f"{self.full(name)}: {left} bytes are too many for a file of this kind")
         wanted = left if size is None else min(size, left)
         return b"".join(content_of(self.path, piece_of(recipe, min(position, recipe.size), wanted)))

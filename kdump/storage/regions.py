@@ -24,7 +24,7 @@ from kdump.storage.log_reader import LogFile
 
 REGION_SIZE = 1 << 20
 """As large as batches usually may be."""
-MOST_HELD = 4 << 20
+MAX_HELD = 4 << 20
 """Bytes of results beyond which a process waits for its turn to give them."""
 PATIENCE = 1.0
 """Seconds that a process has to finish what it is giving when the walk is broken off."""
@@ -211,7 +211,7 @@ class _Walker:
             steps = self._work.steps(block)
             while (reached := self._step(steps)) is not None:
                 position = reached
-                if self._work.held > MOST_HELD:
+                if self._work.held > MAX_HELD:
                     self._give(position)
             if position < block.next_position:
                 return False

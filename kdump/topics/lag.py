@@ -12,6 +12,7 @@ from kdump.topics.groups import Commit
 INSIDE = "inside"
 BEFORE_START = "before log start"
 BEYOND_END = "beyond log end"
+BEYOND_CODE = "KD-GROUP-BEYOND"
 
 
 class Range(NamedTuple):

@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
 
-MOST = 1 << 16
+MAX_GAPS = 1 << 16
 """Gaps that are remembered one by one."""
 
 
@@ -26,9 +26,9 @@ class Gaps:
         """The offsets from `start` up to `stop` (absolute) are not in any batch."""
         self._starts.append(start)
         self._stops.append(stop)
-        if len(self._starts) > MOST:
-            self._unknown = max(self._unknown, self._stops[MOST // 2])
-            del self._starts[: MOST // 2 + 1], self._stops[: MOST // 2 + 1]
+        if len(self._starts) > MAX_GAPS:
+            self._unknown = max(self._unknown, self._stops[MAX_GAPS // 2])
+            del self._starts[: MAX_GAPS // 2 + 1], self._stops[: MAX_GAPS // 2 + 1]
 
     def add_between(self, bases: Iterable[int], lasts: Iterable[int], expected: int) -> None:
         """Those before and between batches with these base and last offsets, where `expected` was to come next."""

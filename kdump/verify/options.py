@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kdump.findings.filter import FindingFilter
-from kdump.findings.limit import MOST_ALIKE
+from kdump.findings.limit import MAX_ALIKE
 from kdump.formats.codecs import DEFAULT_LIMIT
 
 
@@ -40,7 +40,7 @@ class Options:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     severities: tuple[tuple[str, str], ...] = ()
-    most_alike: int = MOST_ALIKE
+    most_alike: int = MAX_ALIKE
     deadline: float | None = None
     max_rate: int | None = None
     newest_first: bool = False

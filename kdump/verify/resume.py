@@ -13,7 +13,7 @@ from kdump.disk.reading import read_small
 from kdump.errors import KdumpError
 
 VERSION = 1
-MOST_BYTES = 1 << 24
+MAX_BYTES = 1 << 24
 
 
 class Mark(NamedTuple):
@@ -65,7 +65,7 @@ def read_place(path: str, paths: list[str]) -> Place:
     Raises OSError, and KdumpError where the file is something else.
     """
     try:
-        content = json.loads(read_small(path, MOST_BYTES))
+        content = json.loads(read_small(path, MAX_BYTES))
     except FileNotFoundError:
         return Place()
     except (ValueError, RecursionError) as error:

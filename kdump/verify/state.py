@@ -17,7 +17,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 
 VERSION = 1
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 
 Files = dict[str, tuple[int, int, int]]
 """Of a segment's files, by kind: inode, size (bytes), time of change (ns)."""
@@ -95,7 +95,7 @@ def read_state(path: str) -> State:
     """The state in a file; an empty one without it. Raises OSError, and KdumpError where it is something else."""
     state = State()
     try:
-        content = json.loads(read_small(path, MOST_BYTES))
+        content = json.loads(read_small(path, MAX_BYTES))
     except FileNotFoundError:
         return state
     except (ValueError, RecursionError) as error:

@@ -27,7 +27,6 @@ from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn
 from kdump.formats.java_text import LONG_MAX
-from kdump.formats.metadata_files import PartitionMetadata, format_partition_metadata
 from kdump.formats.names import segment_file_name
 from kdump.recovery.producer_state import ProducerStates
 from kdump.settings.views import WritingSettings
@@ -38,11 +37,11 @@ from kdump.write.assign import OffsetAssigner
 from kdump.write.clocks import Clock, Jitter, draw_jitter, random_jitter, wall_clock
 from kdump.write.errors import FencedLeaderEpochError, OffsetOutOfRangeError, RecordBatchTooLargeError, RollError
 from kdump.write.incoming import CLIENT, COORDINATOR, REPLICATION, UNKNOWN_OFFSET, AppendInfo, BatchReader, describe
+from kdump.write.new_log import new_files
 from kdump.write.packing import Packing, pack, pack_marker
 from kdump.write.producers import InMemory, ProducerAppends
 from kdump.write.record_source import Message, RecordSource
 from kdump.write.segment import ActiveSegment
-from kdump.write.snapshots import SnapshotsOnDisk
 
 _NOTHING = AppendInfo(UNKNOWN_OFFSET, UNKNOWN_OFFSET)
 
@@ -115,20 +114,7 @@ class LogWriter:
         """
         config = config or WritingSettings()
         path = os.path.abspath(path)
-        os.makedirs(path, exist_ok=True)
-        if like is not None:
-            os.chown(path, like.st_uid, like.st_gid)
-        if any(names.parse_file_name(name).kind in names.SEGMENT_KINDS for name in os.listdir(path)):
-            raise FileExistsError(17, "There is a log already", path)
-        if topic_id is not None:
-            metadata = format_partition_metadata(PartitionMetadata(0, topic_id))
-            replace_file(os.path.join(path, names.PARTITION_METADATA), metadata, durable=durable, like=like)
-        epochs = None
-        if config.record_version >= 2:
-            epochs = EpochCache(())
-            replace_file(os.path.join(path, names.LEADER_EPOCH_CHECKPOINT), b"", durable=durable, like=like)
-        states = ProducerStates(SnapshotsOnDisk(path, durable=durable, like=like))
-        states.map_end_offset = states.snapshot_offset = start_offset
+        states, epochs = new_files(path, config, start_offset, topic_id, durable=durable, like=like)
         active = ActiveSegment(path, start_offset, config, clock(), draw_jitter(config, jitter), like)
         return cls(
             path,
@@ -413,17 +399,11 @@ class LogWriter:
             raise KdumpError(f"{self.path}: the log failed in an earlier write and cannot be used any more")
 
     def _assign_epochs(self, batches: BatchBlock) -> None:
-        epochs = self.epochs
-        if epochs is None:
-            return
-        try:
-            for row in range(batches.length):
-                if batches.magic[row] >= 2:
-                    epochs.assign(batches.leader_epoch[row], batches.base_offset[row], names.LEADER_EPOCH_CHECKPOINT)
-                elif epochs.entries:
-                    epochs.clear()
-        finally:
-            self._write_epochs(epochs)
+        if self.epochs is not None:
+            try:
+                self.epochs.assign_all(batches)
+            finally:
+                self._write_epochs(self.epochs)
 
     def _write_epochs(self, epochs: EpochCache) -> None:
         if epochs.is_written:

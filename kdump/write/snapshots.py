@@ -10,7 +10,7 @@ from kdump.formats import names
 from kdump.formats.names import parse_file_name, segment_file_name
 from kdump.recovery.snapshots import SnapshotFiles
 
-_MOST_BYTES = 1 << 28
+_MAX_BYTES = 1 << 28
 
 
 class SnapshotsOnDisk(SnapshotFiles):
@@ -33,7 +33,7 @@ class SnapshotsOnDisk(SnapshotFiles):
 
     def read(self, offset: int) -> bytes:
         """The content of a snapshot. Raises OSError."""
-        return read_small(os.path.join(self.folder, self.by_offset[offset]), _MOST_BYTES)
+        return read_small(os.path.join(self.folder, self.by_offset[offset]), _MAX_BYTES)
 
     def write(self, offset: int, data: bytes) -> None:
         """Write a snapshot. Raises OSError."""

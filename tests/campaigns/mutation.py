@@ -266,10 +266,10 @@ def try_group(group: str, asked: argparse.Namespace, tried: Tried, end: float) -
     with tempfile.TemporaryDirectory() as scratch:
         taken = Taken(folder, tests, Path(scratch))
         with_tests(tests, Path(scratch), campaign)
-    results = [(mutant, tried.by_name[mutant.name]) for mutant in drawn if mutant.name in tried.by_name]
-    for mutant, test in results:
-        if test is None:
-            print(f"  survives {len(taken.of(mutant))} tests: {mutant.name}, line {mutant.line}")
+        results = [(mutant, tried.by_name[mutant.name]) for mutant in drawn if mutant.name in tried.by_name]
+        for mutant, test in results:
+            if test is None:
+                print(f"  survives {len(taken.of(mutant))} tests: {mutant.name}, line {mutant.line}")
     noticed = sum(test is not None for _, test in results)
     print(f"{group}: {noticed} of {len(results)} noticed; {len(found)} mutants, and {len(every) - len(found)} in "
           f"{EQUIVALENT.name}; seed {asked.seed}", flush=True)  # fmt: skip

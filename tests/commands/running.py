@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kdump.commands.cli import cli
-from tests.rows import rows_in
+from kdump.commands.shell import exit_codes
+from tests.rows import checked, rows_in
 
 
 class Run:
@@ -31,6 +32,8 @@ class Run:
         self.out, self.err = captured.out.decode(), captured.err.decode()
         code = done.value.code
         assert isinstance(code, int)
+        if self.out.startswith('{"type":"header"') and code < exit_codes.INTERRUPTED:
+            checked(self.out)
         return code
 
     @property

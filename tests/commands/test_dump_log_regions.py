@@ -119,9 +119,9 @@ def test_the_same_is_printed(
     arguments = ["--files", f"{path},{path}", *variant]
     expected = golden.in_process(arguments)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(regions, "MOST_HELD", held)
+        patch.setattr(regions, "MAX_HELD", held)
         patch.setattr(dump_log_regions, "LIMIT", 2000)
-        patch.setattr(dump_log_regions, "MOST_RECORDS", 30)
+        patch.setattr(dump_log_regions, "MAX_RECORDS", 30)
         watched = Regions(patch, processes, size)
         assert golden.in_process(arguments) == expected
         assert watched.ends

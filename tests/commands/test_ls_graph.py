@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.commands.ls.graph import LOOKS, MOST_ROWS, picture
+from kdump.commands.ls.graph import LOOKS, MAX_ROWS, picture
 from kdump.formats import names
 from kdump.query.inventory import PartitionInfo, partition_info
 from kdump.storage.checkpoints import PartitionCheckpoints
@@ -124,7 +124,7 @@ def test_many_segments_share_rows(tmp_path: Path) -> None:
     write_partition(tmp_path / "t-0", segments=100, batches=1, records=1)
     lines = drawn(info_of(tmp_path / "t-0"))
     rows = [line for line in lines if re.match(r" *\d+ (\(|  )", line)]
-    assert 30 < len(rows) <= MOST_ROWS
+    assert 30 < len(rows) <= MAX_ROWS
     assert sum(int((re.search(r"\((\d+) segments\)", row) or [1, 1])[1]) for row in rows) == 100
     assert rows[-1].split()[0] == "99"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -182,3 +184,19 @@ def test_an_error_of_kdump_itself_is_one_line(run: Run, tmp_path: Path, monkeypa
     monkeypatch.setenv("KDUMP_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         run("ls", tmp_path)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_standard_streams_that_are_closed(tmp_path: Path, closed: str) -> None:
+    """A file of Kafka's does not get the number of standard output or of standard error."""
+    (tmp_path / "orders-0").mkdir()
+    script = f'exec "$1" -m kdump stats "$2" {closed}'
+    done = subprocess.run(["sh", "-c", script, "sh", sys.executable, tmp_path / "orders-0"], capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_help_on_a_full_disk() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, "-m", "kdump", "--help"], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 3
+    assert done.stderr == b"kdump: cannot write to standard output: No space left on device\n"

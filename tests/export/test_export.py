@@ -70,7 +70,7 @@ def test_everything_in_one_directory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most_open", [1, 32])
 def test_dates(most_open: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "MOST_OPEN", most_open)
+    monkeypatch.setattr(work, "MAX_OPEN", most_open)
     folder = FIXTURES_EXTREME
     run([folder], tmp_path, ExportOptions(by=("date",), columns=NAMES, control=True))
     assert sorted(parquet_rows(tmp_path), key=repr) == sorted(expected_rows(folder), key=repr)
@@ -287,10 +287,10 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
 
 def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "GROUP_BYTES", 1000)
-    monkeypatch.setattr(work, "MOST_HELD", 1500)
+    monkeypatch.setattr(work, "MAX_HELD", 1500)
     folder = tmp_path / "orders-0"
     write_segment(folder, 0, [batch(n * 100, 100, value_size=200) for n in range(50)])
-    monkeypatch.setattr("kdump.columns.records.MOST_ROWS", 1 << 17)
+    monkeypatch.setattr("kdump.columns.records.MAX_ROWS", 1 << 17)
     run([folder], tmp_path / "out", ExportOptions(columns=NAMES))
     assert offsets(tmp_path / "out") == list(range(5000))
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +97,38 @@ def test_consoles_read(directory: Rich, tmp_path: Path) -> None:
             "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", servers, "--list"
         )
         assert b"g-classic" in groups.out, groups.err
+
+
+def test_kcat_reads(directory: Rich, tally: Tally) -> None:
+    """Every record of every partition, what consumers may read of them, and the offset of a time."""
+    kcat = shutil.which("kcat")
+    assert kcat, "kcat is not installed: apt-get install kcat"
+    if directory.state is State.KILLED:
+        return
+    wanted: dict[tuple[str, int], Any] = {}
+    for row in directory.records():
+        if not row["partition"].startswith("__") and row["partition"] not in directory.cleaned:
+            wanted[row["partition"], row["offset"]] = row
+    topics = sorted({name.rpartition("-")[0] for name, _ in wanted})
+    with tally.of(directory.release, Column.READ) as compare, served(map(str, directory.log_dirs)) as servers:
+        for isolation in ("read_uncommitted", "read_committed"):
+            seen = {}
+            for topic in topics:
+                asked = [kcat, "-b", servers, "-C", "-e", "-q", "-t", topic, "-X", f"isolation.level={isolation}"]
+                text = subprocess.run([*asked, "-f", "%p %o %T %K %S\\n"], capture_output=True, check=True).stdout
+                for partition, offset, *facts in (map(int, line.split()) for line in text.splitlines()):
+                    seen[f"{topic}-{partition}", offset] = facts
+            only = isolation == "read_committed"
+            there = {key: _facts(row) for key, row in wanted.items() if row["committed"] or not only}
+            compare.same(f"kcat, {isolation}", seen, there)
+        asked = [kcat, "-b", servers, "-Q", "-t", "plain:0:-2"]
+        compare.same("kcat -Q", subprocess.run(asked, capture_output=True).stdout, b"plain [0] offset 0\n")
+
+
+def _facts(row: dict[str, Any]) -> list[int]:
+    """The timestamp of a record, and the lengths of its key and value, -1 for null: kcat's JSON does not hold bytes."""
+    sizes = (-1 if row[part] is None else len(b64decode(row[part])) for part in ("key", "value"))
+    return [row["timestamp"], *sizes]
 
 
 def test_users_of_the_metadata_are_let_in(directory: Rich) -> None:

@@ -142,7 +142,7 @@ def test_without_an_index_the_last_segment_is_read_and_others_only_if_short(
     for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
         os.unlink(segment.path(kind))
     assert segment_info(segment, is_last=False).records == 20
-    monkeypatch.setattr(segment_inventory, "LONGEST_TAIL", 100)
+    monkeypatch.setattr(segment_inventory, "MAX_TAIL", 100)
     info = segment_info(segment, is_last=False)
     assert (info.end_offset, info.records, info.used_size, info.largest_timestamp) == (None, None, None, None)
     assert info.first_timestamp == 1000

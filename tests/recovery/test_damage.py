@@ -147,7 +147,7 @@ def test_a_checkpoint_too_large_to_be_one_is_not_read(
     sound: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = make_log(tmp_path, sound)
-    monkeypatch.setattr("kdump.storage.planned.MOST_AT_ONCE", 10)
+    monkeypatch.setattr("kdump.storage.planned.MAX_AT_ONCE", 10)
     with pytest.raises(KdumpError, match="bytes are too many for a file of this kind"):
         load(log, config=CONFIG)
 

@@ -10,7 +10,7 @@ import kdump
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.recovery.startup import Startup
-from kdump.repair.leader_epochs import MOST_RUNS
+from kdump.repair.leader_epochs import MAX_RUNS
 from tests.recovery.building import batch, broken, file, make_log, marker, produced
 from tests.repair.salvaging import errors, examined, salvage
 
@@ -84,7 +84,7 @@ def test_across_segments(tmp_path: Path) -> None:
 
 
 def test_where_epochs_make_no_sense_at_all_nothing_is_told_from_them(tmp_path: Path) -> None:
-    wild = [n % 2 for n in range(MOST_RUNS + 2)]
+    wild = [n % 2 for n in range(MAX_RUNS + 2)]
     assert salvaged(tmp_path, wild)[1:] == (wild, [])
 
 

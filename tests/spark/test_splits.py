@@ -16,8 +16,8 @@ from kdump.spark.places import find_partitions
 from kdump.spark.splits import (
     FILE_COST,
     HEADERS_TIMES,
-    LEAST_BYTES,
-    MOST_BYTES,
+    MAX_BYTES,
+    MIN_BYTES,
     TASKS_PER_CORE,
     Range,
     pack,
@@ -68,20 +68,20 @@ def test_one_large_segment_is_split_over_all_tasks(tmp_path: Path) -> None:
 
 def test_small_segments_are_packed(tmp_path: Path) -> None:
     small = [Range(f"/x/{n}", "x", n, 0, 1000, Interval(), True) for n in range(2000)]
-    groups = list(pack(small, LEAST_BYTES))
+    groups = list(pack(small, MIN_BYTES))
     assert sum(map(len, groups)) == 2000
-    most = LEAST_BYTES // (FILE_COST + 1000) + 1
+    most = MIN_BYTES // (FILE_COST + 1000) + 1
     assert {len(group) for group in groups[:-1]} == {most}
 
 
 def test_how_much_a_task_gets() -> None:
     gib = 1 << 30
-    assert task_size(10, 2, None) == LEAST_BYTES
+    assert task_size(10, 2, None) == MIN_BYTES
     assert task_size(gib // 4, 2, None) == gib // 4 // (2 * TASKS_PER_CORE) + 1
-    assert task_size(1000 * gib, 2, None) == MOST_BYTES
+    assert task_size(1000 * gib, 2, None) == MAX_BYTES
     assert task_size(gib, 2, 100) == gib // 100 + 1
     assert task_size(gib, 2, None, decodes=False) == gib // 2 + 1
-    assert task_size(1000 * gib, 2, None, decodes=False) == HEADERS_TIMES * MOST_BYTES
+    assert task_size(1000 * gib, 2, None, decodes=False) == HEADERS_TIMES * MAX_BYTES
 
 
 def indexes(folder: Path) -> list[Path]:

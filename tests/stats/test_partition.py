@@ -136,7 +136,7 @@ def test_more_keys_than_there_is_room_for(tmp_path: Path) -> None:
 
 
 def test_producers_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys.modules["kdump.stats.batches"], "MOST_PRODUCERS", 3)
+    monkeypatch.setattr(sys.modules["kdump.stats.batches"], "MAX_PRODUCERS", 3)
     data = [encode_batch([NewRecord(n, 0, None, b"")], NewBatch(producer_id=n, producer_epoch=0)) for n in range(5)]
     segment_file(tmp_path / "t-0", b"".join(data))
     batches = partition_stats(PartitionLog(str(tmp_path / "t-0")), StatsOptions()).batches

@@ -45,7 +45,7 @@ def test_a_quantile_bounds_its_share(values: list[int], share: float) -> None:
 @given(st.lists(st.tuples(st.integers(-1, 1 << 62), st.integers(1, 1000)), max_size=80))
 def test_a_time_series_keeps_every_byte_and_stays_small(found: list[tuple[int, int]]) -> None:
     whole, left, right = TimeSeries(), TimeSeries(), TimeSeries()
-    before, series.MOST_BUCKETS = series.MOST_BUCKETS, 8
+    before, series.MAX_BUCKETS = series.MAX_BUCKETS, 8
     try:
         whole.add([time for time, _ in found], [size for _, size in found])
         half = len(found) // 2
@@ -53,7 +53,7 @@ def test_a_time_series_keeps_every_byte_and_stays_small(found: list[tuple[int, i
         right.add([time for time, _ in found[half:]], [size for _, size in found[half:]])
         left.merge(right)
     finally:
-        series.MOST_BUCKETS = before
+        series.MAX_BUCKETS = before
     timed = [(time, size) for time, size in found if time >= 0]
     for each in (whole, left):
         moments = list(each.moments())
@@ -72,7 +72,7 @@ def test_an_envelope_keeps_the_one_timestamp_that_is_far_off() -> None:
     for at in range(0, len(times), 100):
         offsets = range(at, at + 100)
         envelope.add(offsets, offsets, times[at : at + 100])
-    assert len(envelope.stretches) <= series.MOST_STRETCHES
+    assert len(envelope.stretches) <= series.MAX_STRETCHES
     assert max(each.latest for each in envelope.stretches) == 5_000_000
     assert sum(each.latest == 5_000_000 for each in envelope.stretches) == 1
     assert (envelope.stretches[0].first_offset, envelope.stretches[-1].last_offset) == (0, 19_999)

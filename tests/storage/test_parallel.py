@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
+from kdump.storage import parallel
 from kdump.storage.parallel import ordered, processors
 
 
@@ -55,3 +56,27 @@ def test_how_many_processors_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     assert processors() == 7
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert processors() == 1
+
+
+def test_a_thread_that_ends_for_want_of_memory_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has taken a task, and dies before it begins it: as where there is no memory to call a function."""
+    monkeypatch.setattr(parallel, "_LOOKS_EVERY", 0.01)
+    monkeypatch.setattr(threading, "excepthook", lambda end: None)
+    taken = threading.Event()
+
+    def run(item: object, *_: object) -> None:
+        item.future.set_running_or_notify_cancel()
+        taken.set()
+        raise MemoryError
+
+    monkeypatch.setattr("concurrent.futures.thread._WorkItem.run", run)
+
+    def takes(task: int) -> bool:
+        return task == 0
+
+    def tasks() -> Iterator[int]:
+        yield 0
+        taken.wait()
+
+    with pytest.raises(MemoryError):
+        list(ordered(tasks(), lambda task: task, takes, 2))

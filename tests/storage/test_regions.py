@@ -94,7 +94,7 @@ class Copy:
 @pytest.mark.parametrize("processes", [1, 2, 3, 5])
 @pytest.mark.parametrize("most_held", [0, 1000, 1 << 20])
 def test_everything_in_order(tmp_path: Path, processes: int, most_held: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regions, "MOST_HELD", most_held)
+    monkeypatch.setattr(regions, "MAX_HELD", most_held)
     entries = small_log()
     whole = b"".join(entries)
     copy = Copy(tmp_path, whole, processes)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.findings.catalogue import CATALOGUE, COPIES
+from kdump.findings.catalogue import CATALOGUE, COPIES, GROUPS
 from kdump.findings.kind import BrokerEffect
 from tests.verify.building import build, found
 from tests.verify.cases import CASES, Case
@@ -31,8 +31,9 @@ def test_the_code_is_found(case: Case, tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_every_code_has_a_case() -> None:
     of_several_runs = {"KD-LOG-REWRITTEN"}  # tests/commands/test_verify_scrub.py
-    of_copies = {code for code, kind in CATALOGUE.items() if kind.checked_by == COPIES}  # tests/replicas/test_copies.py
-    assert {case.code for case in CASES} | of_several_runs | of_copies == set(CATALOGUE)
+    # tests/replicas/test_copies.py, tests/commands/test_groups.py
+    others = {code for code, kind in CATALOGUE.items() if kind.checked_by in (COPIES, GROUPS)}
+    assert {case.code for case in CASES} | of_several_runs | others == set(CATALOGUE)
 
 
 @pytest.mark.parametrize("closed", [True, False])

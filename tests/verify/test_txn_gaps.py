@@ -74,7 +74,7 @@ def test_every_offset_is_in_a_batch_or_in_a_gap(lengths: list[int], start: int) 
 
 
 def test_too_many_gaps_are_forgotten_from_the_oldest_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gaps, "MOST", 10)
+    monkeypatch.setattr(gaps, "MAX_GAPS", 10)
     found = Gaps()
     for number in range(100):
         found.add(10 * number, 10 * number + 5)

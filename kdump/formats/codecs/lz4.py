@@ -34,7 +34,7 @@ _LENGTH = Struct("<I")
 _STORED = 1 << 31
 _END_MARK = bytes(4)
 _BLOCK_SIZE = 64 << 10
-_MOST_EXPANSION = 255
+_MAX_EXPANSION = 255
 _START = Struct("<7sI")  # a frame's up to its first block
 _FRAME_SIZE = _START.size + 4  # of a frame of one block, without the block
 _FAST_LEVEL = 9  # Kafka's default, and the fast compressor; every other level is the dense one's
@@ -127,7 +127,7 @@ def compress(data: Buffer, magic: int, level: int | None) -> bytes:
 def _decompress_block(library: Any, block: memoryview, largest: int) -> bytes | int:
     """The output of a block, at most `largest` bytes; where the block is corrupt, how far into it that was met."""
     try:
-        output: bytes = library.decompress(block, uncompressed_size=min(largest, _MOST_EXPANSION * len(block)))
+        output: bytes = library.decompress(block, uncompressed_size=min(largest, _MAX_EXPANSION * len(block)))
     except (library.LZ4BlockError, ValueError) as error:
         code = re.search(r"Error code: (\d+)", str(error))
         return int(code[1]) if code else 0

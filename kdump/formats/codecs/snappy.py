@@ -32,9 +32,9 @@ _HEADER = _MAGIC + _VERSIONS.pack(1, 1)
 _HEADER_SIZE = 16
 _LENGTH = Struct(">i")
 _CHUNK_SIZE = 32 << 10
-_LARGEST_CHUNK = 512 << 20  # snappy-java's own limit
+_MAX_CHUNK = 512 << 20  # snappy-java's own limit
 EMPTY = "Cannot decompress empty stream"
-_MOST_EXPANSION = 22  # the densest element makes 64 bytes of 3
+_MAX_EXPANSION = 22  # the densest element makes 64 bytes of 3
 
 
 class ChunkSizeError(CodecError):
@@ -103,8 +103,8 @@ def _check_size(size: int) -> None:
     if size < 0:
         text = f"chunkSize is too big or negative : {size}"
         raise ChunkSizeError(text, f"[INVALID_CHUNK_SIZE] {text}")
-    if size > _LARGEST_CHUNK:
-        text = f"Received chunkSize {size:,} is greater than max configured chunk size {_LARGEST_CHUNK:,}"
+    if size > _MAX_CHUNK:
+        text = f"Received chunkSize {size:,} is greater than max configured chunk size {_MAX_CHUNK:,}"
         raise ChunkSizeError(text, f"[FAILED_TO_UNCOMPRESS] {text}")
 
 
@@ -128,7 +128,7 @@ def _decompress_block(block: memoryview, where: str, output: int, limit: int) ->
     length = _output_size(block)
     if length is None:
         raise CodecError(f"PARSING_ERROR(2): {where}, does not start with a length")
-    if length > _MOST_EXPANSION * len(block):
+    if length > _MAX_EXPANSION * len(block):
         raise CodecError(f"FAILED_TO_UNCOMPRESS(5): {where}, has no room for the length it gives, {length}")
     if output + length > limit:
         raise LimitError(limit)

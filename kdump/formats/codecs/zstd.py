@@ -33,7 +33,7 @@ _DICTIONARY_ID_WIDTHS = (0, 1, 2, 4)
 _PLAIN_FRAME = _MAGIC.to_bytes(4, "little") + b"\0"
 _PLAIN_HEADER_SIZE = 6
 _RUN = 1
-_SMALLEST_FRAME = 8
+_MIN_FRAME = 8
 _SMALL_OUTPUT = 1 << 20  # more than BLOCKS blocks give
 _JNI_FEED = 131075  # input bytes that zstd-jni takes at once
 _DEFAULT_LEVEL = 3
@@ -93,7 +93,7 @@ def compress(data: Buffer, level: int | None) -> bytes:
 def _is_small_frame(view: memoryview) -> bool:
     """Whether `view` is one whole frame, without options, of no more than BLOCKS blocks."""
     total = len(view)
-    if total < _SMALLEST_FRAME or view[:5] != _PLAIN_FRAME:
+    if total < _MIN_FRAME or view[:5] != _PLAIN_FRAME:
         return False
     at = _PLAIN_HEADER_SIZE
     for _ in range(BLOCKS):
@@ -114,7 +114,7 @@ def _cuts(view: memoryview, blocks_at_once: int) -> Iterator[tuple[int, int, boo
     """
     total = len(view)
     start = 0
-    while total - start >= _SMALLEST_FRAME:
+    while total - start >= _MIN_FRAME:
         if int.from_bytes(view[start : start + 4], "little") != _MAGIC:
             at = start + 8 + int.from_bytes(view[start + 4 : start + 8], "little")
         else:

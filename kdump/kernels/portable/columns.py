@@ -25,7 +25,7 @@ HeaderBuffers = tuple[int, bytearray, bytearray, ByteBuffers, ByteBuffers]
 Buffers = tuple[int, list[bytearray], ByteBuffers | None, ByteBuffers | None, HeaderBuffers | None]
 """Rows, columns of numbers, keys, values and headers."""
 
-MOST_BYTES = 0x7FFF_FFFF
+MAX_BYTES = 0x7FFF_FFFF
 OF_BATCH = "batch."
 
 _M = 0x5BD1E995
@@ -57,7 +57,7 @@ class RecordColumns:
         `control`, the records of control batches are left out. The columns are full with `most_rows` rows or
         `most_bytes` bytes; a larger record is alone in them.
         """
-        if most_rows < 1 or not 0 <= most_bytes <= MOST_BYTES:
+        if most_rows < 1 or not 0 <= most_bytes <= MAX_BYTES:
             raise ValueError("a column holds at least one row, and at most 2147483647 bytes")
         self.length = 0
         self.size = 0

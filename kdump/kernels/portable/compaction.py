@@ -12,7 +12,7 @@ from struct import Struct
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, wrap64
-from kdump.formats.encode import MOST_BYTES, NewBatch, NewRecord, encode_record, frame_batch
+from kdump.formats.encode import MAX_BYTES, NewBatch, NewRecord, encode_record, frame_batch
 from kdump.kernels.batch_fates import COPIED, GONE, OTHER, REBUILT
 from kdump.kernels.fates import EXPIRED, KEPT, KEPT_TOMBSTONE, KEYLESS, SUPERSEDED
 from kdump.kernels.portable.messages import Source
@@ -291,7 +291,7 @@ def _rebuilt(
 ) -> tuple[bytearray, int, int]:
     """An uncompressed batch encoded anew, the last offset that stays, its largest timestamp; nothing if too large."""
     data, base, largest = encode_kept(block, records, start, stop, fates, None, block.base_offset[row], horizon)
-    if len(data) > MOST_BYTES:
+    if len(data) > MAX_BYTES:
         return bytearray(), -1, -1
     attributes = block.attributes[row] & (LOG_APPEND_TIME | TRANSACTIONAL) | (0 if horizon is None else DELETE_HORIZON)
     if attributes & LOG_APPEND_TIME:

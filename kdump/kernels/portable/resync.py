@@ -7,7 +7,7 @@ from kdump.formats.message_set import LENGTH, MESSAGE_AT, OVERHEAD_V0, key_size_
 
 OVERHEAD_V1 = 22
 KNOWN_ATTRIBUTES = 0x7F
-SMALLEST_RECORD = 7
+MIN_RECORD = 7
 
 
 def find_batch(data: bytes | bytearray, start: int, stop: int, left: int, lowest: int, highest: int) -> int:
@@ -39,7 +39,7 @@ def _plausible_batch(data: bytes | bytearray, index: int, highest: int) -> bool:
         and attributes & CODEC_MASK <= 4
         and 0 <= delta <= highest - offset
         and 0 <= count <= delta + 1
-        and (attributes & CODEC_MASK != 0 or count * SMALLEST_RECORD <= room)
+        and (attributes & CODEC_MASK != 0 or count * MIN_RECORD <= room)
         and producer >= -1
         and epoch >= -1
         and sequence >= -1

@@ -1,0 +1,110 @@
+"""What producers a log has that is loaded, from a snapshot and the batches behind it; which snapshots are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
+from kdump.recovery.losses import count_loss
+from kdump.storage.log_reader import LogFile
+from tests.recovery.building import NOW, batch, broken, file, load, loaded, make_log, marker, produced
+
+SEGMENTS = {
+    0: produced(0, 7) + produced(1, 8),
+    2: produced(2, 9, transactional=True) + produced(3, 7, base_sequence=1),
+    4: marker(4, 9) + produced(5, 10),
+}
+LOGS = {file(base, "log"): data for base, data in SEGMENTS.items()} | {
+    file(base, kind): b"" for base in SEGMENTS for kind in ("index", "timeindex")
+}
+
+
+def snapshots(files: dict[str, bytes]) -> dict[int, dict[int, tuple[int, int]]]:
+    """By the offset of each snapshot: each producer's last sequence and the start of its transaction."""
+    return {
+        int(name.partition(".")[0]): {
+            each.producer_id: (each.last_sequence, each[-1]) for each in decode_producer_snapshot(data)
+        }
+        for name, data in files.items()
+        if name.endswith(".snapshot")
+    }
+
+
+def empty(*offsets: int) -> dict[str, bytes]:
+    return {file(offset, "snapshot"): encode_producer_snapshot([]) for offset in offsets}
+
+
+def snapshot(offset: int, *producers: int) -> dict[str, bytes]:
+    entries = [ProducerEntry(each, 0, 5, offset - 1, 0, NOW, 0, -1) for each in producers]
+    return {file(offset, "snapshot"): encode_producer_snapshot(entries)}
+
+
+def test_after_a_kill_the_last_two_segments_and_the_end_get_snapshots(tmp_path: Path) -> None:
+    """What is checked leaves one before every segment; the stray one is not needed."""
+    found = snapshots(loaded(make_log(tmp_path, LOGS)))
+    assert found[2] == {7: (0, -1), 8: (0, -1)}
+    assert found[4] == {7: (1, -1), 8: (0, -1), 9: (0, 2)}
+    assert found[6] == {7: (1, -1), 8: (0, -1), 9: (0, -1), 10: (0, -1)}
+
+
+def test_without_any_after_a_clean_stop_nothing_is_scanned(tmp_path: Path) -> None:
+    assert snapshots(loaded(make_log(tmp_path, LOGS), clean=True)) == {2: {}, 4: {}, 6: {}}
+
+
+def test_from_the_newest_one_on_the_batches_count(tmp_path: Path) -> None:
+    found = snapshots(loaded(make_log(tmp_path, LOGS | snapshot(4, 7, 11)), clean=True))
+    assert found[4] == {7: (5, -1), 11: (5, -1)}
+    assert found[6].keys() == {7, 9, 10, 11}
+    assert (found[6][7], found[6][9][1], found[6][10]) == ((5, -1), -1, (0, -1))
+
+
+def test_one_at_the_end_is_all_there_is_to_know(tmp_path: Path) -> None:
+    found = snapshots(loaded(make_log(tmp_path, LOGS | snapshot(6, 11)), clean=True))
+    assert found[6] == {11: (5, -1)}
+
+
+def test_what_lies_before_the_log_start_offset_is_not_taken(tmp_path: Path) -> None:
+    log = make_log(tmp_path, LOGS | empty(0))
+    found = snapshots(loaded(log, clean=True, log_start_offset=3))
+    assert 8 not in found[6]
+    assert 7 in found[6]
+
+
+def test_a_batch_that_cannot_be_read_ends_the_loading(tmp_path: Path) -> None:
+    """After a clean stop nobody checks the CRC, but sizes have to be right."""
+    logs = LOGS | {file(4, "log"): SEGMENTS[4][:-20]}
+    whole = load(make_log(tmp_path / "whole", LOGS | snapshot(4)), clean=True)
+    cut = load(make_log(tmp_path / "cut", logs | snapshot(4)), clean=True)
+    assert whole.failure is None
+    assert cut.failure is not None or cut.log_end_offset < whole.log_end_offset
+
+
+class TestLosses:
+    @pytest.mark.parametrize(
+        ("data", "expected"),
+        [
+            (batch(0, 3) + batch(3, 2), (2, 5, 0, 4)),
+            (broken(batch(0, 3)) + batch(3, 2) + batch(5), (2, 3, 3, 5)),
+        ],
+        ids=["sound", "damaged in front"],
+    )
+    def test_batches_and_records_that_could_be_read(
+        self, tmp_path: Path, data: bytes, expected: tuple[int, int, int, int]
+    ) -> None:
+        path = tmp_path / file(0, "log")
+        path.write_bytes(data)
+        with LogFile(str(path)) as log:
+            loss, _ = count_loss(log, 0, 0)
+        assert loss == (len(data), 0, *expected)
+
+    def test_nothing_but_zeros_is_told_apart(self, tmp_path: Path) -> None:
+        path = tmp_path / file(0, "log")
+        path.write_bytes(batch(0) + bytes(100))
+        with LogFile(str(path)) as log:
+            loss, reason = count_loss(log, 0, len(batch(0)))
+            nothing, _ = count_loss(log, 0, log.size)
+        assert loss == (100, 100, 0, 0, None, None)
+        assert reason
+        assert nothing == (0, 0, 0, 0, None, None)
