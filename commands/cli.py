@@ -227,6 +227,7 @@ def _exit_code_of(work: Callable[[], int]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort) as end:  # click makes an Abort of what it is interrupted by
         is_terminated = isinstance(end, Terminated) or isinstance(end.__cause__, Terminated)
+        _tell_interrupted()
         return exit_codes.TERMINATED if is_terminated else exit_codes.INTERRUPTED
     except KdumpError as error:
         return _fail(str(error))
@@ -249,6 +250,16 @@ def _tell_circumstances(code: int) -> None:
         from .shell.session import tell_circumstances
 
         tell_circumstances(code)
+
+
+def _tell_interrupted() -> None:
+    """Say that the end of the output is not the end of the run, unless the command has said so with what is to do."""
+    from .shell.progress import hide_progress
+    from .shell.screen import Screen
+
+    if not any(text.startswith("interrupted") for text in Screen.current.complaints):
+        hide_progress()
+        click.echo("Interrupted: what is printed is incomplete.", err=True)
 
 
 def _system_text(error: OSError) -> str:

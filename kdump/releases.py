@@ -245,6 +245,15 @@ OFFSET_SEARCH_BY_BASE = _since(
     "the search for an offset in a log compares the batches' first offsets, and their last ones only where it has to",
     "FileRecords.searchForOffsetFromPosition",
     "lookup",
+    "startup",
+)
+OFFSET_SEARCH_READS_FOUND = _since(
+    "4.1, 4.0.1",
+    "OFFSET_SEARCH_READS_FOUND",
+    "the search for an offset in a log reads the first offset of the batch that it finds, which is inside a v0 or v1"
+    " wrapper: one that cannot be decompressed ends the start (seen with 4.0.2)",
+    "FileRecords.searchForOffsetWithSize",
+    "startup",
 )
 LARGE_SEGMENTS = _since(
     "4.1",

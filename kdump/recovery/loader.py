@@ -162,7 +162,8 @@ class _Loader:
             self._recover(segment, str(error))
 
     def _segment(self, base_offset: int) -> LoadedSegment:
-        return LoadedSegment(self.directory, base_offset, self.config.segment_index_bytes)
+        config = self.config
+        return LoadedSegment(self.directory, base_offset, config.segment_index_bytes, search=config.offset_search)
 
     # --- recovery ----------------------------------------------------------------------------------------------------
 

@@ -88,9 +88,9 @@ class ProducerBatches:
         if producer_id < 0:
             return
         marker = read_marker(self.log, block, row, short_ends=self._short_markers_end)
+        producer = self._table.producer(producer_id)  # which Kafka knows from then on, also by an empty batch
         if marker is None:
             return
-        producer = self._table.producer(producer_id)
         ended = producer.take_marker(block.producer_epoch[row], marker.coordinator_epoch, marker.timestamp)
         if ended:
             txn = CompletedTxn(producer_id, ended.first_offset, block.base_offset[row], marker.is_abort)

@@ -16,6 +16,8 @@ from kdump.formats.index_entries import (
     decode_aborted_txns,
     offset_entry_at,
 )
+from kdump.recovery.offset_search import find
+from kdump.settings.views import OffsetSearch
 from kdump.storage.indexes import floor_slot
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
@@ -43,10 +45,22 @@ class LoadedSegment:
     index that exists already the whole length counts.
     """
 
-    __slots__ = ("base_offset", "directory", "max_index_size", "offset_entries", "suffix", "time_entries")
+    __slots__ = ("base_offset", "directory", "max_index_size", "offset_entries", "search", "suffix", "time_entries")
 
-    def __init__(self, directory: VirtualDirectory, base_offset: int, max_index_size: int, suffix: str = "") -> None:
-        """Open the segment of this base offset; its .log is made where it is missing. Raises LoadError."""
+    def __init__(
+        self,
+        directory: VirtualDirectory,
+        base_offset: int,
+        max_index_size: int,
+        suffix: str = "",
+        *,
+        search: OffsetSearch = OffsetSearch.BY_FIRST,
+    ) -> None:
+        """Open the segment of this base offset; its .log is made where it is missing. Raises LoadError.
+
+        `search`: how the release searches for an offset (LoadingSettings).
+        """
+        self.search = search
         self.directory = directory
         self.base_offset = base_offset
         self.max_index_size = max_index_size
@@ -129,14 +143,14 @@ class LoadedSegment:
         return self._offset_entry(entries - 1).offset if entries else self.base_offset
 
     def find(self, log: LogView, offset: int) -> int | None:
-        """Where the first batch starts whose last offset is not below `offset`, as the broker finds it.
+        """Where the batch starts that has `offset`, or else the first one behind it, as the broker finds it.
 
         None where there is none. Raises LoadError.
         """
         entries = self.open_offset_index()
         slot = floor_slot(entries, OFFSET_ENTRY_SIZE, offset, lambda number: self._offset_entry(number).offset)
         position = 0 if slot < 0 else self._offset_entry(slot).position
-        return log.find(offset, max(0, position))
+        return find(log, offset, max(0, position), self.search)
 
     def next_offset(self) -> int:
         """The offset after the segment's last one, found from the last index entry on. Raises LoadError."""

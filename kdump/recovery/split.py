@@ -170,4 +170,4 @@ def _put(directory: VirtualDirectory, part: Part, source: Recipe, config: Loadin
     directory.put(file_name(part.base_offset, names.LOG), piece_of(source, part.start, part.size))
     directory.write(file_name(part.base_offset, names.OFFSET_INDEX), part.offset_entries)
     directory.write(file_name(part.base_offset, names.TIME_INDEX), part.time_entries)
-    return LoadedSegment(directory, part.base_offset, config.segment_index_bytes)
+    return LoadedSegment(directory, part.base_offset, config.segment_index_bytes, search=config.offset_search)

@@ -44,7 +44,8 @@ def clear_leftovers(directory: VirtualDirectory, config: LoadingSettings, steps:
 
 def _range(directory: VirtualDirectory, logs: Iterable[str], config: LoadingSettings) -> Span | None:
     """The offsets that the .log.swap files stand for: from the lowest base offset up to the highest next offset."""
-    segments = [LoadedSegment(directory, _offset(name), config.segment_index_bytes, _SWAP) for name in logs]
+    size, search = config.segment_index_bytes, config.offset_search
+    segments = [LoadedSegment(directory, _offset(name), size, _SWAP, search=search) for name in logs]
     if not segments:
         return None
     return min(segment.base_offset for segment in segments), max(segment.next_offset() for segment in segments)

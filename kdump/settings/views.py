@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, ClassVar, Protocol
 
 from kdump.errors import ConfigError
@@ -14,6 +15,8 @@ from kdump.releases import (
     INDEX_PER_BATCH,
     LAST_BATCH_BELOW_HIGH_WATERMARK,
     NEWEST,
+    OFFSET_SEARCH_BY_BASE,
+    OFFSET_SEARCH_READS_FOUND,
     SHORT_MARKERS_END,
     KafkaRelease,
 )
@@ -43,6 +46,21 @@ def _values(fields: _Fields, settings: TopicSettings) -> dict[str, Any]:
     return {name: settings.get(setting) for name, setting in fields.items()}
 
 
+class OffsetSearch(Enum):
+    """How a release searches a log for an offset: what it goes by, and whose first offset it reads."""
+
+    BY_LAST = "last offsets"
+    BY_LAST_READING_FOUND = "last offsets, and the first one of what is found"
+    BY_FIRST = "first offsets"
+
+    @classmethod
+    def of(cls, release: KafkaRelease) -> OffsetSearch:
+        """Return the way of a release."""
+        if release.has(OFFSET_SEARCH_BY_BASE):
+            return cls.BY_FIRST
+        return cls.BY_LAST_READING_FOUND if release.has(OFFSET_SEARCH_READS_FOUND) else cls.BY_LAST
+
+
 @dataclass(frozen=True, slots=True)
 class LoadingSettings:
     """The settings that decide what loading a log leaves behind.
@@ -51,7 +69,8 @@ class LoadingSettings:
     `remote_storage`: the topic is tiered, so its log start offset may lie before its first segment.
     `index_per_batch`: segments that are split get index entries batch by batch, as by brokers from 4.1 on, instead of
     one for all batches that are copied at once. `short_markers_end`: an end marker that is too short ends the loading,
-    as in brokers from 4.1 on; before it was an invalid record.
+    as in brokers from 4.1 on; before it was an invalid record. `offset_search`: which
+    batches of a segment a search for an offset asks for their first offsets.
     """
 
     FIELDS: ClassVar[_Fields] = {
@@ -70,12 +89,17 @@ class LoadingSettings:
     remote_storage: bool = False
     index_per_batch: bool = NEWEST.has(INDEX_PER_BATCH)
     short_markers_end: bool = NEWEST.has(SHORT_MARKERS_END)
+    offset_search: OffsetSearch = OffsetSearch.BY_FIRST
 
     @classmethod
     def of(cls, settings: TopicSettings, release: KafkaRelease = NEWEST) -> LoadingSettings:
         """Take them out of a topic's settings, for the release that starts. Raises ConfigError."""
-        ways = {"index_per_batch": release.has(INDEX_PER_BATCH), "short_markers_end": release.has(SHORT_MARKERS_END)}
-        return cls(**_values(cls.FIELDS, settings), **ways)
+        return cls(
+            **_values(cls.FIELDS, settings),
+            index_per_batch=release.has(INDEX_PER_BATCH),
+            short_markers_end=release.has(SHORT_MARKERS_END),
+            offset_search=OffsetSearch.of(release),
+        )
 
     @property
     def has_epochs(self) -> bool:

@@ -11,7 +11,7 @@ from kdump.disk.reading import read_small, status_of
 from kdump.errors import CorruptIndexError, LoadError
 from kdump.findings import remedies as ways
 from kdump.findings.finding import Finding, found
-from kdump.findings.kind import ERROR, GOES_OFFLINE, REFUSES, SERVES_WRONG_DATA, BrokerEffect
+from kdump.findings.kind import BLOCKS_COMPACTION, ERROR, GOES_OFFLINE, REFUSES, SERVES_WRONG_DATA, BrokerEffect
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.recovery.loader import load_log
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from kdump.query.inventory import Placing
 
 SNAPSHOT_LIMIT = 1 << 28
+
+_SERVES = (SERVES_WRONG_DATA, BLOCKS_COMPACTION)
+"""The effects of what a broker serves, unless its start fails over it."""
 
 
 class Before:
@@ -193,7 +196,7 @@ class PartitionCheck:
             is_index = finding.severity == ERROR and finding.path.endswith(f".{names.OFFSET_INDEX}")
             if is_index and self._logs.is_opened_as_it_is:
                 finding = finding._replace(effect=self._opening_effect or finding.effect)
-            elif finding.severity == ERROR and finding.broker == SERVES_WRONG_DATA:
+            elif finding.severity == ERROR and finding.broker in _SERVES:
                 finding = finding._replace(effect=self._loading_effect(finding) or finding.effect)
             is_derived = finding.remedies in (ways.INDEX, ways.REPAIRED)
             if is_derived and (self._has_log_fault or self._logs.overflows):
@@ -222,7 +225,8 @@ class PartitionCheck:
     def _loading_effect(self, finding: Finding) -> BrokerEffect | None:
         """What a broker does that fails over the segment of a finding, though it would serve such a batch.
 
-        Where batches stand twice, transactions end that did not begin, or end again.
+        Where batches stand twice, transactions end that did not begin, or end again; a v0 or v1 wrapper that cannot be
+        decompressed hides its first offset from the search for an offset.
         """
         if not finding.path.endswith(f".{names.LOG}"):
             return None

@@ -742,7 +742,7 @@ def test_an_interrupt_ends_it_with_a_whole_line(format_: str, tmp_path: Path) ->
         child.stdout.read(10)  # and no more: it waits for us, in the midst of its work
         child.send_signal(signal.SIGINT)
         rest = child.stdout.read()
-        assert child.stderr.read().strip() == b""
+        assert child.stderr.read().strip() == b"Interrupted: what is printed is incomplete."
         assert child.wait() == 130
     assert "batch 19950\N{EN DASH}19999".encode() not in rest
     assert b'"offset":19999' not in rest

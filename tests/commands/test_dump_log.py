@@ -252,8 +252,9 @@ def check_end(code: int, out: bytes, err: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", SEGMENTS)
-@pytest.mark.usefixtures("_little_memory", "kernel")
-def test_every_bit_flip(name: str, tmp_path: Path, dump: InProcess) -> None:
+@pytest.mark.usefixtures("_little_memory")
+def test_every_bit_flip(name: str, kernel: str, tmp_path: Path, dump: InProcess) -> None:
+    """The portable kernels, which give what the others give (tests/kernels), see one bit of each byte."""
     data = b"".join(SEGMENTS[name])
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(data)
@@ -263,7 +264,7 @@ def test_every_bit_flip(name: str, tmp_path: Path, dump: InProcess) -> None:
     died = 0
     with path.open("r+b", buffering=0) as file:
         for at in range(len(data)):
-            for bit in range(8):
+            for bit in (at % 8,) if kernel == "portable" else range(8):
                 os.pwrite(file.fileno(), bytes((data[at] ^ 1 << bit,)), at)
                 code, out, err = dump(*arguments)
                 check_end(code, out, err)
@@ -271,7 +272,7 @@ def test_every_bit_flip(name: str, tmp_path: Path, dump: InProcess) -> None:
                 died += code
             os.pwrite(file.fileno(), data[at : at + 1], at)
     assert dump(*arguments) == sound
-    assert died > 100
+    assert died > (10 if kernel == "portable" else 100)
 
 
 @pytest.mark.parametrize("name", SEGMENTS)

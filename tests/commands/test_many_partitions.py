@@ -65,7 +65,7 @@ def test_what_is_not_here_is_said_in_a_line(command: str, home: Path) -> None:
 
 
 def test_what_is_not_routine_is_shown(home: Path) -> None:
-    for name in ("orders-17", "orders-42", "orders-142"):
-        assert name in kdump(home, "repair", "data").out
-        assert name in kdump(home, "doctor", "data").out
+    for command in ("repair", "doctor"):
+        said = kdump(home, command, "data").out
+        assert [name for name in ("orders-17", "orders-42", "orders-142") if name not in said] == []
     assert kdump(home, "repair", "data", "--format", "jsonl").out.count('"type":"partition"') == 300

@@ -190,7 +190,8 @@ def _epochs(folder: Path, random: Random) -> None:
 def _names(folder: Path, random: Random) -> None:
     log = random.choice(logs(folder))
     members = [path for path in folder.iterdir() if path.stem == log.stem and path.suffix != ".snapshot"]
-    goal = max(0, int(log.stem) + random.choice((-5, 1, 2, 100, 10**5, 1 << 31)))
+    base = int(log.stem)
+    goal = base + random.choice((-5 if base >= 5 else 5, 1, 2, 100, 10**5, 1 << 31))
     kind = random.choice(("rename", "copy", ".swap", ".cleaned", ".deleted", "no log"))
     if kind == "no log":
         log.unlink()

@@ -46,6 +46,7 @@ and ends with exit code 3. Jars, which are checked against locked SHA-256 sums, 
     ./dev kafka                                    # all releases, as many at a time as there are processors, at most 3
     ./dev kafka tests/kafka/test_reading.py        # one file; CI leaves out soaks, damages, changes and clients
     ./dev kafka --release 4.3.1 --rounds 260       # a campaign of random damages
+    ./dev kafka --release 4.3.1 --rounds 100 tests/kafka/test_loading.py  # 400 damaged partitions, no broker
     ./dev kafka --release 4.3.1 --seconds 600 tests/kafka/test_soak.py
     ./dev kafka --release 4.3.1 tests/kafka/test_disks.py  # six brokers' disks, any of them; only by name
     KDUMP_KAFKA_DATA_SEED=7 ./dev kafka            # the same with more data, made by chance

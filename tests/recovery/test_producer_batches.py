@@ -97,8 +97,11 @@ def test_a_marker_taken_out_by_compaction_changes_nothing(tmp_path: Path) -> Non
         1, 0, base_offset=1, last_offset=1, base_timestamp=-1, max_timestamp=9,
         attributes=CONTROL | TRANSACTIONAL, producer_id=7, producer_epoch=0,
     )  # fmt: skip
-    states, _ = recover(tmp_path, produced(0, 7, transactional=True), empty)
+    states, _ = recover(tmp_path / "known", produced(0, 7, transactional=True), empty)
     assert states.open_txns == {0: 7}
+    assert fields(states.producers[7]) == (0, 0, 0, 0, 1000, -1, 0)
+    states, _ = recover(tmp_path / "unknown", empty)
+    assert fields(states.producers[7]) == (-1, -1, -1, 0, -1, -1, -1)
 
 
 @pytest.mark.parametrize("taking", [recover, load])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 from pathlib import Path
+from struct import pack_into
 
 import pytest
 
 from kdump.findings.finding import BrokerEffect
 from kdump.formats import names
+from kdump.formats.codecs import GZIP
+from kdump.formats.encode import NewRecord, encode_wrapper
 from kdump.library.verifying import verify
 from kdump.recovery.loader import load_log
 from kdump.storage.partition import PartitionLog
@@ -70,3 +74,14 @@ def test_batches_of_a_transaction_that_stand_twice(tmp_path: Path, was_closed: b
     is_loaded = load_log(PartitionLog(str(log.partition)), says).ok
     assert was_closed or is_loaded == (again == slice(2, 3))
     assert is_refused(log.partition) != is_loaded
+
+
+def test_a_wrapper_whose_first_offset_cannot_be_read(tmp_path: Path) -> None:
+    """Its checksum is right: a broker meets it in the search for the end of the log (4.1 and later)."""
+    wrapper = bytearray(encode_wrapper([NewRecord(0, 1000, None, b"value")], 1, GZIP))
+    wrapper[34:36] = b"no"
+    pack_into(">I", wrapper, 12, zlib.crc32(wrapper[16:]))
+    log = build_log(tmp_path / "data", {0: [bytes(wrapper)]}, closed=False)
+    assert not load_log(PartitionLog(str(log.partition)), replace(STARTUP, clean=False)).ok
+    (finding,) = [each for each in verify(str(log.partition), deep=True) if each.code == "KD-BATCH-CODEC"]
+    assert finding.broker == BrokerEffect.REFUSES

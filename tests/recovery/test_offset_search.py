@@ -1,0 +1,80 @@
+"""How each release finds an offset in a segment while it loads a log."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from struct import pack_into
+
+import pytest
+
+from kdump.errors import LoadError
+from kdump.formats.codecs import GZIP
+from kdump.formats.encode import NewRecord, encode_batch, encode_wrapper
+from kdump.recovery.offset_search import find
+from kdump.releases import KafkaRelease
+from kdump.settings.views import OffsetSearch
+from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned_log import LogView
+from tests.recovery.building import file, make_log
+
+LAST, FOUND, FIRST = OffsetSearch.BY_LAST, OffsetSearch.BY_LAST_READING_FOUND, OffsetSearch.BY_FIRST
+
+
+def search(folder: Path, content: bytes, offset: int, way: OffsetSearch) -> int | None:
+    directory = VirtualDirectory(make_log(folder, {file(0, "log"): content}))
+    with LogView(directory, file(0, "log")) as log:
+        return find(log, offset, 0, way)
+
+
+def records(first: int, count: int) -> list[NewRecord]:
+    return [NewRecord(first + number, 1000, None, b"value") for number in range(count)]
+
+
+def wrapper(first: int, *, sound: bool = True) -> bytes:
+    """A v1 wrapper of two messages, its checksum right in any case."""
+    data = bytearray(encode_wrapper(records(first, 2), 1, GZIP))
+    if not sound:
+        data[34:36] = b"no"
+        pack_into(">I", data, 12, zlib.crc32(data[16:]))
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("release", "way"), [("3.9", LAST), ("4.0", LAST), ("4.0.1", FOUND), ("4.1", FIRST), ("4.3", FIRST)]
+)
+def test_releases(release: str, way: OffsetSearch) -> None:
+    assert OffsetSearch.of(KafkaRelease(release)) is way
+
+
+@pytest.mark.parametrize("way", OffsetSearch)
+def test_offsets_in_order(way: OffsetSearch, tmp_path: Path) -> None:
+    parts = [encode_batch(records(0, 2)), encode_batch(records(2, 3)), encode_batch(records(9, 1))]
+    ends = [len(parts[0]), len(parts[0] + parts[1])]
+    found = [search(tmp_path / str(offset), b"".join(parts), offset, way) for offset in (0, 1, 2, 4, 5, 9, 10)]
+    assert found == [0, 0, ends[0], ends[0], ends[1], ends[1], None]
+
+
+def test_first_offsets_decide_from_4_1_on(tmp_path: Path) -> None:
+    """The batches stand as 0-1, 7-9, 2-4."""
+    parts = [encode_batch(records(0, 2)), encode_batch(records(7, 3)), encode_batch(records(2, 3))]
+    data = b"".join(parts)
+    assert search(tmp_path / "a", data, 2, FIRST) == len(parts[0])
+    assert search(tmp_path / "b", data, 8, FIRST) is None
+    assert search(tmp_path / "c", data, 8, LAST) == len(parts[0])
+
+
+@pytest.mark.parametrize(
+    ("way", "offset", "fails"),
+    [(LAST, 1, False), (LAST, 3, False), (FOUND, 1, True), (FOUND, 3, False), (FIRST, 1, True), (FIRST, 3, True)],
+)
+def test_a_wrapper_that_cannot_be_read(way: OffsetSearch, offset: int, fails: bool, tmp_path: Path) -> None:
+    """4.0 asks only the batch that it found, 4.1 all before it too."""
+    broken = wrapper(0, sound=False)
+    data = broken + wrapper(2)
+    if not fails:
+        assert search(tmp_path, data, offset, way) == (len(broken) if offset > 1 else 0)
+        return
+    with pytest.raises(LoadError, match="Not in GZIP format") as caught:
+        search(tmp_path, data, offset, way)
+    assert caught.value.exception == "org.apache.kafka.common.KafkaException"
