@@ -142,8 +142,8 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit; no traceback reaches the user."""
-    _open_closed_streams()
     try:
+        _open_closed_streams()
         _say_nothing_twice()
         code = _exit_code_of(_run)
         code = _exit_code_of(lambda: _finish(code))

@@ -100,6 +100,11 @@ class TestPlan:
         wanted = kept_as_they_are(partition, A, B, C) | {name(60, "log"): NEW}
         assert plan(partition, wanted).operations == (Operation(REPLACE, name(60, "log"), 3, 0, -1),)
 
+    def test_what_goes_has_no_bytes_afterwards(self, partition: Path) -> None:
+        inode = (partition / C).stat().st_ino
+        found = plan(partition, kept_as_they_are(partition, A, B))
+        assert found.operations == (Operation(REMOVE, C, 0, inode, 7),)
+
     def test_what_is_there_already_is_no_change(self, partition: Path) -> None:
         wanted = kept_as_they_are(partition, B, C)
         assert not plan(partition, wanted | {A: NewContent(b"first", 5)})
@@ -190,6 +195,23 @@ def test_taking_back_looks_for_permissions_before_it_begins(partition: Path, mon
     assert [each.state for each in changes_of(str(partition))] == [ChangeState.INTERRUPTED]
 
 
+def test_the_second_change_of_one_second_is_number_2(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "gmtime", lambda: time.struct_time((2026, 1, 2, 3, 4, 5, 4, 2, 0)))
+    for data in (b"one", b"two", b"odd"):
+        wanted = kept_as_they_are(partition, B, C) | {A: NewContent(data, 3)}
+        apply_plan(plan(partition, wanted), new_change(str(partition)))
+    stamp = "20260102T030405"
+    assert [each.id for each in changes_of(str(partition))] == [stamp, f"{stamp}-2", f"{stamp}-3"]
+
+
+def test_a_directory_that_was_made_goes_though_the_change_is_read_again(partition: Path) -> None:
+    made = partition.with_name("orders-1")
+    apply_plan(plan(made, {A: NEW}), new_change(str(made)))
+    (change,) = changes_of(str(made))
+    undo(change)
+    assert not made.exists()
+
+
 class TestRoom:
     @pytest.mark.parametrize(("missing", "keep_old"), [(0, True), (1, True), (0, False), (1, False)])
     def test_for_what_is_new_and_the_ends_that_are_kept(
@@ -241,6 +263,11 @@ class TestCuts:
             (str(partition), change.id, "repair")
         }
         assert [piece.segment().base_offset for piece in pieces] == [20, 40]
+
+    def test_the_first_segment_begins_at_0(self, partition: Path) -> None:
+        wanted = kept_as_they_are(partition, B, C) | {A: SourceBytes(A, 0, 2)}
+        (piece,) = kept_pieces(apply_plan(plan(partition, wanted), new_change(str(partition))))
+        assert (piece.file, piece.start, piece.base_offset) == (A, 2, 0)
 
 
 class TestCheckpoints:
