@@ -41,6 +41,8 @@ def checked(text: str | bytes) -> list[dict[str, Any]]:
 
 def check_rows(command: str, rows: Sequence[dict[str, Any]]) -> None:
     """Fail for a row that the schema of a command does not allow, or with a field that it does not name."""
+    if not row_schemas.path_of(command).exists():
+        return  # that a command of a session has one is asked in tests/transcripts/test_row_schemas.py
     if os.environ.get("KDUMP_WIDEN_ROW_SCHEMAS"):
         known = row_schemas.read(command)
         row_schemas.path_of(command).write_text(row_schemas.text_of(row_schemas.widened(known, rows)), "utf-8")

@@ -240,7 +240,7 @@ _KINDS = (
     FindingKind("KD-META-NODES", INFO, REFUSES, (), "directory",
         "Log directories of several nodes are verified together; no broker starts with them."),
     FindingKind("KD-META-PROPERTIES", ERROR, GOES_OFFLINE, ways.META_PROPERTIES, "directory",
-        "meta.properties cannot be parsed, or does not go with that of another log directory of the broker."),
+        "meta.properties is missing, cannot be parsed, or does not go with that of another log directory."),
     FindingKind("KD-META-SHUTDOWN", WARNING, IGNORES, (), "directory",
         ".kafka_cleanshutdown cannot be parsed; that it is there still counts."),
     FindingKind("KD-KRAFT-STATE", ERROR, REFUSES, ways.QUORUM_STATE, "directory", "quorum-state cannot be parsed."),

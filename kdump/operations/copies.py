@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
+from kdump.disk.pace import Pace
 from kdump.errors import KdumpError, Problem
 from kdump.findings.finding import Finding, found
 from kdump.findings.kind import NOTHING, Remedy
@@ -55,13 +56,15 @@ class CopiesSeen:
 class CopyCheck:
     """Compares the copies in log directories and partition directories; files among the paths have none.
 
-    `now` is the brokers' clock in ms, `deadline` (time.monotonic) when to begin no further partition. What cannot be
-    read is left out: whoever reads the logs themselves says it.
+    `now` is the brokers' clock in ms, `deadline` (time.monotonic) when to begin no further partition; `pace` and
+    `since_checkpoint` are as for Replicas. What cannot be read is left out: whoever reads the logs themselves says it.
     """
 
     paths: Iterable[str]
     now: int
     deadline: float | None = None
+    pace: Pace | None = None
+    since_checkpoint: bool = False
     seen: CopiesSeen = field(default_factory=CopiesSeen)
 
     def partitions(self) -> Iterator[PartitionReplicas]:
@@ -69,7 +72,7 @@ class CopyCheck:
         places = list(_places(self.paths))
         if len(places) < 2:
             return
-        replicas = Replicas(places, self.now, _silent)
+        replicas = Replicas(places, self.now, _silent, pace=self.pace, since_checkpoint=self.since_checkpoint)
         self.seen.brokers = replicas.brokers
         for number, result in enumerate(replicas.partitions(is_shared=True, goes_on=self._goes_on)):
             self.seen.partitions = number + 1

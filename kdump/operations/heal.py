@@ -145,13 +145,30 @@ def _peer(log: PartitionLog, other: PartitionLog) -> Peer:
 
 
 def _check_may_have(log: PartitionLog, peers: Sequence[Peer], clusters: Clusters) -> Replicas | None:
-    """Refuse to heal a copy that its broker is not to have by the cluster's metadata; what that says of replicas."""
+    """Refuse to heal a copy that its broker is not to have by the cluster's metadata; what that says of replicas.
+
+    The newest metadata count, beside whichever copy they are.
+    """
     known = (each.metadata.topic_id for each in (log, *(peer.log for peer in peers)) if each.metadata)
-    replicas = replicas_of(log, clusters, next(known, None))
+    replicas = replicas_of(log, clusters, next(known, None), _newest_metadata(log, peers, clusters))
     if replicas is not None and replicas.broker is not None and replicas.broker not in replicas.brokers:
         brokers = ", ".join(map(str, replicas.brokers))
         raise RefusedError(f"the cluster has {log.path} on the brokers {brokers}, not on {replicas.broker}.")
     return replicas
+
+
+def _newest_metadata(log: PartitionLog, peers: Sequence[Peer], clusters: Clusters) -> LogDirectory:
+    """The log directory around one of the copies, of the same cluster, that has the newest metadata. Raises OSError."""
+    here = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
+    owner, found = _owner(log), here
+    for peer in peers:
+        other = _owner(peer.log)
+        if owner is None or other is None or owner.cluster_id != other.cluster_id:
+            continue
+        directory = LogDirectory(os.path.dirname(os.path.abspath(peer.log.path)))
+        if clusters.of(directory).end > clusters.of(found).end:
+            found = directory
+    return found
 
 
 def _check_not_cleaned(healing: Healing, cleaned: int) -> None:
@@ -289,7 +306,7 @@ def _notes(healing: Healing) -> tuple[str, ...]:
 
 
 def _not_in_sync(peers: Sequence[Peer], healing: Healing, replicas: Replicas | None) -> Iterator[str]:
-    """Say of which copies the end may be cut again, by the cluster's metadata beside the healed one."""
+    """Say of which copies the end may be cut again, by the cluster's metadata."""
     if replicas is None:
         return
     taken = {os.path.realpath(each.path) for each in healing.taken}

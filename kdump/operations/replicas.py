@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from kdump.disk.pace import Pace
 from kdump.errors import CheckpointError, ConfigError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
@@ -53,9 +54,21 @@ class _Cluster:
 class Replicas:
     """The copies in several places; each log directory around one counts for its checkpoints and its broker."""
 
-    def __init__(self, places: Iterable[LogDirectory | PartitionLog], now: int, report: Report) -> None:
-        """`now` is the brokers' clock in ms. Raises OSError."""
+    def __init__(
+        self,
+        places: Iterable[LogDirectory | PartitionLog],
+        now: int,
+        report: Report,
+        *,
+        pace: Pace | None = None,
+        since_checkpoint: bool = False,
+    ) -> None:
+        """`now` is the brokers' clock in ms; logs are read no faster than a `pace` allows.
+
+        `since_checkpoint`: what lies below the recovery points of all copies is not compared. Raises OSError.
+        """
         self._now = now
+        self._pace, self._since_checkpoint = pace, since_checkpoint
         self._report = report
         self._states: dict[str, DirectoryState] = {}
         self._owners: dict[str, BrokerIdentity | None] = {}
@@ -225,7 +238,8 @@ class Replicas:
     ) -> PartitionReplicas:
         compacts = any(self._compacts(each, cluster) for each, _ in found)
         starts = [self._cleaned_up_to(each) if compacts else 0 for each, _ in found]
-        compared = compare([log for _, log in found], starts)
+        begin = min(map(self._recovery_point, found), default=0) if self._since_checkpoint else 0
+        compared = compare([log for _, log in found], starts, begin=begin, pace=self._pace)
         keys = _compare_keys([log for _, log in found], compared) if any(starts) and len(found) > 1 else {}
         copies = [self._copy(each, log, compared.contents[number], cluster) for number, (each, log) in enumerate(found)]
         replicas = [
@@ -254,6 +268,10 @@ class Replicas:
             compacts,
             keys,
         )
+
+    def _recovery_point(self, copy: tuple[Found, PartitionLog]) -> int:
+        found, log = copy
+        return self._state_around(found.path).shutdown_of(log)[1]
 
     def _copy(self, found: Found, log: PartitionLog, contents: Contents, cluster: _Cluster | None) -> Copy:
         directory = self._state_around(found.path)

@@ -36,7 +36,7 @@ from kdump.retention.zero_tails import aged_by_zeros
 from kdump.settings.segment_bytes import with_too_small
 from kdump.settings.sources import Configs, PropertyFile, Settings
 from kdump.settings.views import LoadingSettings
-from kdump.storage.broker import BrokerDirectories, BrokerIdentity
+from kdump.storage.broker import BrokerDirectories, BrokerIdentity, other_node
 from kdump.storage.directory import LogDirectory, holds_metadata_log
 from kdump.storage.live import held, was_deleted
 from kdump.storage.partition import PartitionLog
@@ -63,6 +63,12 @@ class StartupOptions:
     now: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
     release: KafkaRelease | None = None
+
+    @property
+    def node_id(self) -> int | None:
+        """The node that the properties are for; None where they do not say it."""
+        text = self.properties.get("node.id", self.properties.get("broker.id", ""))
+        return int(text) if text.isascii() and text.isdigit() else None
 
     def settings(self, configs: Configs, broker_id: int | None) -> Settings:
         """The settings of a broker's topics; `configs` are those in the cluster's metadata."""
@@ -214,7 +220,9 @@ class BrokerStart:
         if state.broker is None or state.broker.node_id is None:
             return state
         meta = directory.meta_properties()
-        fault = self._together.add(directory.path, meta) if meta else None
+        fault = other_node(directory, state.broker.node_id, self.circumstances.node_id)
+        if fault is None and meta:
+            fault = self._together.add(directory.path, meta)
         if fault is not None:
             return replace(state, failures=(*state.failures, not_together(fault)))
         self._first = first = self._first or state

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from kdump.disk.pace import Pace
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, INFO, WARNING
 from kdump.verify.options import Options
@@ -156,12 +157,13 @@ class VerifyRun(Iterator[Finding]):
         options = self._options
         if self._paths:
             yield from self._verification.run(self._paths)
-        is_part = self._verification.mark is not None or options.max_rate or options.since_checkpoint
-        if len(self._paths) < 2 or is_part:
+        if len(self._paths) < 2 or self._verification.mark is not None:
             return
         from kdump.operations.copies import CopyCheck, findings_between  # half of kdump, for several paths only
 
-        check = CopyCheck(self._paths, options.now or int(time.time() * 1000), options.deadline)
+        pace = Pace(options.max_rate) if options.max_rate else None
+        now = options.now or int(time.time() * 1000)
+        check = CopyCheck(self._paths, now, options.deadline, pace, options.since_checkpoint)
         yield from findings_between(check, options)
         self.totals.uncompared = check.seen.left
 

@@ -29,7 +29,7 @@ from kdump.releases import (
     newest_metadata_version,
 )
 from kdump.settings.segment_bytes import MIN_SEGMENT_BYTES
-from kdump.storage.broker import BrokerIdentity, PartitionPlaces
+from kdump.storage.broker import BrokerIdentity, PartitionPlaces, not_formatted
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
@@ -52,7 +52,6 @@ _CONSEQUENCES = {
     names.REPLICATION_CHECKPOINT: "the broker treats it as empty, so every high watermark starts at 0",
     names.CLEANER_CHECKPOINT: "the thread of the log cleaner ends there, so the broker compacts nothing",
 }
-_OF_A_BROKER = frozenset({names.CLEAN_SHUTDOWN, names.LOCK, *names.OFFSET_CHECKPOINTS})
 _READ_FIRST = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_CHECKPOINT)
 _OLDEST_FROM_4_0 = "3.3-IV3"
 ALREADY_OFFLINE = "is already offline due to a previous IO exception."
@@ -230,8 +229,8 @@ class _Look:
             return None
         path = self.directory.path
         if meta is None:
-            text = f"No `{name}` found in {path} (have you run `kafka-storage.sh` to format the directory?)"
-            if _OF_A_BROKER.isdisjoint(self.directory.files):
+            text = not_formatted(self.directory)
+            if text is None:
                 self.warnings.append(f"there is no {name}: a broker does not start on what was not formatted")
             else:
                 self.failures.append(Failure(RUNTIME, text, name, offline=False))

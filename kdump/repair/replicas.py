@@ -42,14 +42,17 @@ class Replicas(NamedTuple):
         return tuple(number for number in self.in_sync if number != self.broker)
 
 
-def replicas_of(log: PartitionLog, clusters: Clusters, topic_id: bytes | None = None) -> Replicas | None:
+def replicas_of(
+    log: PartitionLog, clusters: Clusters, topic_id: bytes | None = None, told_by: LogDirectory | None = None
+) -> Replicas | None:
     """Return where a partition's replicas are; None where no metadata is at hand, or it does not know the partition.
 
-    `topic_id` counts where the directory has no partition.metadata. Raises OSError.
+    `topic_id` counts where the directory has no partition.metadata. The metadata are those `told_by` a log directory;
+    None: the one that the partition is in. Raises OSError.
     """
     try:
         directory = LogDirectory(os.path.dirname(os.path.abspath(log.path)))
-        placing = clusters.of(directory).placing
+        placing = clusters.of(told_by or directory).placing
         placement = placing(log.name, log.metadata.topic_id if log.metadata else topic_id) if placing else None
         owner = owner_of(directory)
     except KdumpError:

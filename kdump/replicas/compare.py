@@ -13,6 +13,7 @@ from enum import StrEnum
 from itertools import combinations
 from typing import NamedTuple
 
+from kdump.disk.pace import Pace
 from kdump.disk.reading import ReadOnlyFile, status_of
 from kdump.replicas.prefetch import prefetched
 from kdump.replicas.rows import COMPARED, Batch, BatchRows, walk
@@ -102,20 +103,28 @@ class Comparison:
         )
 
 
-def compare(logs: Sequence[PartitionLog], starts: Sequence[int] | None = None, *, threads: bool = True) -> Compared:
+def compare(
+    logs: Sequence[PartitionLog],
+    starts: Sequence[int] | None = None,
+    *,
+    threads: bool = True,
+    begin: int = 0,
+    pace: Pace | None = None,
+) -> Compared:
     """Compare every two of several copies. Raises OSError.
 
     `starts` are offsets below which a copy is not compared (what the cleaner has been at). Each copy is read once, by a
-    thread of its own if they are large and `threads` are wanted; what is kept does not grow with the logs.
+    thread of its own if they are large and `threads` are wanted; what is kept does not grow with the logs. What ends
+    before the offset `begin` is not read, and the rest no faster than a `pace` allows.
     """
     threads = threads and len(logs) > 1 and _size_of(logs) >= THREADS_FROM
-    streams = [_Stream(log, threads=threads) for log in logs]
+    streams = [_Stream(log, begin, pace, threads=threads) for log in logs]
     try:
         for stream in streams:
             stream.fill()
         lowest = list(starts or [0] * len(logs))
         pairs = {
-            (a, b): _Pair(max(streams[a].first_offset, streams[b].first_offset, lowest[a], lowest[b]))
+            (a, b): _Pair(max(streams[a].begin, streams[b].begin, lowest[a], lowest[b]))
             for a, b in combinations(range(len(logs)), 2)
         }
         for views in _windows(streams):
@@ -159,15 +168,24 @@ class _View(NamedTuple):
     stop: int
 
 
+def _paced(batches: Iterator[BatchRows], pace: Pace) -> Iterator[BatchRows]:
+    for rows in batches:
+        pace.take(sum(rows.size))
+        yield rows
+
+
 class _Stream:
     """The batches of a copy, read as they are needed."""
 
-    def __init__(self, log: PartitionLog, *, threads: bool) -> None:
-        self._batches: Iterator[BatchRows] = prefetched(walk(log)) if threads else walk(log)
+    def __init__(self, log: PartitionLog, begin: int, pace: Pace | None, *, threads: bool) -> None:
+        batches = walk(log, begin) if pace is None else _paced(walk(log, begin), pace)
+        self._batches: Iterator[BatchRows] = prefetched(batches) if threads else batches
         self.rows: BatchRows | None = None
         self.at = 0
         self.first_offset = log.segments[0].base_offset if log.segments else 0
-        self._end_offset = self.first_offset
+        self.begin = max(self.first_offset, begin)
+        self._skips = begin > self.first_offset
+        self._end_offset = self.begin
         self._count = 0
         self._damaged = _Ranges()
 
@@ -180,8 +198,8 @@ class _Stream:
         if self.rows is None:
             return False
         rows = self.rows
-        if not self._count:
-            self.first_offset = rows.base_offset[0] if rows.base_offset[0] >= 0 else self.first_offset
+        if not self._count and not self._skips:
+            self.first_offset = self.begin = rows.base_offset[0] if rows.base_offset[0] >= 0 else self.first_offset
         self._count += rows.length
         self._end_offset = rows.last_offset[rows.length - 1] + 1
         if 0 in rows.valid:

@@ -30,6 +30,34 @@ def identity_of(directory: LogDirectory) -> BrokerIdentity | None:
     return BrokerIdentity(meta.cluster_id, meta.node_id) if meta else None
 
 
+_OF_A_BROKER = frozenset({names.CLEAN_SHUTDOWN, names.LOCK, *names.OFFSET_CHECKPOINTS})
+
+
+def not_formatted(directory: LogDirectory) -> str | None:
+    """What a broker says that was there before, and finds no meta.properties now; None where none was there.
+
+    (KafkaRaftServer, MetaPropertiesEnsemble.) Partitions alone are a copy of somebody's. `directory` has no
+    meta.properties. Raises OSError.
+    """
+    if _OF_A_BROKER.isdisjoint(directory.files):
+        return None
+    return (
+        f"No `{names.META_PROPERTIES}` found in {directory.path} (have you run `kafka-storage.sh` to format the"
+        " directory?)"
+    )
+
+
+def other_node(directory: LogDirectory, node_id: int | None, configured: int | None) -> str | None:
+    """What a broker says of a meta.properties of another node than it is `configured` for; None if nothing."""
+    if configured is None or node_id in (None, configured):
+        return None
+    return (
+        f"Stored node id {node_id} doesn't match previous node id {configured} in"
+        f" {os.path.join(directory.path, names.META_PROPERTIES)}. If you moved your data, make sure your configured"
+        " node id matches. If you intend to create a new node, you should remove all data in your data directories."
+    )
+
+
 class BrokerDirectories:
     """The log directories that were met, and what keeps a broker from starting with those that say they are its own.
 

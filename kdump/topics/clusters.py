@@ -26,7 +26,8 @@ class ClusterMetadata(NamedTuple):
     `configs` are the settings in it by resource type and name, `broker_id` is that of the log directory's broker,
     `release` that of Kafka whose software it runs, as `4.3`, `metadata_version` the level of that feature. `kafka` is
     the release that kdump takes for it; the newest where nobody knows. `transaction_version` is the level of that
-    feature, `next_producer_id` the first that the cluster has still to give out.
+    feature, `next_producer_id` the first that the cluster has still to give out. `end` is how far the metadata
+    go: their leader epoch and end offset.
     """
 
     placing: Placing | None = None
@@ -38,6 +39,7 @@ class ClusterMetadata(NamedTuple):
     kafka: KafkaRelease = NEWEST
     transaction_version: int = 0
     next_producer_id: int | None = None
+    end: tuple[int, int] = (-1, -1)
 
     def settings(self, files: Sequence[PropertyFile] = (), given: Mapping[str, str] | None = None) -> Settings:
         """The settings of the broker's topics, by `files` and by what is `given` outright too."""
@@ -126,6 +128,7 @@ class Clusters:
                     cluster.kafka,
                     cluster.transaction_version,
                     cluster.next_producer_id,
+                    cluster.end,
                 )
             else:
                 found = ClusterMetadata(troubles=tuple(troubles))

@@ -21,8 +21,12 @@ class Cluster:
     Nothing is stray where the state is not whole: a record that is newer than kdump may say something else.
     """
 
-    def __init__(self, image: ClusterImage, broker_id: int | None, *, is_whole: bool = True) -> None:
+    def __init__(
+        self, image: ClusterImage, broker_id: int | None, *, is_whole: bool = True, end: tuple[int, int] = (-1, -1)
+    ) -> None:
+        """`end` is how far the metadata go: their leader epoch and end offset."""
         self.broker_id = broker_id
+        self.end = end
         self._is_whole = is_whole
         self.configs = image.configs
         level = image.supported_metadata_version(broker_id)
@@ -86,7 +90,10 @@ def cluster_beside(directory: LogDirectory, report: Report) -> Cluster | None:
     `directory` is that of a broker or controller, whose meta.properties tell its id.
     """
     state = state_beside(directory, report)
-    return None if state is None else Cluster(state.image, _broker_id(directory), is_whole=not state.newer_records)
+    if state is None:
+        return None
+    end = state.epoch, state.end_offset
+    return Cluster(state.image, _broker_id(directory), is_whole=not state.newer_records, end=end)
 
 
 def _broker_id(directory: LogDirectory) -> int | None:

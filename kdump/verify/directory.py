@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterable, Iterator
 
 from kdump.disk.reading import is_file, read_small
-from kdump.errors import CheckpointError, KdumpError, NameFormatError
+from kdump.errors import RUNTIME, CheckpointError, NameFormatError
 from kdump.findings.finding import Finding, found
 from kdump.findings.kind import IGNORES, INFO, REFUSES, BrokerEffect
 from kdump.findings.remedies import OTHER_CLUSTER
@@ -15,7 +15,7 @@ from kdump.formats import names
 from kdump.formats.metadata_files import parse_quorum_state
 from kdump.formats.names import FileName, PartitionDirName, parse_partition_dir
 from kdump.formats.uuids import format_uuid
-from kdump.storage.broker import BrokerDirectories, BrokerIdentity, PartitionPlaces, identity_of
+from kdump.storage.broker import BrokerDirectories, BrokerIdentity, PartitionPlaces, identity_of, not_formatted
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import NO_FILE
 from kdump.storage.partition import PartitionLog
@@ -156,11 +156,14 @@ def owner_of(directory: LogDirectory) -> tuple[Owner, list[Finding]]:
     """The broker that a log directory belongs to, and what is wrong with its meta.properties."""
     path = os.path.join(directory.path, names.META_PROPERTIES)
     try:
-        return identity_of(directory), []
+        owner = identity_of(directory)
+        missing = not_formatted(directory) if owner is None else None
+        return owner, [found("KD-META-PROPERTIES", path, missing, effect=REFUSES)] if missing else []
     except OSError as error:
         return None, [found("KD-READ", path, error.strerror or str(error))]
-    except KdumpError as error:
-        return None, [found("KD-META-PROPERTIES", path, str(error))]
+    except CheckpointError as error:
+        effect = REFUSES if error.exception == RUNTIME else None  # of the ensemble's check, which is not caught
+        return None, [found("KD-META-PROPERTIES", path, str(error), effect=effect)]
 
 
 def clean_shutdown(directory: LogDirectory) -> Iterator[Finding]:

@@ -68,14 +68,15 @@ def test_an_index_that_hides_the_end_of_the_log(home: Path, tmp_path: Path) -> N
     assert kdump(tmp_path, "startup", "hidden").code == 0
 
 
-def test_a_file_that_keeps_the_broker_from_starting_is_looked_at_in_its_directory(home: Path, tmp_path: Path) -> None:
+def test_a_missing_meta_properties_is_to_be_written_again(home: Path, tmp_path: Path) -> None:
     shutil.copytree(home / "sound", tmp_path / "nobodys", symlinks=True)
     (tmp_path / "nobodys" / "meta.properties").unlink()
     said = kdump(tmp_path, "doctor", "nobodys", "--format", "jsonl")
     (row,) = (row for row in said.of_type("diagnosis") if row["stake"] == "start")
     (action,) = row["actions"]
-    assert action["command"] == ["kdump", "startup", "nobodys"]
-    assert kdump(tmp_path, *action["command"][1:]).code == 1
+    assert row["codes"] == ["KD-META-PROPERTIES"]
+    assert action["text"].startswith("Write it again: cluster.id and node.id as in another log directory")
+    assert kdump(tmp_path, "startup", "nobodys").code == 1
 
 
 def test_faults_by_what_is_at_stake(home: Path) -> None:

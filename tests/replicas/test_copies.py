@@ -54,6 +54,38 @@ def test_what_verify_says(
     assert not [row for row in one if row["code"].startswith("KD-COPY-")]
 
 
+@pytest.mark.parametrize("name", ["replication", "recovery-point"])
+def test_copies_are_compared_since_the_lowest_recovery_point(tmp_path: Path, name: str) -> None:
+    """Where a copy differs below what both are known to have on the disk is not looked at again."""
+    for broker, batches in ((1, WHOLE), (2, OTHER)):
+        write_copy(tmp_path, broker, OnDisk(batches, roll=(20,)))
+    assert codes(tmp_path, "--since-checkpoint") == []
+    (tmp_path / "b2" / f"{name}-offset-checkpoint").write_text("0\n1\norders 0 10\n")
+    expected = [("KD-COPY-BYTES", "b2/orders-0", 10)] if name == "recovery-point" else []
+    assert codes(tmp_path, "--since-checkpoint") == expected
+    found = kdump_library.verify(tmp_path / "b1", tmp_path / "b2", since_checkpoint=True)
+    assert [each.code for each in found if each.code.startswith("KD-COPY-")] == [code for code, _, _ in expected]
+
+
+def test_a_copy_that_is_behind_is_so_since_its_recovery_point(tmp_path: Path) -> None:
+    for broker, batches in ((1, WHOLE), (2, SHARED)):
+        write_copy(tmp_path, broker, OnDisk(batches, roll=(20,)))
+    assert codes(tmp_path, "--since-checkpoint") == []
+    write_copy(tmp_path, 3, OnDisk([], roll=(20,)))
+    assert kdump(tmp_path, "verify", "b1", "b3", "--since-checkpoint").code == 0
+
+
+def test_copies_are_read_no_faster_than_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    for broker, batches in ((1, WHOLE), (2, OTHER)):
+        write_copy(tmp_path, broker, OnDisk(batches))
+    assert codes(tmp_path) == codes(tmp_path, "--max-rate", "1G") != []
+    monkeypatch.setattr("kdump.disk.pace.Pace.take", lambda _, size: taken.append(size))
+    codes(tmp_path, "--max-rate", "1G")
+    read = sum(path.stat().st_size for path in tmp_path.glob("b*/orders-0/*.log"))
+    assert sum(taken) >= 2 * read
+
+
 def test_a_missing_directory_of_an_in_sync_replica(tmp_path: Path) -> None:
     write_copy(tmp_path, 1, OnDisk(WHOLE))
     shutil.rmtree(write_copy(tmp_path, 2, OnDisk(WHOLE)))

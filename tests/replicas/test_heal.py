@@ -431,3 +431,15 @@ def test_a_copy_that_is_not_in_sync_is_said_to_be_so(copies: tuple[Path, Path], 
     shutil.rmtree(tmp_path / "b1" / "__cluster_metadata-0")
     write_metadata(tmp_path, 1, partition_fields([1, 2, 3], [2, 3], 3))
     assert "not in sync" not in heal(tmp_path, "--from", "b2").out
+
+
+@pytest.mark.parametrize(("extra", "is_said"), [(0, False), (3, True)])
+def test_the_newest_metadata_tell_who_is_in_sync(
+    copies: tuple[Path, Path], tmp_path: Path, extra: int, is_said: bool
+) -> None:
+    """Those beside the other copy, where they are longer."""
+    _cut(copies[0])
+    write_metadata(tmp_path, 1, partition_fields([1, 2, 3], [2, 3], 3), extra=1)
+    write_metadata(tmp_path, 2, partition_fields([1, 2, 3], [3], 3), extra=extra)
+    said = heal(tmp_path, "--from", "b2").out
+    assert ("broker 2, from which it is taken, is not in sync" in said) == is_said
