@@ -19,6 +19,7 @@ from ..shell.choice import asked_paths
 from ..shell.copies import STANDINGS, blocked_words, difference_words, leader_words, loss_words
 from ..shell.output import Style
 from ..shell.prose import folded, folded_command
+from ..shell.screen import Screen
 from ..shell.tables import aligned
 
 MAX_ENTRIES = 10
@@ -266,6 +267,7 @@ class Page:
         health = self._health
         if health.unread:
             unread = number_words(health.unread, "file or directory", "files or directories")
+            Screen.current.has_said_incomplete = True
             yield self._careful(f"INCOMPLETE. {unread} could not be read.")
         committed = len({path for each in health.diagnoses if each.stake == Stake.COMMITTED for path in each.paths})
         if health.diagnoses:
@@ -294,6 +296,7 @@ class Page:
         if self._is_complete:
             yield self._good("OK.") + f" {self._who} will start; {state}"
         else:
+            Screen.current.has_said_incomplete = True
             yield self._careful("INCOMPLETE.") + f" Not everything could be read. The rest: {state}"
         for path, warning in health.warnings:
             yield from folded(f"Warning: {safe_path(path)}: {safe(warning)}", self._width, first="")

@@ -15,7 +15,6 @@ from kdump.formats.names import FileName, PartitionDirName
 from kdump.formats.printable import safe_path
 from kdump.interchange.fields import BATCH_COLUMNS, RECORD_COLUMNS, SCHEMA_COLUMNS, Table
 from kdump.query.selection import Selection
-from kdump.storage.directory import LogDirectory
 from kdump.storage.live import opened
 from kdump.storage.partition import PartitionLog
 from kdump.transactions.isolation import Isolation
@@ -73,19 +72,18 @@ Job = PartitionLog | KafkaFile | KeptPiece | LoneLog
 def jobs_of(place: Place, options: Options, unreadable: list[tuple[str, OSError]]) -> list[Job]:
     """What is to be dumped of a place; partitions that cannot be listed go into `unreadable`.
 
-    Raises FileNotFoundError where a directory has nothing of it.
+    Raises FileNotFoundError where --kept is given and nothing is kept.
     """
-    if options.kept:
-        return _kept(place, unreadable)
-    before = len(unreadable)
-    jobs: list[Job] = list(_jobs(place, options, unreadable))
-    if not jobs and len(unreadable) == before and not (options.follow and isinstance(place, LogDirectory)):
-        words = " or ".join(word for word, kinds in INCLUDED.items() if options.kinds.intersection(kinds))
-        text = f"there is nothing to dump in it ({words})"
-        if isinstance(place, PartitionLog) and any(says.state for says in place.files.values()):
-            text += "; files that a broker removes at its start (.deleted, .cleaned) are dumped when they are named"
-        raise FileNotFoundError(2, text, place.path)
-    return jobs
+    return _kept(place, unreadable) if options.kept else list(_jobs(place, options, unreadable))
+
+
+def nothing_in(place: Place, options: Options) -> str:
+    """That a place that can be read has nothing to dump; safe to print."""
+    words = " or ".join(word for word, kinds in INCLUDED.items() if options.kinds.intersection(kinds))
+    text = f"{safe_path(place.path)}: there is nothing to dump in it ({words})"
+    if isinstance(place, PartitionLog) and any(says.state for says in place.files.values()):
+        text += "; files that a broker removes at its start (.deleted, .cleaned) are dumped when they are named"
+    return text
 
 
 def _kept(place: Place, unreadable: list[tuple[str, OSError]]) -> list[Job]:

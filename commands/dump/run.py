@@ -34,7 +34,7 @@ from ..shell.paths import KafkaFile, Place, partition_of
 from ..shell.rows import output_for
 from ..shell.schemas import payload_decoder
 from .internal import DecodingFormat
-from .jobs import LOGS, Job, Options, columns, jobs_of, row_type
+from .jobs import LOGS, Job, Options, columns, jobs_of, nothing_in, row_type
 from .kept import kept_words
 from .lone import LoneLog
 from .tail import tail_selection
@@ -61,10 +61,15 @@ def dump(
     unreached = list(unreached)
     jobs: list[Job] = list(lone)
     for place in places:
+        before = len(unreadable)
         try:
-            jobs += jobs_of(place, options, unreadable)
+            found = jobs_of(place, options, unreadable)
         except FileNotFoundError as error:
             unreached.append((place.path, error))
+            continue
+        if not found and len(unreadable) == before and not (options.follow and isinstance(place, LogDirectory)):
+            note(nothing_in(place, options))
+        jobs += found
     types = {row_type(job, options) for job in jobs}
     if options.format == "csv" and len(types) > 1:
         raise click.UsageError(

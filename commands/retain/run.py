@@ -17,7 +17,7 @@ from kdump.retention.totals import Totals
 from kdump.settings.sources import PropertyFile
 
 from ..shell import exit_codes
-from ..shell.choice import is_chosen, nothing_chosen
+from ..shell.choice import NO_PARTITION, is_chosen, nothing_chosen
 from ..shell.groups import grouped
 from ..shell.output import note
 from ..shell.progress import PathCounter
@@ -74,7 +74,9 @@ def retain(paths: Iterable[str], options: Options) -> int:
             with failures.told(group.log_directory):
                 run.group(group)
         if groups and not run.looked and failures.code == exit_codes.OK:
-            failures.complain(nothing_chosen(options.topics) if options.topics else "no partition to look at")
+            why = nothing_chosen(options.topics)
+            if why != NO_PARTITION:
+                failures.complain(why)
     return failures.code
 
 

@@ -21,6 +21,7 @@ from kdump.storage.partition import PartitionLog
 from .paths import expand, log_directories_of, matches
 from .screen import Screen, all_partitions
 
+NO_PARTITION = "there is no partition in these PATHs"
 NO_PATHS_GIVEN = "Missing argument 'PATH...'. Give the log directories of a broker, or --config FILE."
 
 
@@ -45,11 +46,12 @@ def is_chosen(name: str, topics: Iterable[str]) -> bool:
 def nothing_chosen(topics: Collection[str], known: Iterable[str] = ()) -> str:
     """What is to be said where no partition of the `known` topics is one that --topic and --partition name."""
     named = " or ".join(map(safe, topics))
+    has_numbers = Screen.current.has_partition is not all_partitions
     if not named:
-        return "no partition has a number that --partition names"
+        return "no partition has a number that --partition names" if has_numbers else NO_PARTITION
     close = get_close_matches(next(iter(topics)), known, 1)
     hint = f": did you mean {safe(close[0])}?" if close else ""
-    numbers = "" if Screen.current.has_partition is all_partitions else " and a number that --partition names"
+    numbers = " and a number that --partition names" if has_numbers else ""
     return f"no partition has a topic that matches {named}{numbers}{hint}"
 
 

@@ -36,6 +36,7 @@ class Screen:
     drops_if_ok: bool = False
     shows_all_options: bool = False
     has_findings: bool = False
+    has_said_incomplete: bool = False
 
     held: list[str] = field(default_factory=list)
     complaints: set[str] = field(default_factory=set)

@@ -124,7 +124,9 @@ def tell_circumstances(code: int) -> None:
     for path in sorted(tally.replacing) if not Screen.current.is_quiet else ():
         text = "a replacement of segments was not finished: read as a broker has it that finishes this at its start"
         click.echo(f"Note: {safe_path(path)}: {text}.", err=True)
-    if code == exit_codes.INCOMPLETE and tally.unreadable:
+    if code == exit_codes.INCOMPLETE and Screen.current.has_said_incomplete:
+        pass  # it is the verdict on stdout
+    elif code == exit_codes.INCOMPLETE and tally.unreadable:
         partitions = number_words(len(tally.partitions), "partition")
         click.echo(f"INCOMPLETE. {len(tally.unreadable):,} of {partitions} could not be read.", err=True)
     elif code == exit_codes.INCOMPLETE and tally.unreached and tally.partitions:

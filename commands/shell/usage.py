@@ -15,6 +15,8 @@ _NO_CHOICE = re.compile(r"'(.*)' is not one of '.*\.$", re.DOTALL)
 
 def usage_text(error: click.UsageError) -> str:
     """Say which command, what is wrong, and what was expected."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return error.format_message()  # the help
     ctx = error.ctx
     path = ctx.command_path if ctx is not None else "kdump"
     return f"{path}: {safe(_sentence(error))}\n{_hint(path)}"
@@ -30,7 +32,7 @@ def _sentence(error: click.UsageError) -> str:
         known = f" Did you mean '{close[0]}'?" if close else ""
         return f"unknown option '{error.option_name}'.{known}"
     if isinstance(error, click.MissingParameter):
-        return error.format_message()
+        return " ".join(error.format_message().split())
     if isinstance(error, click.BadParameter):
         hint = error.param_hint or (error.param.get_error_hint(error.ctx) if error.param is not None else "")
         names = hint.split(" / ") if isinstance(hint, str) else hint

@@ -174,7 +174,8 @@ class TextPrinter:
             unharmed = str(rest) if parts else number_words(rest, "partition")
             parts.append(f"{unharmed} {'loses' if rest == 1 else 'lose'} nothing")
         needs_somebody = rest < totals.logs or start.stops or bool(start.offline)
-        return f"{starts} {'; '.join(parts)}.\n" + (self._next() if needs_somebody else "")
+        said = f"{starts} {'; '.join(parts)}." if parts else starts
+        return f"{said}\n" + (self._next() if needs_somebody else "")
 
     def _next(self) -> str:
         paths = " ".join(map(safe_path, self._totals.directories)) or "PATH"

@@ -30,7 +30,8 @@ from .run import Options, run_stats
     help="Bytes (or K, M, G) for the different keys of a partition: 24 a key.")
 @max_decompressed_size_option
 @click.option("--details/--no-details", default=None,
-    help="All figures of each partition, or the table alone. By default those of partitions that are named themselves.")
+    help="All figures of each partition and topic in words, or the table alone. By default those of the damaged and the"
+    " largest topics, as long as there is room.")
 @click.option("--report", metavar="FILE", type=click.Path(dir_okay=False),
     help="Write a page for the browser with plots, complete in itself; a file that is there is replaced.")
 @click.option("--retention-ms", type=click.IntRange(min=0), default=604_800_000, show_default=True, metavar="MS",
@@ -52,7 +53,7 @@ def command(
     conf: dict[str, str],
     **options: Any,
 ) -> int:
-    """Say what partitions are made of: bytes, batches, codecs, producers, times, gaps.
+    """Say what partitions are made of: bytes, batches, codecs, producers, times, empty offsets.
 
     PATHs are partition directories or log directories, in any mix; a quoted pattern will do. The figures are those of
     what is on disk, by partition and by topic; what cannot be trusted is skipped and reported.

@@ -22,7 +22,7 @@ class JsonLines:
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
 
-    def all(self, topics: list[TopicStats], *, details: bool) -> None:
+    def all(self, topics: list[TopicStats], *, details: bool | None) -> None:
         """Partitions, each topic after its own; everything is in them, whatever `details` says."""
         for topic in topics:
             for each in topic.partitions:

@@ -15,8 +15,8 @@ from kdump.stats.partition import Stats, StatsOptions
 from kdump.storage.replica import Replica
 
 from ..shell import exit_codes
-from ..shell.choice import chooses, has_partition, nothing_chosen, topics_at
-from ..shell.output import complain
+from ..shell.choice import NO_PARTITION, chooses, has_partition, nothing_chosen, topics_at
+from ..shell.output import complain, note
 from ..shell.paths import check_target
 from ..shell.progress import ProgressBar
 from ..shell.replicas import replicas_at
@@ -44,8 +44,8 @@ class Options:
 class Printer(Protocol):
     """What prints the figures."""
 
-    def all(self, topics: list[TopicStats], *, details: bool) -> None:
-        """Everything."""
+    def all(self, topics: list[TopicStats], *, details: bool | None) -> None:
+        """Everything; `details` is None where the command line does not say."""
 
 
 def run_stats(paths: Iterable[str], options: Options) -> int:
@@ -56,21 +56,23 @@ def run_stats(paths: Iterable[str], options: Options) -> int:
     wanted = chooses(options.topics)
     replicas = [each for each in replicas_at(paths, troubles) if wanted(each.topic) and has_partition(each.partition)]
     if not replicas and not troubles.code:
-        complain(nothing_chosen(options.topics, topics_at(paths)))
-        return exit_codes.INCOMPLETE
+        why = nothing_chosen(options.topics, topics_at(paths))
+        if why != NO_PARTITION:
+            complain(why)
+            return exit_codes.INCOMPLETE
+        note(why)
     with ProgressBar([each.log.path for each in replicas]) as bar:
         found = list(_gathered(replicas, options, troubles, bar))
     topics = by_topic(found)
-    details = len(found) == 1 if options.details is None else options.details
     with output_for(options.format) as out:
         if options.format == "jsonl":
             from .jsonl import JsonLines
 
-            JsonLines(out.write).all(topics, details=details)
+            JsonLines(out.write).all(topics, details=options.details)
         else:
             from .text import Text
 
-            Text(out.write).all(topics, details=details)
+            Text(out.write).all(topics, details=options.details)
     if options.report is not None:
         _write_report(options.report, topics, options)
     return troubles.code

@@ -23,6 +23,10 @@ _LABEL = 14
 
 MAX_PARTITIONS, LARGEST = 40, 10
 """Of more partitions than that, only so many of the largest are in the table."""
+MAX_LINES = 60
+"""Topics are put in words as long as there is room; --details puts all of them, and each partition, in words."""
+_FOLDED = 5
+"""Lines that a section needs beside its figures: an empty one, its title, and where a terminal folds long ones."""
 
 
 class Text:
@@ -32,28 +36,45 @@ class Text:
         """`write` takes whole lines."""
         self._write = write
 
-    def all(self, topics: list[TopicStats], *, details: bool) -> None:
-        """The table of all partitions; then each topic, and with `details` each partition, in words."""
+    def all(self, topics: list[TopicStats], *, details: bool | None) -> None:
+        """The table of all partitions; then topics in words: those that there is room for, or with `details` all."""
         found = [each for topic in topics for each in topic.partitions]
-        more = max(0, len(found) - MAX_PARTITIONS)
-        if more:
-            found = sorted(found, key=lambda each: -each.stats.size)[:LARGEST]
-            more = sum(len(topic.partitions) for topic in topics) - LARGEST
-        for line in aligned(_HEAD, [_row(each) for each in found], right=_RIGHT):
+        shown = found
+        if len(found) > MAX_PARTITIONS:
+            shown = sorted(found, key=lambda each: -each.stats.size)[:LARGEST]
+        for line in aligned(_HEAD, [_row(each) for each in shown], right=_RIGHT):
             self._write(line)
-        if more:
+        if more := len(found) - len(shown):
             self._write(f"These are the largest; {number_words(more, 'more partition')}: --format jsonl has all.\n")
-        for topic in topics:
-            if details or len(topic.partitions) == 1:
-                for each in topic.partitions:
-                    self._section(safe_path(each.path), each.stats, each.dirt)
-            if len(topic.partitions) > 1:
-                count = len(topic.partitions)
-                self._section(f"{safe(topic.topic)}: {count} partitions together", topic.stats, None)
+        if details:
+            for each in found:
+                self._section(safe_path(each.path), list(lines(each.stats, each.dirt)))
+        if details is not False:
+            self._topics(topics, None if details else MAX_LINES - len(shown) - 3)
 
-    def _section(self, title: str, stats: Stats, dirt: Dirtiness | None) -> None:
+    def _topics(self, topics: list[TopicStats], room: int | None) -> None:
+        """Each topic in words; in a `room` of so many lines those that are damaged, then the largest, and one at least.
+
+        Where there is no limit, every partition has been put in words, and a topic of one partition with it.
+        """
+        if room is None:
+            topics = [topic for topic in topics if len(topic.partitions) > 1]
+        else:
+            topics = sorted(topics, key=lambda topic: (not topic.stats.damage_count, -topic.stats.size))
+        for at, topic in enumerate(topics):
+            only = topic.partitions[0] if len(topic.partitions) == 1 else None
+            figures = list(lines(topic.stats, only.dirt if only else None))
+            if room is not None:
+                room -= len(figures) + _FOLDED
+                if room < 0 and at:
+                    self._write(f"\n{number_words(len(topics) - at, 'more topic')}: --topic NAME, or --details.\n")
+                    return
+            together = f"{safe(topic.topic)}: {len(topic.partitions)} partitions together"
+            self._section(safe_path(only.path) if only else together, figures)
+
+    def _section(self, title: str, figures: list[tuple[str, str]]) -> None:
         self._write(f"\n{title}\n")
-        for label, text in lines(stats, dirt):
+        for label, text in figures:
             self._write(f"  {label:<{_LABEL}}{text}\n")
 
 
@@ -90,7 +111,8 @@ def lines(stats: Stats, dirt: Dirtiness | None) -> Iterator[tuple[str, str]]:
     yield from _codec_lines(stats)
     yield "times", _times(batches)
     yield "producers", _producers(batches)
-    yield "gaps", _gaps(batches)
+    if text := _empty_offsets(batches):
+        yield "empty offsets", text
     if dirt is not None:
         yield (
             "cleaner",
@@ -169,13 +191,14 @@ def _producers(batches: BatchStats) -> str:
     return text
 
 
-def _gaps(batches: BatchStats) -> str:
-    if batches.missing is None:
-        return f"{batches.gaps} between batches; v0/v1 wrappers do not say how many records are in them"
-    if not batches.missing and not batches.gaps:
-        return "none"
-    missing = f"{batches.missing} of {batches.spanned} offsets have no record"
-    return f"{missing}; {counted(batches.gaps, 'gap')} between batches"
+def _empty_offsets(batches: BatchStats) -> str:
+    """How many offsets have no record; nothing where all have one."""
+    between = f"in {counted(batches.gaps, 'place')} between batches"
+    if batches.missing is not None:
+        parts = [f"{batches.missing} of {batches.spanned}"] if batches.missing else []
+        return "; ".join([*parts, *([between] if batches.gaps else [])])
+    unknown = "v0/v1 wrappers do not say how many records are in them"
+    return f"{between}; {unknown}" if batches.gaps else unknown
 
 
 def _record_lines(found: RecordStats) -> Iterator[tuple[str, str]]:

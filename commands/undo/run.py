@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -76,7 +77,10 @@ class Shown:
 
     def __init__(self, paths: Iterable[str]) -> None:
         """`paths` are those of the command line."""
-        self._given = {os.path.realpath(path): path for path in paths}
+        given = list(paths)
+        parents = {os.path.dirname(os.path.realpath(path)): os.path.dirname(path) or os.curdir for path in given}
+        self._given = {os.path.realpath(path): path for path in given}
+        self._named = parents | self._given
 
     def __call__(self, path: str) -> str:
         """The path with what was given in front, if it is one of those or below one."""
@@ -85,11 +89,18 @@ class Shown:
                 return os.path.join(given, os.path.relpath(path, real)) if path != real else given
         return path
 
+    def spoken(self, text: str) -> str:
+        """A message with paths as they were given; those of the directories that hold them too."""
+        for real in sorted(self._named, key=len, reverse=True):
+            given = self._named[real].replace("\\", r"\\")
+            text = re.sub(rf"(?<![\w./-]){re.escape(real)}(?![\w.-])", given, text)
+        return text
+
 
 def undo(paths: tuple[str, ...], asked: Asked, out: Output, format_: str) -> int:
     """Do what is asked for; the exit code."""
     shown = Shown(paths)
-    run = _Run(asked, out, _printer(out.write, asked, paths, shown, format_))
+    run = _Run(asked, out, shown, _printer(out.write, asked, paths, shown, format_))
     for path in run.found(paths):
         with run.told(path):
             run.path(path)
@@ -110,10 +121,11 @@ def _printer(
 
 
 class _Run:
-    def __init__(self, asked: Asked, out: Output, printer: Printer) -> None:
+    def __init__(self, asked: Asked, out: Output, shown: Shown, printer: Printer) -> None:
         self.code = exit_codes.OK
         self._asked = asked
         self._out = out
+        self._shown = shown
         self._printer = printer
         self._now = time.time_ns() // 1_000_000
         self._reason = ""
@@ -189,15 +201,15 @@ class _Run:
             yield
         except RefusedError as error:
             self._out.flush()
-            tell_refused(error)
-            self._reason = safe(str(error))
+            self._reason = safe(self._shown.spoken(str(error)))
+            tell_refused(error, self._reason)
             self._worsen(exit_codes.REFUSED)
         except BrokenPipeError:
             raise
         except OSError as error:
-            self._complain(os_error_text(error, path), exit_codes.INCOMPLETE)
+            self._complain(self._shown.spoken(os_error_text(error, path)), exit_codes.INCOMPLETE)
         except KdumpError as error:
-            self._complain(safe(str(error)), exit_codes.INCOMPLETE)
+            self._complain(safe(self._shown.spoken(str(error))), exit_codes.INCOMPLETE)
 
     def end(self) -> None:
         """Say what came of it."""

@@ -184,6 +184,20 @@ def test_help_says_where_the_other_options_are(home: Path) -> None:
     assert "--min-severity" in long
 
 
+def test_without_a_command_there_is_the_help(home: Path) -> None:
+    said = kdump(home)
+    assert (said.code, said.out) == (2, "")
+    assert said.err == kdump(home, "--help").out
+
+
+def test_a_missing_word_is_a_line(home: Path) -> None:
+    said = kdump(home, "completion")
+    assert said.code == 2
+    first, second = said.err.splitlines()
+    assert first == "kdump completion: Missing argument '{bash|zsh|fish}'. Choose from: bash, zsh, fish"
+    assert second == "Help: kdump completion --help"
+
+
 def test_options_may_stand_before_paths(home: Path) -> None:
     before = kdump(home, "ls", "--topic", "users", "data").out
     assert before == kdump(home, "ls", "data", "--topic", "users").out

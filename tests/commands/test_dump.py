@@ -640,7 +640,7 @@ def test_paths_that_are_nothing(partition: Path, tmp_path: Path) -> None:
     for path, code, text in (
         (tmp_path / "missing-0", 3, "no such file or directory"),
         (tmp_path / "none*", 3, "nothing matches this pattern"),
-        (tmp_path / "empty-0", 3, "there is nothing to dump in it (log)"),
+        (tmp_path / "empty-0", 0, "there is nothing to dump in it (log)"),
         (tmp_path / "notes.txt", 3, "not the name of a file"),
         (tmp_path / "plain", 3, "neither a partition directory"),
         (tmp_path / "copy of 00.log", 3, "begins with an offset"),

@@ -64,6 +64,17 @@ def test_what_is_not_here_is_said_in_a_line(command: str, home: Path) -> None:
     assert (said.out, len(said.err.splitlines())) in (("", 1), ("", 2))
 
 
+def test_a_log_directory_without_partitions(home: Path) -> None:
+    (home / "fresh").mkdir()
+    (home / "fresh" / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=abc\n")
+    (home / "fresh" / "orders-0").mkdir()
+    commands = ("ls", "stats", "verify", "dump", "doctor", "startup", "retain", "repair")
+    assert [each for each in commands if kdump(home, each, "fresh/orders-0").code] == []
+    (home / "fresh" / "orders-0").rmdir()
+    assert [each for each in commands if kdump(home, each, "fresh").code] == []
+    assert kdump(home, "startup", "fresh").out.endswith("\nThe broker will start.\n")
+
+
 def test_what_is_not_routine_is_shown(home: Path) -> None:
     for command in ("repair", "doctor"):
         said = kdump(home, command, "data").out

@@ -52,8 +52,32 @@ def test_details_and_records(run: Run, data: Path) -> None:
     assert "cleaner       clean up to offset 30" in run.out
     assert "compaction    7 different keys: would keep 7 records (18 %)" in run.out
     assert run("stats", data / "orders-0", "--no-details") == 0
+    assert len(run.lines) == 2
     assert run("stats", data, "--details") == 0
     assert str(data / "orders-1") in run.out
+    assert "orders: 2 partitions together" in run.out
+
+
+def test_many_topics_do_not_print_pages(run: Run, tmp_path: Path) -> None:
+    for number in range(35):
+        batches = [batch(0, 3 + (number == 7)), *([flipped(batch(3, 3), -1), batch(6, 3)] if number == 3 else ())]
+        write_segment(tmp_path / f"topic{number}-0", 0, batches)
+    assert run("stats", tmp_path) == 1
+    assert len(run.lines) <= 60
+    assert [line for line in run.lines if line.startswith(str(tmp_path))] == [f"{tmp_path}/topic3-0"]  # the damaged one
+    assert run.lines[-1] == "34 more topics: --topic NAME, or --details."
+    assert run("stats", tmp_path, "--details") == 1
+    assert sum(line.startswith(str(tmp_path)) for line in run.lines) == 35
+    assert run("stats", tmp_path, "--topic", "topic[0-4]") == 1
+    titles = [line.rpartition("/")[2] for line in run.lines if line.startswith(str(tmp_path))]
+    assert titles == ["topic3-0", "topic0-0", "topic1-0", "topic2-0"]
+
+
+def test_a_log_directory_without_partitions(run: Run, tmp_path: Path) -> None:
+    (tmp_path / names.META_PROPERTIES).write_text("version=1\nnode.id=3\ncluster.id=abc\n")
+    assert run("stats", tmp_path) == 0
+    assert run.err == "kdump: note: there is no partition in these PATHs\n"
+    assert run("stats", tmp_path, "--topic", "x") == 3
 
 
 def test_jsonl(run: Run, data: Path) -> None:

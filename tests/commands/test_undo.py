@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -433,6 +434,24 @@ def test_paths_are_shown_as_they_were_given(
     assert {row["path"] for row in run.of_type("change")} == {"data/orders-0", "data/orders-1"}
     assert run("undo", "data/orders-0", "--change", id_) == 1
     assert run.out.startswith("data/orders-0  ")
+
+
+def test_what_is_refused_names_paths_as_they_were_given(
+    run: Run, data: Path, id_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = (sys.executable, "-m", "kdump", "undo", "--change", id_, "--apply")
+    with open("data/.lock", "w") as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        for given in ("data", "data/orders-0"):
+            done = subprocess.run((*command, given), capture_output=True, text=True)
+            assert done.returncode == 4
+            assert str(tmp_path) not in done.stdout + done.stderr
+            assert "is running on data" in done.stderr
+    change_files(data, place.JOURNAL)[0].write_text("{")
+    assert run("undo", "data") == 3
+    assert run.err.startswith("kdump: data/.kdump-")
+    assert str(tmp_path) not in run.out + run.err
 
 
 @pytest.mark.parametrize(
