@@ -20,6 +20,7 @@ Fix = Callable[[Any], Any] | None
 """Makes a native value (kdump.schemas.avro) one that Arrow takes; None where it is one already."""
 
 MAX_DECIMAL128, MAX_DECIMAL256 = 38, 76
+_MAX_FIXED = (1 << 31) - 1
 
 _PRIMITIVES = {
     "null": pa.null(),
@@ -90,7 +91,9 @@ def _logical(schema: Any, kind: str) -> tuple[pa.DataType, Fix]:
             make = pa.decimal128 if precision <= MAX_DECIMAL128 else pa.decimal256
             return make(precision, scale), None
         return pa.string(), lambda value: format(value, "f")
-    return (pa.binary(schema["size"]) if kind == "fixed" else _PRIMITIVES[kind]), None
+    if kind == "fixed":
+        return pa.binary(schema["size"] if schema["size"] <= _MAX_FIXED else -1), None
+    return _PRIMITIVES[kind], None
 
 
 def _struct(schema: Any, named: dict[str, Any], above: tuple[str, ...]) -> tuple[pa.DataType, Fix]:

@@ -15,6 +15,7 @@ from typing import Any
 from kdump.schemas.avro_depth import MAX_DEPTH, check_depth
 from kdump.schemas.avro_values import READERS, Form
 from kdump.schemas.errors import ExtraMissingError, SchemaError
+from kdump.schemas.nesting import MAX_NESTING, check_nesting, nesting
 
 Json = Any
 PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
@@ -33,6 +34,7 @@ class AvroSchema:
             _define(load(each), "", definitions)
         self.rewriter = Rewriter(definitions, form)
         self.json = self.rewriter.rewrite(load(text))
+        self._may_be_deep = self.rewriter.is_recursive or nesting(self.json) > MAX_NESTING
         self._parsed = _parse(self.json)
         if form is Form.NATIVE:
             _set_defaults(self._parsed, {})
@@ -59,6 +61,8 @@ class AvroSchema:
             if self._is_bytes:
                 return self._raw_bytes(payload)
             raise SchemaError(f"not what its Avro schema says: {left} bytes are left")
+        if self._may_be_deep:
+            check_nesting(value)
         return value
 
     def _raw_bytes(self, payload: bytes) -> Any:

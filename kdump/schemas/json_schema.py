@@ -7,14 +7,18 @@ from typing import Any
 
 from kdump.schemas.avro_values import not_finite
 from kdump.schemas.errors import SchemaError
+from kdump.schemas.nesting import MAX_NESTING, check_nesting
 
 
 def decode_json(payload: bytes) -> Any:
     """The value of a payload. Raises SchemaError."""
     try:
-        return json.loads(payload, parse_constant=_constant)
+        value = json.loads(payload, parse_constant=_constant)
     except (ValueError, RecursionError) as error:
         raise SchemaError(f"not JSON: {error}") from None
+    if payload.count(b"[") + payload.count(b"{") > MAX_NESTING:
+        check_nesting(value)
+    return value
 
 
 def _constant(text: str) -> str:
