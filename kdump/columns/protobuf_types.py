@@ -72,7 +72,9 @@ def _single(schema: ProtobufSchema, field: Any, above: tuple[str, ...]) -> tuple
     if field.type in (_MESSAGE, _GROUP):
         return _message(schema, field.message_type, above)
     if field.type == _ENUM:
-        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        names: dict[int, str] = {}
+        for value in field.enum_type.values:  # of aliases the first counts, as in JSON
+            names.setdefault(value.number, value.name)
         return pa.string(), lambda number: names.get(number) or str(number)
     return _SCALARS[field.type], lambda value: value
 

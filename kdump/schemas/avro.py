@@ -45,6 +45,8 @@ class AvroSchema:
         stream = BytesIO(payload)
         try:
             value = _fastavro().schemaless_reader(stream, self._parsed, reader._parsed if reader else None)
+        except SchemaError:
+            raise
         except Exception as error:  # fastavro raises whatever its parts do, of bytes that are not what they should be
             if self._is_bytes:
                 return self._raw_bytes(payload)
@@ -74,6 +76,7 @@ class Rewriter:
         self._form = form
         self._sizes: dict[str, int] = {}  # least bytes of named types that are complete
         self._open: set[str] = set()
+        self._direct: frozenset[str] = frozenset()  # records that are around, with nothing between that could end them
 
     def rewrite(self, schema: Json) -> Json:
         """The schema as fastavro gets it. Raises SchemaError."""
@@ -88,7 +91,7 @@ class Rewriter:
 
     def _any(self, schema: Json, namespace: str) -> tuple[Json, int]:
         if isinstance(schema, list):
-            return [self._any(branch, namespace)[0] for branch in schema], 1
+            return [self._inner(branch, namespace)[0] for branch in schema], 1
         if isinstance(schema, str):
             return self._primitive({"type": schema}) if schema in PRIMITIVES else self._reference(schema, namespace)
         kind = schema["type"]
@@ -97,15 +100,22 @@ class Rewriter:
         if kind in PRIMITIVES:
             return self._primitive(schema)
         if kind == "array":
-            items, least = self._any(schema["items"], namespace)
+            items, least = self._inner(schema["items"], namespace)
             if not least:
                 raise SchemaError("an array of items that take no bytes, whose number nothing bounds")
             return {"type": "array", "items": items}, 1
         if kind == "map":
-            return {"type": "map", "values": self._any(schema["values"], namespace)[0]}, 1
+            return {"type": "map", "values": self._inner(schema["values"], namespace)[0]}, 1
         if kind in _NAMED:
             return self._named(kind, schema, namespace)
         return self._reference(kind, namespace)
+
+    def _inner(self, schema: Json, namespace: str) -> tuple[Json, int]:
+        """Rewrite what there need not be any of."""
+        around, self._direct = self._direct, frozenset()
+        found = self._any(schema, namespace)
+        self._direct = around
+        return found
 
     def _primitive(self, schema: Json) -> tuple[Json, int]:
         kind, logical = schema["type"], _logical_name(schema)
@@ -119,6 +129,8 @@ class Rewriter:
 
     def _reference(self, name: str, namespace: str) -> tuple[Json, int]:
         for full in dict.fromkeys((full_name(name, namespace), full_name(name, ""))):
+            if full in self._direct:
+                raise SchemaError(f"{full} holds itself, without end")
             if full in self._open:
                 self.is_recursive = True
                 return full, 1
@@ -149,15 +161,15 @@ class Rewriter:
         else:
             made["type"] = "record"
             self._open.add(full)
+            around, self._direct = self._direct, self._direct | {full}
             least = 0
             made["fields"] = fields = []
             for field in schema["fields"]:
-                if _never_ends(field["type"], full, inner):
-                    raise SchemaError(f"{full} holds itself, without end")
                 shown, size = self._any(field["type"], inner)
                 least += size
                 fields.append(_field(field, shown))
             self._open.remove(full)
+            self._direct = around
             self._sizes[full] = least
         return made, self._sizes[full]
 
@@ -243,13 +255,6 @@ def _define(schema: Json, namespace: str, definitions: dict[str, Json]) -> None:
         else:
             for inner in (kind, schema.get("items"), schema.get("values")):
                 _define(inner, namespace, definitions)
-
-
-def _never_ends(kind: Json, full: str, namespace: str) -> bool:
-    """Whether a field is of the record that it is in, with nothing between that could end it."""
-    if isinstance(kind, dict):
-        kind = kind.get("type")
-    return isinstance(kind, str) and kind not in PRIMITIVES and full_name(kind, namespace) == full
 
 
 def _field(field: Json, shown: Json) -> Json:

@@ -11,8 +11,12 @@ from uuid import UUID
 
 from kdump.formats.iso_times import clock, iso_date, iso_second
 from kdump.interchange.jsonl import base64
+from kdump.schemas.errors import SchemaError
 
 Json = Any
+
+MAX_DECIMAL = 1000
+"""Bytes of a decimal, and its scale: Python makes no text of more than 4,300 digits."""
 
 
 class Form(StrEnum):
@@ -38,9 +42,16 @@ def not_finite(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _shown_decimal(data: bytes, schema: Json, *_: Any) -> str:
+def _unscaled(data: bytes, schema: Json) -> tuple[int, int]:
+    """The digits of a decimal and its scale. Raises SchemaError for more than Python makes text of."""
     scale = schema.get("scale", 0)
-    unscaled = int.from_bytes(data, "big", signed=True)
+    if len(data) > MAX_DECIMAL or abs(scale) > MAX_DECIMAL:
+        raise SchemaError(f"a decimal of {len(data):,} bytes with the scale {scale}: {MAX_DECIMAL:,} is the most")
+    return int.from_bytes(data, "big", signed=True), scale
+
+
+def _shown_decimal(data: bytes, schema: Json, *_: Any) -> str:
+    unscaled, scale = _unscaled(data, schema)
     if scale <= 0:
         return str(unscaled * 10**-scale)
     sign = "-" if unscaled < 0 else ""
@@ -99,8 +110,8 @@ def _timed(shown: Read) -> Read:
 
 
 def _native_decimal(data: bytes, schema: Json, *_: Any) -> Decimal:
-    unscaled = Decimal(int.from_bytes(data, "big", signed=True))
-    return _EXACT.scaleb(unscaled, -schema.get("scale", 0))
+    unscaled, scale = _unscaled(data, schema)
+    return _EXACT.scaleb(Decimal(unscaled), -scale)
 
 
 _EXACT = Context(prec=100_000, Emin=-999_999, Emax=999_999)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from binascii import Error as Base64Error
 from binascii import a2b_base64
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 from kdump.schemas.errors import ExtraMissingError, SchemaError
 from kdump.schemas.framing import message_indexes
+from kdump.schemas.known_protos import KNOWN_PROTOS
 
 WELL_KNOWN = {
     f"google/protobuf/{name}.proto": f"google.protobuf.{name}_pb2"
@@ -19,12 +21,7 @@ WELL_KNOWN = {
     )
 }  # fmt: skip
 
-_CONFLUENT = {
-    "confluent/meta.proto": 'syntax = "proto3"; package confluent;',
-    "confluent/type/decimal.proto": 'syntax = "proto3"; package confluent.type;'
-    " message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }",
-}
-"""What schemas may import without a reference; of meta.proto only options are used, which are skipped."""
+_ANY = "google/protobuf/any.proto"
 
 ROOT = "kdump-schema.proto"
 """What a schema that nothing imports is called."""
@@ -45,10 +42,12 @@ class ProtobufSchema:
         library = _library()
         self._pool = library.DescriptorPool()
         self._added: set[str] = set()
-        self._sources = {**_CONFLUENT, **(files or {}), **dict(imports)}
+        self._sources = {**KNOWN_PROTOS, **(files or {}), **dict(imports)}
         self._classes: dict[tuple[int, ...], Any] = {}
         self.file = file_descriptor(text, ROOT)
         self._add(self.file, ())
+        if _ANY in self._added:
+            self._add_well_known()
 
     def decode(self, data: bytes, start: int, indexes: bytes | None = None) -> tuple[Message, str]:
         """The message of a payload from byte `start` on, and its full name. Raises SchemaError.
@@ -105,21 +104,30 @@ class ProtobufSchema:
 
     def _add(self, file: Any, above: tuple[str, ...]) -> None:
         for name in file.dependency:
-            if name in self._added:
-                continue
-            if name in above:
-                raise SchemaError(f"{name} imports itself")
-            if name in self._sources:
-                self._add(file_descriptor(self._sources[name], name), (*above, name))
-            elif name in WELL_KNOWN:
-                self._add(_well_known(name), (*above, name))
-            else:
-                raise SchemaError(f"it imports {name}, which is not among its references")
+            self._import(name, above)
         self._added.add(file.name)
         try:
             self._pool.Add(file)
         except Exception as error:  # TypeError, ValueError, KeyError, by the library's version
             raise SchemaError(f"its schema cannot be used: {error}") from None
+
+    def _import(self, name: str, above: tuple[str, ...]) -> None:
+        if name in self._added:
+            return
+        if name in above:
+            raise SchemaError(f"{name} imports itself")
+        if name in self._sources:
+            self._add(file_descriptor(self._sources[name], name), (*above, name))
+        elif name in WELL_KNOWN:
+            self._add(_well_known(name), (*above, name))
+        else:
+            raise SchemaError(f"it imports {name}, which is not among its references")
+
+    def _add_well_known(self) -> None:
+        """Add what an Any may hold without an import of it."""
+        for name in WELL_KNOWN:
+            with suppress(SchemaError):  # where a schema has these messages under another name
+                self._import(name, ())
 
 
 def file_descriptor(text: str, name: str) -> Any:
