@@ -14,6 +14,7 @@ from ..shell.choice import chooses, has_partition
 from ..shell.completing import topics_of_paths
 from ..shell.paths import KafkaFile, expand
 from ..shell.rows import format_option, json_line, output_for
+from ..shell.screen import Screen
 from ..shell.session import Troubles
 from .rows import Row, rows_of
 from .text import text_lines
@@ -34,7 +35,8 @@ def command(path: str, at: int | None, patterns: tuple[str, ...], format_: str) 
     ends. A cluster that has never run is shown as its bootstrap.checkpoint has it.
 
     Nothing secret is printed: of SCRAM credentials the sizes of salt and keys, of passwords in configurations their
-    length.
+    length. Where there are more than 40 objects of a kind, only partitions with remarks, or the first 10, are
+    shown; -v shows all.
 
     Exits with 1 when data is damaged, or a record does not fit the state before it.
 
@@ -51,8 +53,9 @@ def command(path: str, at: int | None, patterns: tuple[str, ...], format_: str) 
     rows = list(rows_of(state, chooses(patterns), has_partition, only_topics=bool(patterns)))
     if patterns and not any(row.type == "topic" for row in rows):
         raise KdumpError(f"no topic matches {', '.join(map(safe, patterns))}")
+    is_all = Screen.current.verbosity > 0
     with output_for(format_) as out:
-        for line in map(_json, rows) if format_ == "jsonl" else text_lines(rows):
+        for line in map(_json, rows) if format_ == "jsonl" else text_lines(rows, is_all=is_all):
             out.write(line)
     return troubles.code
 

@@ -15,17 +15,34 @@ from .rows import Fields, Row
 _REPLICAS = ("replicas", "isr", "eligibleLeaderReplicas")
 
 
-def text_lines(rows: Sequence[Row]) -> Iterator[str]:
-    """A section for each type of object that there is."""
+MAX_ROWS, FIRST = 40, 10
+"""Of more objects of a type than that, only those with remarks are listed, or so many of the first."""
+
+
+def text_lines(rows: Sequence[Row], *, is_all: bool) -> Iterator[str]:
+    """A section for each type of object that there is; with `is_all` each has every object, however many."""
     by_type: dict[str, list[Fields]] = {}
     for row in rows:
         by_type.setdefault(row.type, []).append(row.fields)
     yield from _cluster(by_type["cluster"][0])
     for kind, heading, cells in _SECTIONS:
         table = [cells(fields) for fields in by_type.get(kind, ())]
-        if table:
-            yield "\n"
-            yield from aligned(heading, table, right=_RIGHT)
+        if not table:
+            continue
+        shown = table if is_all or len(table) <= MAX_ROWS else _some(heading, table)
+        yield "\n"
+        yield from aligned(heading, shown, right=_RIGHT)
+        if more := len(table) - len(shown):
+            yield f"{more:,} more, {len(table):,} in all: -v lists them.\n"
+
+
+def _some(heading: tuple[str, ...], table: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The rows that have something to look at, or else the first ones."""
+    if "REMARKS" not in heading:
+        return table[:FIRST]
+    leader, remarks = heading.index("LEADER"), heading.index("REMARKS")
+    special = [row for row in table if row[remarks] or row[leader] == "none"]
+    return special[:MAX_ROWS] or table[:FIRST]
 
 
 def _cluster(fields: Fields) -> Iterator[str]:

@@ -49,11 +49,11 @@ def command() -> None:
     \b
     Examples:
       kdump quorum /mnt/c1/data /mnt/c2/data /mnt/b4/data
-      kdump quorum set-voters /mnt/c1/data /mnt/b4/data --voters 1@kafka1:9093 --others-are-gone --apply
+      kdump quorum set-voters /c1 /b4 --voters 1@kafka1:9093 --others-are-gone
     """
 
 
-@command.command(_SHOW)
+@command.command(_SHOW, short_help="Show every copy, who could win, what each choice would lose.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @format_option
 def show_command(paths: tuple[str, ...], format_: str) -> int:
@@ -70,7 +70,7 @@ def show_command(paths: tuple[str, ...], format_: str) -> int:
     return show(paths, format_)
 
 
-@command.command("set-voters")
+@command.command("set-voters", short_help="Append a record that makes these nodes the only voters.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "--voters",
@@ -112,9 +112,9 @@ def set_voters_command(
 
     \b
     Examples:
-      kdump quorum set-voters /mnt/c1/data --voters 1@kafka1:9093 --others-are-gone
-      kdump quorum set-voters /mnt/c1/data --voters 1@kafka1:9093 --others-are-gone --apply
-      kdump quorum set-voters /mnt/c?/data --voters 1@new1:9093,2@new2:9093,3@new3:9093 --apply
+      kdump quorum set-voters /c1 --voters 1@k1:9093 --others-are-gone
+      kdump quorum set-voters /c1 --voters 1@k1:9093 --others-are-gone --apply
+      kdump quorum set-voters /c? --voters 1@n1:9093,2@n2:9093,3@n3:9093 --apply
     """
     voters = list(chain.from_iterable(voter_lists))
     if len({each.id for each in voters}) < len(voters):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import accumulate
 
@@ -13,6 +13,7 @@ from kdump.operations.stats import PartitionStats, TopicStats
 from kdump.stats.partition import SegmentTimes, Stats
 from kdump.stats.series import Moment
 
+from .answers import answers, link
 from .svg import Plot, Point, number_ticks, size_ticks, time_ticks
 from .text import lines, percent, records_text, time_text
 
@@ -22,9 +23,10 @@ _OUTLIERS = 0.005
 _FAR = 10
 
 _STYLE = """
-:root{color-scheme:light dark;--ink:#1c2733;--dim:#66737f;--rule:#d9dfe5;--back:#fff;--bar:#3572b0;--fill:#3572b033}
+:root{color-scheme:light dark;--ink:#1c2733;--dim:#66737f;--rule:#d9dfe5;--back:#fff;--bar:#3572b0;--fill:#3572b033;
+--bad:#a8321c;--good:#22724a}
 @media(prefers-color-scheme:dark){:root{--ink:#dce4ec;--dim:#93a1ae;--rule:#35414d;--back:#141a20;--bar:#6aa7e4;
---fill:#6aa7e433}}
+--fill:#6aa7e433;--bad:#ff9076;--good:#6fcb9b}}
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--back);max-width:62rem;margin:2rem auto;
 padding:0 1rem}
 h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.5rem;border-top:1px solid var(--rule);padding-top:1.2rem}
@@ -32,6 +34,13 @@ h3{font-size:1rem;margin:1.4rem 0 .2rem}p.note{color:var(--dim);margin:.2rem 0}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--rule)}
 th{color:var(--dim);font-weight:500;white-space:nowrap}td.n,th.n{text-align:right;white-space:nowrap}td{overflow-wrap:anywhere}
+td.t{white-space:nowrap}.scroll td:first-child{min-width:9rem}a{color:var(--bar)}
+.bad{color:var(--bad);font-weight:600}.good{color:var(--good);font-weight:600}
+code{background:var(--fill);padding:.1rem .3rem;overflow-wrap:anywhere}
+.row{display:flex;flex-wrap:wrap;align-items:center;column-gap:.8rem;margin:.25rem 0}.name{flex:0 1 14rem;
+overflow-wrap:anywhere}.track{flex:1 1 8rem}.fill{display:block;height:.8rem;min-width:2px;background:var(--bar)}
+.what{flex:0 1 20rem;color:var(--dim)}h2,p,td{overflow-wrap:anywhere}
+.scroll svg{min-width:38rem}
 svg{width:100%;height:auto;display:block}.tick{font-size:11px;fill:var(--dim)}.grid{stroke:var(--rule)}
 .axis{stroke:var(--dim)}.bar{fill:var(--bar)}.bar:hover{opacity:.7}.area{fill:var(--fill)}
 .key{color:var(--bar)}.line{fill:none;stroke-width:1.6;stroke:var(--bar)}.mark{stroke:var(--dim);stroke-dasharray:4 3}
@@ -46,16 +55,19 @@ def page(topics: Sequence[TopicStats], *, now: int, retention_ms: int) -> str:
     size = sum(topic.stats.size for topic in topics)
     partitions = sum(len(topic.partitions) for topic in topics)
     largest = sorted(topics, key=lambda topic: -topic.stats.size)
+    ids = {topic.topic: f"topic-{number}" for number, topic in enumerate(largest[:MAX_PLOTTED], 1)}
     body = [
         "<h1>Kafka logs</h1>",
         f"<p>{counted(len(topics), 'topic')}, {counted(partitions, 'partition')}, {size_text(size)}; as of"
         f" {iso_time(now)}.</p>",
-        _table(largest),
+        *answers(largest, ids),
+        "<h3>All topics</h3>",
+        _table(largest, ids),
     ]
     if len(largest) > MAX_PLOTTED:
         body.append(f'<p class="note">The {MAX_PLOTTED} largest topics follow.</p>')
     for topic in largest[:MAX_PLOTTED]:
-        body += _topic(topic, now, retention_ms)
+        body += _topic(topic, ids[topic.topic], now, retention_ms)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
@@ -68,7 +80,7 @@ def _text(text: str) -> str:
     return escape(safe(text), quote=True)
 
 
-def _table(topics: Sequence[TopicStats]) -> str:
+def _table(topics: Sequence[TopicStats], ids: Mapping[str, str]) -> str:
     heads = ("Topic", "Partitions", "Size", "Records", "Batches", "Earliest", "Latest")
     head = "".join(f'<th class="n">{each}</th>' if 0 < at < 5 else f"<th>{each}</th>" for at, each in enumerate(heads))
     rows = []
@@ -76,13 +88,13 @@ def _table(topics: Sequence[TopicStats]) -> str:
         batches = topic.stats.batches
         numbers = (len(topic.partitions), size_text(topic.stats.size), records_text(batches), batches.batches)
         cells = "".join(f'<td class="n">{each}</td>' for each in numbers)
-        times = "".join(f"<td>{_text(time_text(each))}</td>" for each in (batches.earliest, batches.latest))
-        rows.append(f"<tr><td>{_text(topic.topic)}</td>{cells}{times}</tr>")
+        times = "".join(f'<td class="t">{_text(time_text(each))}</td>' for each in (batches.earliest, batches.latest))
+        rows.append(f"<tr><td>{link(topic.topic, ids)}</td>{cells}{times}</tr>")
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
-def _topic(topic: TopicStats, now: int, retention_ms: int) -> Iterator[str]:
-    yield f"<h2>{_text(topic.topic)}</h2>"
+def _topic(topic: TopicStats, id_: str, now: int, retention_ms: int) -> Iterator[str]:
+    yield f'<h2 id="{id_}">{_text(topic.topic)}</h2>'
     only = topic.partitions[0] if len(topic.partitions) == 1 else None
     if only:
         yield f'<p class="note">{escape(safe_path(only.path))}</p>'

@@ -81,8 +81,9 @@ class Plot:
         axes = "".join((*self._grid(y_ticks), *self._feet(x_ticks)))
         foot = f'<text class="tick" x="{LEFT}" y="{HEIGHT - 6}">{_text(x_label)}</text>'
         return (
+            '<div class="scroll">'
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{_text(label)}">{axes}{"".join(self._parts)}'
-            f"{foot}</svg>"
+            f"{foot}</svg></div>"
         )
 
     def _grid(self, ticks: Iterable[tuple[float, str]]) -> Iterator[str]:

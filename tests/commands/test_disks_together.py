@@ -84,5 +84,7 @@ def test_one_directory_by_two_paths_has_no_twin(run: Run, disks: list[Path]) -> 
 
 def test_a_disk_that_does_not_say_whose_it_is_may_be_that_of_the_broker(run: Run, disks: list[Path]) -> None:
     (disks[1] / names.META_PROPERTIES).unlink()
-    assert run("verify", *disks) == 0, run.out
+    assert run("verify", *disks, "--format", "jsonl") == 1
+    errors = [finding["code"] for finding in run.of_type("finding") if finding["severity"] == "error"]
+    assert errors == ["KD-META-PROPERTIES"]
     assert "KD-COPY-ABSENT" not in run.out

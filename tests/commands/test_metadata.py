@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kdump.commands.cli import cli
+from kdump.commands.metadata import text
 from tests.rows import rows_in
 from tests.topics.building import ORDERS_ID, OTHER_ID, Log, cluster_directory, metadata_pairs, snapshot_file
 
@@ -240,3 +241,20 @@ def test_names_do_not_drive_the_terminal(tmp_path: Path) -> None:
     ).write()
     for form in ("text", "jsonl"):
         assert "\x1b" not in run(tmp_path, "--format", form).stdout
+
+
+def test_many_objects_are_not_all_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = str(cluster_directory(tmp_path))
+    every = run(data).stdout.splitlines()
+    monkeypatch.setattr(text, "MAX_ROWS", 1)
+    monkeypatch.setattr(text, "FIRST", 1)
+    short = run(data).stdout.splitlines()
+    assert len(short) < len(every)
+    counts = {kind: len(of_type(kind, data)) for kind in ("broker", "partition")}
+    assert f"{counts['broker'] - 1} more, {counts['broker']} in all: -v lists them." in short
+    assert f"{counts['partition'] - 1} more, {counts['partition']} in all: -v lists them." in short
+    assert run("-v", data).stdout.splitlines() == every
+    monkeypatch.undo()
+    heading = ("TOPIC", "LEADER", "REMARKS")
+    well, leaderless, behind = ("a", "1", ""), ("b", "none", ""), ("c", "1", "under-replicated")
+    assert text._some(heading, [well, well, leaderless, behind]) == [leaderless, behind]

@@ -173,7 +173,8 @@ def test_the_report_of_kafkas_own_logs(case: str, run: Run, tmp_path: Path) -> N
     text = report.read_text(encoding="utf-8")
     parsed = Page(text)
     assert parsed.tags.isdisjoint({"script", "link", "img", "iframe", "object"})
-    assert parsed.attributes.isdisjoint({"src", "href", "onload"})
+    assert parsed.attributes.isdisjoint({"src", "onload"})
+    assert set(re.findall(r'href="(#?)', text)) <= {"#"}  # nothing but places of the page itself
     assert "http:" not in text
     assert "https:" not in text
     assert "Outlook on retention of 7 d" in parsed.text
@@ -200,13 +201,40 @@ def test_what_comes_from_names_is_escaped(tmp_path: Path) -> None:
     assert "\x1b" not in text
 
 
+def test_the_first_screen_of_the_report_answers(run: Run, tmp_path: Path) -> None:
+    for number, batches in enumerate((1, 1, 6)):
+        write_segment(tmp_path / f"skewed-{number}", 0, [batch(10 * at, 10) for at in range(batches)])
+    write_segment(tmp_path / "it's odd-0", 0, [batch(0, 3), flipped(batch(3, 3), -1), batch(6, 3)])
+    report = tmp_path.parent / f"{tmp_path.name}.html"
+    assert run("stats", tmp_path, "--report", report) == 1
+    text = report.read_text(encoding="utf-8")
+    first = text[: text.index("<h3>All topics</h3>")]
+    shown = Page(text).text
+    assert "1 partition with damage:" in shown
+    assert "1 damaged range, " in shown
+    assert f"kdump doctor '{tmp_path}/it'\"'\"'s odd-0'" in shown
+    assert re.search(r"partition 2: [\d.]+ \w+, 2\.[23] times the mean", shown)
+    assert '<a href="#topic-1">skewed</a></span><span class="track"><span class="fill" style="width:100.0%">' in first
+    assert re.search(r"(gzip|zstd) saves [\d.]+ \w+, \d+ %", first)
+    assert 'id="topic-1"' in text
+    assert "prefers-color-scheme:dark" in text
+
+
+def test_a_report_without_damage_says_so(run: Run, data: Path, tmp_path: Path) -> None:
+    report = tmp_path / "page.html"
+    assert run("stats", data, "--report", report) == 0
+    assert "No damage was found in what was read." in report.read_text(encoding="utf-8")
+
+
 def test_many_topics_stay_readable(tmp_path: Path) -> None:
     write_segment(tmp_path / "t-0", 0, [batch(0, 3)])
     stats = partition_stats(PartitionLog(str(tmp_path / "t-0")), StatsOptions())
     topics = [TopicStats(f"t{number}", [PartitionStats("p", "t", 0, stats, None)], stats) for number in range(45)]
     text = page(topics, now=EPOCH, retention_ms=1000)
-    assert text.count("<h2>") == 40
-    assert all(f"<td>t{number}</td>" in text for number in range(45))
+    assert text.count("<h2 id=") == 40
+    assert all(f'<td><a href="#topic-{number + 1}">t{number}</a></td>' in text for number in range(40))
+    assert all(f"<td>t{number}</td>" in text for number in range(40, 45))
+    assert "37 more topics." in text
 
 
 def test_when_segments_go() -> None:
