@@ -11,7 +11,9 @@ import pytest
 
 from kdump.schemas.avro import AvroSchema
 from kdump.schemas.avro_depth import MAX_DEPTH
+from kdump.schemas.avro_values import Form, json_of
 from kdump.schemas.errors import SchemaError
+from kdump.schemas.nesting import MAX_NESTING
 from tests.schemas.registries import avro
 
 
@@ -122,11 +124,11 @@ LIST = '{"type":"record","name":"L","fields":[{"name":"v","type":"int"},{"name":
 
 
 def test_a_value_within_bounds_may_hold_itself() -> None:
-    found = AvroSchema(LIST).decode(b"\2\2" * 1500 + b"\2\0")
-    depth = 0
-    while found["next"]:
-        depth, found = depth + 1, found["next"]
-    assert depth == 1500
+    most = b"\2\2" * (MAX_NESTING - 1) + b"\2\0"
+    found = AvroSchema(LIST, (), Form.NATIVE).decode(most)
+    assert json.dumps(json_of(found)).count("{") == MAX_NESTING
+    with pytest.raises(SchemaError, match=f"more than {MAX_NESTING} deep"):
+        AvroSchema(LIST).decode(b"\2\2" + most)
 
 
 def test_a_value_without_end_does_not_end_the_process() -> None:
