@@ -12,6 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from kdump.commands.shell.rows import Envelope
 from kdump.commands.shell.screen import begin_screen
 from tests.repair.damaged import build
 
@@ -41,8 +42,9 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _screen() -> None:
-    """No test prints as the options of the one before it asked."""
+    """No test prints as the options of the one before it asked, nor the end of that one's rows."""
     begin_screen()
+    Envelope.current = None
 
 
 @pytest.fixture(scope="session")
