@@ -6,7 +6,6 @@ from kdump.change.plan import Plan, make_plan
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import RECOVER, LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.repair.load_result import settled
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
 
@@ -14,14 +13,11 @@ from kdump.storage.planned import VirtualDirectory
 def plan_recovery(
     log: PartitionLog, startup: Startup, directory: VirtualDirectory | None = None
 ) -> tuple[LoadOutcome, Plan | None]:
-    """What a broker would do with the log, in as many starts as it takes to come to rest, and the plan that does it.
-
-    There is none where loading fails.
+    """What a broker would do with the log, and the plan that does it; none where loading fails.
 
     `directory` is the log's as it shall be found, if not as it is. Raises OSError.
     """
-    directory = directory or VirtualDirectory(log)
-    outcome = settled(log, startup, directory, load_log(log, startup, directory.copy()))
+    outcome = load_log(log, startup, directory)
     if outcome.files is None:
         return outcome, None
     return outcome, make_plan(log.path, outcome.files, reasons(outcome))

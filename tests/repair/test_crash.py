@@ -357,14 +357,13 @@ def test_a_second_run_finds_nothing_to_do(damaged: Path, strategy: str) -> None:
     assert plan.operations == ()
 
 
-def test_loading_is_repeated_where_kafkas_is_not_at_rest(sound: Path, scratch: Path) -> None:
+def test_kafkas_loading_need_not_be_a_fixed_point(sound: Path, scratch: Path) -> None:
     # leader epochs are only learnt from batches beyond the last known one, which here is cut away in the end
     log_dir = scratch / "logs"
     shutil.copytree(sound, log_dir)
     checkpoint = log_dir / "orders-0" / "leader-epoch-checkpoint"
     checkpoint.write_text("0\n2\n0 0\n9 500\n")
     repair(log_dir)
+    assert checkpoint.read_text() == "0\n1\n0 0\n"
+    repair(log_dir)
     assert checkpoint.read_text() == "0\n3\n0 0\n1 20\n2 40\n"
-    plan = planned(log_dir, TRUNCATE_LOG).plan
-    assert plan is not None
-    assert plan.operations == ()
