@@ -83,13 +83,15 @@ def walk(log: PartitionLog, start_offset: int = 0) -> Iterator[BatchRows]:
     After bytes that are no batch it goes on with the next valid one. Raises OSError.
     """
     expected = 0
-    for segment in log.segments_from(start_offset) if start_offset else log.segments:
+    segments = log.segments_from(start_offset) if start_offset else log.segments
+    bases = [segment.base_offset for segment in segments]
+    for segment, stop in zip(segments, (*bases[1:], MAX_OFFSET), strict=False):
         with segment.open_log() as file:
             start = segment.position_of(file, start_offset) if segment.base_offset < start_offset else 0
             for rows in _rows_of(segment, file, start):
                 highest = min(segment.base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
                 if not _is_plausible(rows, expected, highest):
-                    _settle(rows, expected, segment.base_offset, highest)
+                    _settle(rows, expected, segment.base_offset, highest, min(highest, stop - 1))
                 if rows.length:
                     expected = rows.last_offset[rows.length - 1] + 1
                     yield rows
@@ -124,17 +126,18 @@ def _is_plausible(rows: BatchRows, expected: int, highest: int) -> bool:
     return offsets == sorted(offsets)
 
 
-def _settle(rows: BatchRows, expected: int, segment_base: int, highest: int) -> None:
+def _settle(rows: BatchRows, expected: int, segment_base: int, highest: int, room: int) -> None:
     """Count batches as damaged whose offsets cannot be right, and give damaged ones the offsets that are left for them.
 
-    What a damaged size field makes of the bytes after it goes.
+    Those end at `room`, below the next segment: what a damaged header says must not hide valid batches there. What a
+    damaged size field makes of the bytes after it goes.
     """
     trusted = _trusted(rows, expected, segment_base, highest)
     kept: list[int] = []
     at = 0
     low = expected
     for row in (*trusted, rows.length):
-        high = _first(rows, row) - 1 if row < rows.length else highest
+        high = _first(rows, row) - 1 if row < rows.length else room
         group = range(at, row)
         for bad in group:
             if _fit(rows, bad, low, high, is_alone=len(group) == 1, is_last=row == rows.length):
