@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,8 +15,10 @@ from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
 from kdump.formats.names import parse_file_name
 from kdump.formats.uuids import format_uuid
 from kdump.recovery.loader import load_log
-from kdump.recovery.outcome import LoadOutcome
+from kdump.recovery.outcome import LoadOutcome, Loss, total_loss
 from kdump.recovery.startup import Startup
+from kdump.repair.duplicates import not_taken
+from kdump.repair.load_result import after
 from kdump.repair.proposal import Task
 from kdump.repair.replicas import Replicas, replicas_of
 from kdump.replicas.heal import Healing, Peer, fitting_epochs, heal
@@ -26,6 +29,8 @@ from kdump.storage.live import broker_on
 from kdump.storage.open import check_has_kafka_files, open_directory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import VirtualDirectory
+from kdump.storage.planned_log import LogView
+from kdump.storage.recipe import SourceBytes, parts_of
 from kdump.topics.clusters import Clusters
 
 
@@ -120,7 +125,9 @@ def plan_heal(log: PartitionLog, startup: Startup, sources: Sources, clusters: C
     recipes = {each.name: plan.recipes[each.name] for each in operations if each.name in plan.recipes}
     extent = outcome.log_start_offset, outcome.log_end_offset
     notes = (*_notes(healing), *_not_in_sync(peers, healing, replicas))
-    return Task(log.path, Plan(log.path, tuple(operations), recipes), extent, outcome=outcome, notes=notes)
+    dropped = _dropped(log, outcome)
+    plan = Plan(log.path, tuple(operations), recipes)
+    return Task(log.path, plan, extent, outcome=outcome, dropped=dropped, notes=notes)
 
 
 # --- what may be taken -----------------------------------------------------------------------------------------------
@@ -220,6 +227,39 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
             f" {healing.end}. "
         )
     return outcome
+
+
+def _dropped(log: PartitionLog, outcome: LoadOutcome) -> Loss:
+    """The copy's own valid batches of which nothing is left: there are to be none, by a reading of its own.
+
+    What is taken from another copy stands for one of the same size and CRC, which does not cover offset and epoch.
+    Raises OSError.
+    """
+    before, healed = VirtualDirectory(log), after(log, outcome)
+    own: dict[str, list[tuple[int, int]]] = {}
+    copies: Counter[tuple[int, int]] = Counter()
+    for name in filter(_is_log, healed.names()):
+        at = 0
+        with LogView(healed, name) as view:
+            for part in parts_of(healed.files[name]):
+                if isinstance(part, SourceBytes) and part.name in before.files:
+                    own.setdefault(part.name, []).append((part.start, part.start + part.size))
+                else:
+                    for block in view.blocks(at, at + part.size):
+                        copies.update(zip(block.size[: block.length], block.crc[: block.length], strict=True))
+                at += part.size
+    lost: list[Loss] = []
+    for segment in log.segments:
+        name = os.path.basename(segment.log_path)
+        if healed.files.get(name) == before.files[name]:
+            continue
+        for batch in not_taken(segment, sorted(own.get(name, ()))):
+            content = batch.identity.size, batch.identity.crc
+            if copies[content]:
+                copies[content] -= 1
+            else:
+                lost.append(batch.loss)
+    return total_loss(lost)
 
 
 def _epochs(log: PartitionLog) -> list[EpochEntry]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.recovery.outcome import Loss, total_loss
+from kdump.storage.damage import Damage
 from kdump.storage.planned import VirtualDirectory
 from kdump.storage.planned_log import LogView
+from kdump.storage.scan import scan
+from kdump.storage.segment import Segment
 
 
 class BatchIdentity(NamedTuple):
@@ -47,10 +51,30 @@ def misplaced_batches(
     with LogView(directory, name) as view:
         for block in view.blocks(start, stop):
             for row in range(block.length):
-                identity = BatchIdentity.of(block, row)
-                header = block.base_offset[row]
-                known = header if header >= 0 else identity.last_offset
-                yield MisplacedBatch(identity, known if first_offset is None else first_offset)
+                yield _misplaced(block, row, first_offset)
+
+
+def not_taken(segment: Segment, taken: Sequence[tuple[int, int]]) -> Iterator[MisplacedBatch]:
+    """The batches of a segment whose frames and CRCs hold, behind damage too, that are in no range of bytes `taken`.
+
+    The ranges, start and stop, are in order. Raises OSError.
+    """
+    starts = [start for start, _ in taken]
+    with segment.open_log() as log:
+        for part in scan(log, segment.base_offset, whole=False):
+            if isinstance(part, Damage):
+                continue
+            block = part.block
+            for row in range(part.first, part.stop):
+                at = bisect_right(starts, block.position[row]) - 1
+                if at < 0 or block.position[row] + block.size[row] > taken[at][1]:
+                    yield _misplaced(block, row)
+
+
+def _misplaced(block: BatchBlock, row: int, first_offset: int | None = None) -> MisplacedBatch:
+    identity = BatchIdentity.of(block, row)
+    header = block.base_offset[row] if block.base_offset[row] >= 0 else identity.last_offset
+    return MisplacedBatch(identity, header if first_offset is None else first_offset)
 
 
 def without_copy(

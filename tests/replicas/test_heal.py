@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from kdump.formats.checkpoints import parse_leader_epochs, parse_offset_checkpoint
+from kdump.replicas import heal as heal_rules
+from kdump.replicas.rows import BatchRows
 from kdump.storage.partition import PartitionLog
 from tests.agreement.running import Said, kdump
 from tests.replicas.building import OnDisk, Sent, chain, flip, partition_fields, write_copy, write_metadata
@@ -443,3 +445,24 @@ def test_the_newest_metadata_tell_who_is_in_sync(
     write_metadata(tmp_path, 2, partition_fields([1, 2, 3], [3], 3), extra=extra)
     said = heal(tmp_path, "--from", "b2").out
     assert ("broker 2, from which it is taken, is not in sync" in said) == is_said
+
+
+def test_valid_batches_that_a_heal_would_drop_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should the merge not see some of the copy's own batches, the plan says so and is refused."""
+    folder = write_copy(tmp_path, 1, OnDisk(BATCHES, roll=(50,)))
+    write_copy(tmp_path, 2, OnDisk(chain(0, (0, 20), (3, 2))))
+    _flip(folder)
+    before = content(folder)
+    real = heal_rules.walk
+
+    def half_blind(log: PartitionLog, start: int = 0) -> Iterator[BatchRows]:
+        for rows in real(log, start):
+            if "b1" in Path(log.path).parts and rows.base_offset[0] == 50:
+                rows.keep([row for row in range(rows.length) if rows.base_offset[row] < 100])
+            yield rows
+
+    monkeypatch.setattr(heal_rules, "walk", half_blind)
+    said = heal(tmp_path, "--from", "b2", "--apply")
+    assert said.code == 4
+    assert "this plan drops 100 valid records of orders-0 (offsets 100 to 199)" in said.out
+    assert content(folder) == before
