@@ -100,7 +100,8 @@ def _export(
     with ProgressBar(list(dict.fromkeys(each.path for unit in units for each in unit.all))) as bar:
         report = _Report(troubles, bar)
         try:
-            summary = export(units, folder, options, _engine(cluster, bar), report)
+            is_all = troubles.code < exit_codes.INCOMPLETE
+            summary = export(units, folder, options, _engine(cluster, bar), report, is_all=is_all)
         except RefusedError as error:
             complain(safe(str(error)))
             return exit_codes.REFUSED

@@ -12,12 +12,13 @@ import click
 
 from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
-from kdump.operations.lookup import LookupOptions, Lookups, served_partitions
+from kdump.operations.lookup import LookupOptions, Lookups
 from kdump.query.lookup import EARLIEST, LATEST, MAX_TIMESTAMP, LogLookup
 from kdump.releases import KafkaRelease
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held, tally, was_deleted
 from kdump.storage.partition import PartitionLog
+from kdump.storage.replica import served_logs
 from kdump.topics.clusters import Clusters
 from kdump.transactions.isolation import Isolation
 
@@ -156,7 +157,7 @@ class _Run:
         if others:
             raise click.UsageError(f"expected one PATH: {safe_path(self._options.path)} matches {len(others) + 1}")
         several = isinstance(place, LogDirectory)
-        logs = list(served_partitions(place, self._options.wants, self._report))
+        logs = [log for log in served_logs(place, self._report) if self._options.wants(log)]
         if not logs and self.code == exit_codes.OK:
             options = self._options
             why = nothing_chosen(options.topics, topics_at([options.path]))

@@ -45,11 +45,13 @@ def export(
     options: ExportOptions,
     engine: Engine,
     report: Callable[[Unit, Result | Failure], None],
+    *,
+    is_all: bool = True,
 ) -> Summary:
     """Export units into a directory, without those that are there already; `_SUCCESS` says that all are.
 
-    `report` hears of each, of those that are there already too. Raises OSError, KdumpError for what concerns the
-    directory as a whole.
+    `is_all`: they are all that was asked for; partitions that could not be read are no units. `report` hears of each,
+    of those that are there already too. Raises OSError, KdumpError for what concerns the directory as a whole.
     """
     journal = Journal(folder)
     done = journal.open(options, units)
@@ -68,7 +70,7 @@ def export(
         else:
             summary.failures += 1
         report(unit, outcome)
-    summary.is_whole = summary.failures == 0 and (options.skips_damage or summary.damage == 0)
+    summary.is_whole = is_all and summary.failures == 0 and (options.skips_damage or summary.damage == 0)
     if summary.is_whole:
         journal.succeed()
     else:

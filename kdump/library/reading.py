@@ -12,7 +12,7 @@ from kdump.errors import KdumpError, OnError, Problem, ProblemError, Report
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
-from kdump.storage.replica import Replica, farthest
+from kdump.storage.replica import Replica, farthest, served_logs
 
 if TYPE_CHECKING:
     from kdump.export.options import ExportOptions
@@ -130,7 +130,7 @@ def lookup(
     isolation.level of Kafka's, `log_start_offset` counts instead of the checkpoint's, `release` names the one of Kafka
     whose searches these are. Raises OSError, NameFormatError, ValueError.
     """
-    from kdump.operations.lookup import LookupOptions, Lookups, served_partitions
+    from kdump.operations.lookup import LookupOptions, Lookups
     from kdump.releases import KafkaRelease
     from kdump.storage.live import held
     from kdump.topics.clusters import Clusters
@@ -144,7 +144,7 @@ def lookup(
 
     def found(report: Report) -> Iterator[Located]:
         lookups = Lookups(Clusters([os.fspath(path) for path in paths]), options, report)
-        for log in (log for place in places for log in served_partitions(place, lambda _: True, report)):
+        for log in (log for place in places for log in served_logs(place, report)):
             try:
                 with held(log.path) as now:
                     if now is not None:
@@ -219,6 +219,11 @@ def export(
     take = partial(judge, policy=policy, pending=[])
     check_not_kafkas(folder)
     chosen = options or ExportOptions()
+    unread: list[Problem] = []
+
+    def leave_out(problem: Problem) -> None:
+        take(problem)
+        unread.append(problem)
 
     def report(unit: Unit, outcome: object) -> None:
         if isinstance(outcome, Result):
@@ -230,6 +235,6 @@ def export(
             take(Problem(unit.path, None, str(outcome)))
 
     with ExitStack() as holds:
-        logs = [holds.enter_context(held(each.log.path)) for each in farthest(replicas_of(paths, take), take)]
+        logs = [holds.enter_context(held(each.log.path)) for each in farthest(replicas_of(paths, leave_out), leave_out)]
         units = plan([log for log in logs if log is not None], chosen)
-        return export_units(units, os.fspath(folder), chosen, LocalEngine(threads), report)
+        return export_units(units, os.fspath(folder), chosen, LocalEngine(threads), report, is_all=not unread)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -16,7 +15,6 @@ from kdump.query.open_segment import Trace, no_trace
 from kdump.releases import KafkaRelease
 from kdump.storage.checkpoints import Offsets, read_offsets
 from kdump.storage.directory import LogDirectory
-from kdump.storage.live import opened
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import ClusterMetadata, Clusters
 from kdump.transactions.isolation import Isolation
@@ -131,22 +129,3 @@ class Lookups:
                 self._report_checkpoint(Problem(path, None, str(error)))
                 self._checkpoints[path] = {}
         return self._checkpoints[path].get((log.name.topic, log.name.partition))
-
-
-def served_partitions(
-    place: PartitionLog | LogDirectory, wants: Callable[[PartitionLog], bool], report: Report
-) -> Iterator[PartitionLog]:
-    """Yield the partitions at a place that are wanted and that a broker serves; one that is named itself counts."""
-    if isinstance(place, PartitionLog):
-        if wants(place):
-            yield place
-        return
-    for name in place.partition_names:
-        path = os.path.join(place.path, name)
-        try:
-            log = opened(path)
-        except OSError as error:
-            report(Problem.unreadable(path, error))
-            continue
-        if log and log.name and not log.name.state and wants(log):
-            yield log

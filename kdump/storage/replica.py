@@ -88,6 +88,25 @@ def farthest(
     return [chosen[key][1] for key in sorted(chosen)]
 
 
+def served_logs(place: PartitionLog | LogDirectory, report: Report) -> Iterator[PartitionLog]:
+    """The logs that a broker serves of a log directory; a partition directory itself, whatever its state.
+
+    None waits for its deletion, is being moved or is astray; what cannot be listed is reported.
+    """
+    if isinstance(place, PartitionLog):
+        yield place
+        return
+    for name in place.partition_names:
+        path = os.path.join(place.path, name)
+        try:
+            log = opened(path)
+        except OSError as error:
+            report(Problem.unreadable(path, error))
+            continue
+        if log and log.name and not log.name.state:
+            yield log
+
+
 def replicas(places: Iterable[PartitionLog | LogDirectory], report: Report) -> Iterator[Replica]:
     """The replicas in partition directories and log directories.
 
@@ -97,15 +116,8 @@ def replicas(places: Iterable[PartitionLog | LogDirectory], report: Report) -> I
     for place in places:
         if isinstance(place, LogDirectory):
             checkpoints = _reported(Checkpoints.read(place.path, _WANTED), report)
-            for name in place.partition_names:
-                path = os.path.join(place.path, name)
-                try:
-                    log = opened(path)
-                except OSError as error:
-                    report(Problem.unreadable(path, error))
-                    continue
-                if log and log.name and not log.name.state:
-                    yield _replica(log, checkpoints)
+            for log in served_logs(place, report):
+                yield _replica(log, checkpoints)
         else:
             folder = os.path.dirname(os.path.abspath(place.path))
             if folder not in parents:

@@ -62,6 +62,17 @@ def test_damage(run: Run, tmp_path: Path) -> None:
 
 
 @needs_pyarrow
+def test_what_cannot_be_read_keeps_it_from_being_whole(run: Run, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run("export", data, tmp_path / "nothing", "--to", out, "--skip-damage") == 3
+    assert run.err.startswith(f"kdump: {tmp_path / 'nothing'}: no such file or directory\n")
+    assert run.out.endswith("; not whole, so there is no _SUCCESS\n")
+    assert not (out / "_SUCCESS").exists()
+    assert run("export", data, "--to", out, "--skip-damage") == 0
+    assert (out / "_SUCCESS").exists()
+
+
+@needs_pyarrow
 def test_the_replica_that_reaches_farthest(run: Run, tmp_path: Path) -> None:
     for broker, count in (("a", 1), ("b", 2)):
         write_segment(tmp_path / broker / "orders-0", 0, [batch(10 * number, 10) for number in range(count)])
