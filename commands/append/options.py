@@ -21,7 +21,7 @@ from kdump.write.clocks import wall_clock
 from kdump.write.log_writer import LogWriter
 
 from ..shell import exit_codes
-from ..shell.output import NO_SUCH, complain
+from ..shell.output import NO_SUCH, as_given, complain
 from ..shell.property_files import read_config
 from ..shell.session import tell_refused
 from ..shell.startup_options import startup_options
@@ -146,7 +146,7 @@ def tell_backup(log: LogWriter) -> None:
 
 def refused(error: RefusedError | NotAppendableError, path: str) -> int:
     """Say why the log at this path, as it was given, is not touched; the exit code."""
-    tell_refused(error, safe(str(error).replace(os.path.abspath(path), path)))
+    tell_refused(error, safe(as_given(str(error), {os.path.abspath(path): path})))
     return exit_codes.REFUSED
 
 

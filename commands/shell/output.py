@@ -6,8 +6,9 @@ stdout gets data alone. Complaints go to stderr, one line each.
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import ENOENT
 from typing import TYPE_CHECKING, BinaryIO, Self
@@ -170,6 +171,14 @@ def os_error_text(error: OSError, path: str) -> str:
     """What the system says, with the file that it names, or else `path`; safe to print."""
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path  # else a descriptor
     return f"{safe_path(where)}: {safe(os_text(error))}"
+
+
+def as_given(text: str, given: Mapping[str, str]) -> str:
+    """A message with paths as the command line has them; `given` has these by their absolute paths."""
+    for absolute in sorted(given, key=len, reverse=True):
+        path = given[absolute].replace("\\", r"\\")
+        text = re.sub(rf"(?<![\w./-]){re.escape(absolute)}(?![\w.-])", path, text)
+    return text
 
 
 def os_text(error: OSError) -> str:

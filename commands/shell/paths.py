@@ -144,7 +144,7 @@ def check_target(path: str) -> None:
     try:
         check_writable(path)
     except OSError as error:
-        raise KdumpError(f"{path} cannot be written: {error.strerror}. Nothing was checked.") from None
+        raise KdumpError(f"{path} cannot be written: {error.strerror}. Nothing was done.") from None
 
 
 def log_directories_of(config_file: str) -> tuple[str, ...]:

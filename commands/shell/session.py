@@ -14,7 +14,7 @@ from kdump.formats.words import number_words
 from kdump.storage.live import is_deleted, tally, was_deleted
 
 from . import exit_codes
-from .output import complain, os_error_text
+from .output import as_given, complain, os_error_text
 from .screen import Screen
 
 
@@ -62,9 +62,7 @@ class Failures:
         self._given[os.path.abspath(path)] = path
 
     def _spoken(self, text: str) -> str:
-        for absolute in sorted(self._given, key=len, reverse=True):
-            text = text.replace(absolute, self._given[absolute])
-        return safe(text)
+        return safe(as_given(text, self._given))
 
     def tell(self, error: Exception, path: str) -> None:
         """Say why something was left alone, by what it comes to; what is no error of reading or Kafka's is raised."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from kdump.operations.undo import (
 )
 
 from ..shell import exit_codes
-from ..shell.output import Output, complain, os_error_text
+from ..shell.output import Output, as_given, complain, os_error_text
 from ..shell.paths import directories, matches
 from ..shell.progress import PathCounter
 from ..shell.session import tell_refused
@@ -91,10 +90,7 @@ class Shown:
 
     def spoken(self, text: str) -> str:
         """A message with paths as they were given; those of the directories that hold them too."""
-        for real in sorted(self._named, key=len, reverse=True):
-            given = self._named[real].replace("\\", r"\\")
-            text = re.sub(rf"(?<![\w./-]){re.escape(real)}(?![\w.-])", given, text)
-        return text
+        return as_given(text, self._named)
 
 
 def undo(paths: tuple[str, ...], asked: Asked, out: Output, format_: str) -> int:

@@ -120,7 +120,7 @@ def test_what_is_not_there(run: Run, data: Path) -> None:
     assert run("stats", data, "--key-memory", "much") == 2
     page = data.parent / "nothing" / "page.html"
     assert run("stats", data, "--report", page) == 3
-    assert run.err == f"kdump: {page} cannot be written: No such file or directory. Nothing was checked.\n"
+    assert run.err == f"kdump: {page} cannot be written: No such file or directory. Nothing was done.\n"
 
 
 def test_a_report_does_not_take_the_place_of_anything_else(run: Run, data: Path, tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ class TestPlace:
         target = log.directory.parent / "nowhere" / "file"
         assert run("verify", log.directory, option, f"prom:{target}" if option == "--report" else target) == 3
         assert run.out == ""
-        assert f"{target} cannot be written: No such file or directory. Nothing was checked." in run.err
+        assert f"{target} cannot be written: No such file or directory. Nothing was done." in run.err
 
     @pytest.mark.parametrize("option", ["--resume", "--state", "--report"])
     def test_it_is_no_file_among_kafkas(self, run: Run, log: Log, option: str) -> None:
