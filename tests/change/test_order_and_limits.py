@@ -29,24 +29,13 @@ from kdump.disk import durable
 from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes
+from tests.change.files import A, B, C
 from tests.change.kept import Killed, killed_after
 from tests.change.kept import change_files as files_of_changes
 from tests.repair.damaged import build, name, segment_bytes
 from tests.repair.salvaging import content
 
-A, B, C = (name(offset, "log") for offset in (0, 20, 40))
 NEW = NewContent(b"new", 3)
-
-
-@pytest.fixture
-def partition(tmp_path: Path) -> Path:
-    """Three files that tell each other apart, in a log directory."""
-    folder = tmp_path / "logs" / "orders-0"
-    folder.mkdir(parents=True)
-    (tmp_path / "logs" / names.META_PROPERTIES).write_text("version=1\n")
-    for file, data in ((A, b"first"), (B, b"second file"), (C, b"a third")):
-        (folder / file).write_bytes(data)
-    return folder
 
 
 def whole(partition: Path, file: str) -> SourceBytes:

@@ -28,24 +28,11 @@ from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes
+from tests.change.files import A, B, C
 from tests.change.kept import Killed, killed_after, only_change
 from tests.change.kept import change_files as files_of_changes
 from tests.repair.damaged import name
 from tests.repair.salvaging import content
-
-A, B, C = (name(offset, "log") for offset in (0, 20, 40))
-
-
-@pytest.fixture
-def partition(tmp_path: Path) -> Path:
-    """Three files that tell each other apart, in a log directory."""
-    folder = tmp_path / "logs" / "orders-0"
-    folder.mkdir(parents=True)
-    (tmp_path / "logs" / names.META_PROPERTIES).write_text("version=1\n")
-    for file, data in ((A, b"first"), (B, b"second file"), (C, b"a third")):
-        (folder / file).write_bytes(data)
-        os.utime(folder / file, ns=(0, 1_600_000_000_000_000_000 + len(data)))
-    return folder
 
 
 def whole(partition: Path, file: str) -> SourceBytes:

@@ -208,6 +208,14 @@ class Broker:
             time.sleep(0.1)
         raise BrokerError(f"{self.release} neither serves nor ends after {seconds:.0f} s: see {self.log_file}")
 
+    def tried(self) -> tuple[bool, str]:
+        """Start, see whether it serves, and kill it: whether it did, and its log."""
+        try:
+            self.launch()
+            return self.serves(), self.log
+        finally:
+            self.kill()
+
     def start(self) -> None:
         """Start, and return when it serves. Raises BrokerError if it ends."""
         self.launch()

@@ -82,6 +82,15 @@ def avro_messages(official: Official, text: str, node: Any) -> list[tuple[Value,
     return found
 
 
+def checked(official: Official, found: list[tuple[Value, Sent]]) -> PayloadDecoder:
+    """A decoder that has shown each of these messages as the value that was sent."""
+    decoder = official.decoder()
+    for value, message in found:
+        shown = decoded(decoder, TOPIC, message)
+        assert (shown.error, differs(value.shown, shown.value)) == (None, "")
+    return decoder
+
+
 @pytest.mark.parametrize("seed", range(32))
 def test_avro(seed: int, tmp_path: Path) -> None:
     node = Avro(random.Random(seed)).record(3)
@@ -90,10 +99,7 @@ def test_avro(seed: int, tmp_path: Path) -> None:
     official, text = Official(), text_of(node.schema)
     official.register(SUBJECT, text, "AVRO")
     found = avro_messages(official, text, node)
-    decoder = official.decoder()
-    for value, message in found:
-        shown = decoded(decoder, TOPIC, message)
-        assert (shown.error, differs(value.shown, shown.value)) == (None, "")
+    decoder = checked(official, found)
     agree(tmp_path, decoder, [value.native for value, _ in found], [message for _, message in found])
 
 
@@ -106,10 +112,7 @@ def test_avro_that_is_no_record() -> None:
         text = text_of(node.schema)
         official.register(SUBJECT, text, "AVRO")
         found = avro_messages(official, text, node)
-        decoder = official.decoder()
-        for value, message in found:
-            shown = decoded(decoder, TOPIC, message)
-            assert (shown.error, differs(value.shown, shown.value)) == (None, "")
+        checked(official, found)
 
 
 def test_avro_with_references() -> None:
