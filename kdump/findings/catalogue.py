@@ -25,8 +25,9 @@ from kdump.findings.kind import (
 )
 
 COPIES = "operations.copies"
-GROUPS = "topics.lag"
 """Where several brokers' copies of a partition are compared."""
+GROUPS = "topics.lag"
+"""Where the committed offsets of groups are compared with the logs."""
 
 # fmt: off
 _KINDS = (

@@ -31,7 +31,7 @@ def after(log: PartitionLog, outcome: LoadOutcome) -> VirtualDirectory:
     return directory
 
 
-def settled(log: PartitionLog, startup: Startup, before: VirtualDirectory, outcome: LoadOutcome) -> LoadOutcome:
+def at_rest(log: PartitionLog, startup: Startup, before: VirtualDirectory, outcome: LoadOutcome) -> LoadOutcome:
     """An outcome after which another start changes nothing more; `before` is the directory that was loaded.
 
     It is loaded again where one start is not enough. Where all records are below the log start, it takes two to drop
@@ -40,7 +40,7 @@ def settled(log: PartitionLog, startup: Startup, before: VirtualDirectory, outco
     format older than leader epochs, snapshots are written empty, and only then told from strays. Raises OSError.
     """
     for _ in range(_MAX_STARTS):
-        if not outcome.ok or _is_settled(startup, before, outcome):
+        if not outcome.ok or _is_at_rest(startup, before, outcome):
             break
         before = after(log, outcome)
         again = load_log(log, startup, before.copy())
@@ -50,7 +50,7 @@ def settled(log: PartitionLog, startup: Startup, before: VirtualDirectory, outco
     return outcome
 
 
-def _is_settled(startup: Startup, before: VirtualDirectory, outcome: LoadOutcome) -> bool:
+def _is_at_rest(startup: Startup, before: VirtualDirectory, outcome: LoadOutcome) -> bool:
     says = map(parse_file_name, before.names())
     snapshots = (each.offset for each in says if each.kind == names.PRODUCER_SNAPSHOT)
     start, epochs = outcome.log_start_offset, names.LEADER_EPOCH_CHECKPOINT

@@ -53,12 +53,12 @@ from kdump.recovery.startup import Startup
 from kdump.recovery.swaps import clear_leftovers
 from kdump.repair.load_result import (
     after,
+    at_rest,
     contradictions,
     epoch_runs,
     holding,
     log_sizes,
     open_txns,
-    settled,
     without_markers,
 )
 from kdump.repair.lost_markers import (
@@ -169,7 +169,7 @@ class _Attempt:
             failure = outcome.failure
             if not (self._leave_out_what_fails(failure) if failure else self._amend(outcome)):
                 break
-        outcome = settled(self.log, self.startup, self.files.directory, outcome)
+        outcome = at_rest(self.log, self.startup, self.files.directory, outcome)
         return replace(outcome, steps=(*self.files.steps, *outcome.steps))
 
     def _prepare(self) -> Failure | None:

@@ -61,6 +61,9 @@ class OffsetSearch(Enum):
         return cls.BY_LAST_READING_FOUND if release.has(OFFSET_SEARCH_READS_FOUND) else cls.BY_LAST
 
 
+_NEWEST_SEARCH = OffsetSearch.of(NEWEST)
+
+
 @dataclass(frozen=True, slots=True)
 class LoadingSettings:
     """The settings that decide what loading a log leaves behind.
@@ -69,8 +72,8 @@ class LoadingSettings:
     `remote_storage`: the topic is tiered, so its log start offset may lie before its first segment.
     `index_per_batch`: segments that are split get index entries batch by batch, as by brokers from 4.1 on, instead of
     one for all batches that are copied at once. `short_markers_end`: an end marker that is too short ends the loading,
-    as in brokers from 4.1 on; before it was an invalid record. `offset_search`: which
-    batches of a segment a search for an offset asks for their first offsets.
+    as in brokers from 4.1 on; before it was an invalid record. `offset_search`: which batches of a segment a search for
+    an offset asks for their first offsets.
     """
 
     FIELDS: ClassVar[_Fields] = {
@@ -89,7 +92,7 @@ class LoadingSettings:
     remote_storage: bool = False
     index_per_batch: bool = NEWEST.has(INDEX_PER_BATCH)
     short_markers_end: bool = NEWEST.has(SHORT_MARKERS_END)
-    offset_search: OffsetSearch = OffsetSearch.BY_FIRST
+    offset_search: OffsetSearch = _NEWEST_SEARCH
 
     @classmethod
     def of(cls, settings: TopicSettings, release: KafkaRelease = NEWEST) -> LoadingSettings:
