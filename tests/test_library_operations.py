@@ -21,6 +21,8 @@ from kdump.query.lookup import OffsetPosition, TimestampOffset
 from kdump.recovery.broker_start import DirectoryState
 from kdump.repair.proposal import SALVAGE, TRUNCATE_LOG, Request
 from kdump.retention.partition import PartitionRetention
+from kdump.storage import replica
+from kdump.storage.partition import PartitionLog
 from tests.topics.building import Log as ClusterLog
 from tests.topics.building import cluster_directory, metadata_pairs, snapshot_file
 from tests.verify.building import Log, build, file, flip
@@ -246,6 +248,26 @@ def test_export(tmp_path: Path) -> None:
     assert summary.rows > 100
     with pytest.raises(RefusedError):
         kdump.export(CORPUS / "s-src-txn", folder=CORPUS / "s-src-txn" / "out")
+
+
+def test_an_export_that_lacks_a_partition_is_not_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    for name in ("orders-0", "orders-1"):
+        shutil.copytree(CORPUS / "s-src-txn" / "topic-0", tmp_path / "logs" / name)
+    real = replica.opened
+
+    def opened(path: str) -> PartitionLog | None:
+        if path.endswith("orders-1"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(replica, "opened", opened)
+    with pytest.raises(ProblemError, match="Permission denied"):
+        kdump.export(tmp_path / "logs", folder=tmp_path / "out")
+    assert not kdump.export(tmp_path / "logs", folder=tmp_path / "out", errors="skip").is_whole
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+    monkeypatch.undo()
+    assert kdump.export(tmp_path / "logs", folder=tmp_path / "out").is_whole
 
 
 def test_metadata_needs_a_metadata_log(damaged: Log, tmp_path: Path) -> None:
