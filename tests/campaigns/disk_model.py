@@ -20,7 +20,7 @@ from tests.campaigns.recording import Event, Names, Resize, Sync, Touch, Write
 
 SECTOR = 512
 ROOT = 0
-MOST_CUTS = 9
+MAX_CUTS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def parts_of(event: Event) -> list[Part]:
     found = [Part(NOTHING, None), Part(ALL, event)]
     if isinstance(event, Write):
         sectors = range(SECTOR - event.position % SECTOR, len(event.data), SECTOR)
-        step = max(1, len(sectors) // MOST_CUTS)
+        step = max(1, len(sectors) // MAX_CUTS)
         found += [Part(n, replace(event, data=event.data[:at])) for n, at in enumerate(sectors[::step], ALL + 1)]
     return found
 

@@ -92,9 +92,9 @@ CHANGING = (
     Scenario("set-voters", "none"),
 )
 UNKNOWN = 70
-_MOST_SECONDS = 4
+_MAX_SECONDS = 4
 """Processor time of a command without memory."""
-_MOST_ALLOCATIONS = 1 << 22
+_MAX_ALLOCATIONS = 1 << 22
 _VERY_MANY = 2000
 _OURS = 30
 """Allocations before a command begins."""
@@ -180,8 +180,8 @@ class NoMemory:
         import _testcapi  # type: ignore[import-not-found]
 
         self._set, self._remove = _testcapi.set_nomemory, _testcapi.remove_mem_hooks
-        resource.setrlimit(resource.RLIMIT_CPU, (_MOST_SECONDS, _MOST_SECONDS))
-        signal.alarm(2 * _MOST_SECONDS)  # a thread that dies while it starts is waited for by CPython, without end
+        resource.setrlimit(resource.RLIMIT_CPU, (_MAX_SECONDS, _MAX_SECONDS))
+        signal.alarm(2 * _MAX_SECONDS)  # a thread that dies while it starts is waited for by CPython, without end
         self._set(self.first, self.first + self.number)
 
     def remove(self) -> None:
@@ -277,7 +277,7 @@ def drawn_allocations(times: int, seed: int) -> Faults:
     def draw(root: Path, run: Run) -> Iterator[NoMemory]:
         numbers = random.Random(seed)
         code, _, _ = run(Fault(root, 0, errno.EIO))
-        first, last = 1, _MOST_ALLOCATIONS
+        first, last = 1, _MAX_ALLOCATIONS
         while first < last:
             at = (first + last) // 2
             now, said, _ = run(NoMemory(at, _VERY_MANY))

@@ -75,7 +75,7 @@ GROUPS: dict[str, Group] = {
     ),
 }
 EQUIVALENT = Path(__file__).parent / "equivalent.toml"
-MOST_SECONDS = 120
+MAX_SECONDS = 120
 """Tests that take longer wait for something that does not come."""
 _CPU_SECONDS = 5
 """Processor time that a test may take besides five times its usual one: more, and it goes round in circles."""
@@ -191,7 +191,7 @@ class Trials:
                     return 1
             return 0
 
-        code = in_a_process(run, MOST_SECONDS + 5 * sum(seconds.get(test, 1.0) for test in tests))
+        code = in_a_process(run, MAX_SECONDS + 5 * sum(seconds.get(test, 1.0) for test in tests))
         os.close(tell)
         with open(told, "rb") as numbers:
             number = int.from_bytes(numbers.read()[-4:], "little")

@@ -13,7 +13,7 @@ from kdump.storage.records import Record
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"
 
-MOST_MS = (1 << 63) // 1000 - 1
+MAX_MS = (1 << 63) // 1000 - 1
 
 
 class Row(NamedTuple):
@@ -74,4 +74,4 @@ def row_of(found: dict[str, Any]) -> Row:
 
 def in_microseconds(rows: Iterable[Row]) -> list[Row]:
     """The rows as Spark has them: a timestamp that has no microseconds is null (here: 0)."""
-    return [row._replace(timestamp=row.timestamp * 1000 if abs(row.timestamp) <= MOST_MS else 0) for row in rows]
+    return [row._replace(timestamp=row.timestamp * 1000 if abs(row.timestamp) <= MAX_MS else 0) for row in rows]
