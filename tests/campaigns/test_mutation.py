@@ -111,10 +111,11 @@ def test_what_is_not_there_cannot_be_changed(module: Path) -> None:
     assert not next(mutants(module)).make(functions_here())
 
 
-def test_reasons_are_given_for_what_is_not_tried() -> None:
-    for mutant, reason in tomllib.loads(EQUIVALENT.read_text()).items():
-        assert (HERE / mutant.partition(": ")[0]).is_file()
-        assert len(reason.split()) > 3
+def test_what_is_not_tried_exists_and_has_a_reason() -> None:
+    not_tried = tomllib.loads(EQUIVALENT.read_text())
+    modules = {mutant.partition(": ")[0] for mutant in not_tried}
+    assert not_tried.keys() <= {mutant.name for module in modules for mutant in mutants(HERE / module)}
+    assert all(len(reason.split()) > 3 for reason in not_tried.values())
 
 
 NOTICED = """
