@@ -40,11 +40,13 @@ MAX_SEARCHED = 100
 def plan_safe(log: PartitionLog, startup: Startup, request: Request) -> Task:
     """The plan that drops no valid batch, or the decision that it takes. Raises OSError."""
     found = survey(log, startup, deep=False, limit=request.limit)
-    outcome = load_log(log, startup)
-    if outcome.ok and log.name is not None and log.name.state == names.DELETE:
-        return Task(log.path, Plan(log.path, (), {}), outcome=outcome)  # a broker deletes it a minute after its start
-    if _is_sound(found, outcome):
-        return _planned(log, startup, request, found, outcome)
+    is_deleted = log.name is not None and log.name.state == names.DELETE
+    if not found or is_deleted:
+        outcome = load_log(log, startup)
+        if outcome.ok and is_deleted:
+            return Task(log.path, Plan(log.path, (), {}), outcome=outcome)  # a broker deletes it a minute after its start
+        if _is_sound(found, outcome):
+            return _planned(log, startup, request, found, outcome)
     saved = rescue(log, startup, found, request.limit, request.lost_markers)
     if saved.outcome.files is None:
         return Task(log.path, None, outcome=saved.outcome, rescue=saved)
@@ -79,8 +81,8 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
 def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
     """The plan that keeps every valid batch. Raises OSError."""
     found = survey(log, startup, deep=True, limit=request.limit)
-    outcome = load_log(log, startup)
-    if _is_sound(found, outcome):
+    outcome = None if found else load_log(log, startup)
+    if outcome is not None and _is_sound(found, outcome):
         saved = Rescue(outcome, (), None, None, (), tuple(open_txns(log, outcome)))
     else:
         saved = rescue(log, startup, found, request.limit, request.lost_markers)

@@ -174,7 +174,7 @@ class Settings:
             layers = [*shared, own, *general, *named, _layer(COMMAND_LINE, self.given)]
         if was_cleaned and not any(CLEANUP_POLICY.name in layer.properties for layer in layers):
             layers.append(Layer(CLEANER, _COMPACTED, True))
-        return TopicSettings(tuple(layers))
+        return TopicSettings(tuple(layer for layer in layers if layer.properties or layer.decides))
 
 
 def built_in(topic: str, server: TopicSettings | None = None) -> Mapping[str, str]:

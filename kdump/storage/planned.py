@@ -19,13 +19,15 @@ MAX_AT_ONCE = 1 << 28
 class VirtualDirectory:
     """The files of a partition directory, each as the recipe by which it could be made.
 
-    `source` holds the sizes of the real files; `reasons` why a file was deleted last.
+    `source` holds the sizes of the real files; `reasons` why a file was deleted last. `walked` is what is known of
+    the real .log files.
     """
 
     def __init__(self, log: PartitionLog) -> None:
         """Start with the files as they are. Raises OSError."""
         self.path = log.path
         self.directories = log.directories
+        self.walked = log.walked
         self.source = {name: status_of(self.full(name)).size for name in log.files}
         self.files: dict[str, Recipe] = {name: SourceBytes(name, 0, size) for name, size in self.source.items()}
         self.reasons: dict[str, str] = {}
