@@ -43,8 +43,8 @@ def plan_safe(log: PartitionLog, startup: Startup, request: Request) -> Task:
     is_deleted = log.name is not None and log.name.state == names.DELETE
     if not found or is_deleted:
         outcome = load_log(log, startup)
-        if outcome.ok and is_deleted:
-            return Task(log.path, Plan(log.path, (), {}), outcome=outcome)  # a broker deletes it a minute after its start
+        if outcome.ok and is_deleted:  # a broker does that a minute after its start
+            return Task(log.path, Plan(log.path, (), {}), outcome=outcome)
         if _is_sound(found, outcome):
             return _planned(log, startup, request, found, outcome)
     saved = rescue(log, startup, found, request.limit, request.lost_markers)

@@ -88,7 +88,7 @@ class TopicSettings:
 
     def get(self, setting: Setting[_T]) -> _T:
         """Return what a setting is, Kafka's default where nothing is said. Raises ConfigError."""
-        found = self._first(setting.names)
+        found = self._first(setting.names) if any(layer.properties for layer in self.layers) else None
         return setting.default if found is None else found
 
     @property

@@ -26,6 +26,7 @@ class VirtualDirectory:
     def __init__(self, log: PartitionLog) -> None:
         """Start with the files as they are. Raises OSError."""
         self.path = log.path
+        self._prefix = os.path.join(log.path, "")
         self.directories = log.directories
         self.walked = log.walked
         self.source = {name: status_of(self.full(name)).size for name in log.files}
@@ -40,7 +41,7 @@ class VirtualDirectory:
 
     def full(self, name: str) -> str:
         """The path of a file; the name of one that is in another directory is its path."""
-        return os.path.join(self.path, name)
+        return name if os.path.isabs(name) else self._prefix + name
 
     def names(self) -> list[str]:
         """The names of the files, sorted."""

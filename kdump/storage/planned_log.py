@@ -103,7 +103,7 @@ class LogView(LogFile):
         gathers: bool = False,
         block: BatchBlock | None = None,
     ) -> Iterator[BatchBlock]:
-        """As LogFile.blocks, but of batches that are only partly held, or not at all where a walk knows them already."""
+        """As LogFile.blocks, but of batches that are only partly held, or not at all if an earlier walk knows them."""
         if whole or self._walked is None:
             yield from super().blocks(start, stop, whole=whole, gathers=gathers, block=block)
             return
@@ -129,7 +129,7 @@ class LogView(LogFile):
                 return
 
     def _known(self, position: int, end: int) -> BatchBlock | None:
-        """The batches from byte `position` on that end by byte `end`, as far as a walk over the same bytes knows them."""
+        """The batches from byte `position` on that end by byte `end`, as far as an earlier walk knows them."""
         number = bisect_right(self._starts, position) - 1
         if self._walked is None or not 0 <= position < end or number >= len(self._parts):
             return None

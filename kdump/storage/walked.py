@@ -71,7 +71,7 @@ class WalkedLogs:
         positions = _full(rows, "position")
         first = bisect_left(positions, position)
         last = rows.length if rows.stop <= stop else bisect_right(positions, stop) - 1  # one begins where another ends
-        if positions[first] != position or first >= last:
+        if first >= last or positions[first] != position:
             return None
         return _block(rows, first, last, moved)
 
@@ -103,21 +103,18 @@ def _moved(rows: _Rows, by: int) -> array[int]:
 
 def _block(rows: _Rows, first: int, stop: int, moved: int) -> BatchBlock:
     length = stop - first
-    block = BatchBlock(0)
+    columns: dict[str, array[int]] = {"valid": array("q", (1,)) * length}
     for name, column in zip(COLUMNS, rows.columns, strict=True):
         if isinstance(column, int):
             column = array("q", (column,)) * length
         elif length < rows.length:
             column = column[first:stop]
-        setattr(block, name, column)
-    block.valid = array("q", (1,)) * length
-    block.capacity = block.length = length
-    block.status = BLOCK_FULL
-    block.next_position = block.position[-1] + block.size[-1] + moved
+        columns[name] = column
     if moved:
-        block.position = _moved(rows, moved)[first:stop]
-    attributes = rows.columns[COLUMNS.index("attributes")]
-    if attributes:
+        columns["position"] = _moved(rows, moved)[first:stop]
+    block = BatchBlock.of(columns)
+    block.status = BLOCK_FULL
+    if rows.columns[COLUMNS.index("attributes")] != 0:
         block.packed = sum(1 for each in block.attributes if each & CODEC_MASK)
         block.controls = sum(1 for each in block.attributes if each & CONTROL)
     return block
