@@ -65,7 +65,10 @@ def plan_truncate(log: PartitionLog, startup: Startup, request: Request) -> Task
     """
     found = survey(log, startup, deep=False, limit=request.limit)
     checks = replace(startup, clean=False, recovery_point=0) if found.damage else startup
-    outcome, plan = plan_recovery(log, checks)
+    outcome = load_log(log, checks)
+    if outcome.files is not None and _is_at_rest(log, startup, request, found, outcome):
+        return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)
+    plan = None if outcome.files is None else make_plan(log.path, outcome.files, reasons(outcome))
     if outcome.hides:  # by an index, which recovery rebuilds
         checks = replace(startup, clean=False, recovery_point=0)
         outcome, plan = plan_recovery(log, checks)
@@ -83,7 +86,8 @@ def plan_salvage(log: PartitionLog, startup: Startup, request: Request) -> Task:
     found = survey(log, startup, deep=True, limit=request.limit)
     outcome = None if found else load_log(log, startup)
     if outcome is not None and _is_sound(found, outcome):
-        saved = Rescue(outcome, (), None, None, (), tuple(open_txns(log, outcome)))
+        open_now = tuple(open_txns(log, outcome)) if outcome.has_open_txn else ()
+        saved = Rescue(outcome, (), None, None, (), open_now)
     else:
         saved = rescue(log, startup, found, request.limit, request.lost_markers)
     if saved.outcome.files is None:
@@ -126,12 +130,20 @@ def _planned(log: PartitionLog, startup: Startup, request: Request, found: Surve
     """The plan that leads to an outcome, as far as it is needed; asked for kinds of files get all that loading does."""
     assert outcome.files is not None
     was_closed = _was_closed(log, startup)
-    if was_closed and request.kinds is None and _is_sound(found, outcome) and names.PARTITION_METADATA in log.files:
-        return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)  # thousands are like that
+    if _is_at_rest(log, startup, request, found, outcome):
+        return Task(log.path, Plan(log.path, (), {}), _extent(outcome), outcome=outcome)
     plan = make_plan(log.path, outcome.files, reasons(outcome))
     if request.kinds is None:
         plan = needed(plan, log, found, clean=was_closed)
     return Task(log.path, plan, _extent(outcome), outcome=outcome)
+
+
+def _is_at_rest(
+    log: PartitionLog, startup: Startup, request: Request, found: Survey, outcome: LoadOutcome
+) -> bool:
+    """Whether nothing is wrong, and nothing routine to do, as with thousands of partitions of a broker that stopped."""
+    is_quiet = _was_closed(log, startup) and request.kinds is None and names.PARTITION_METADATA in log.files
+    return is_quiet and _is_sound(found, outcome)
 
 
 def _was_closed(log: PartitionLog, startup: Startup) -> bool:

@@ -166,7 +166,9 @@ def _findings(log: PartitionLog, startup: Startup, *, deep: bool, limit: int) ->
     lines = {}
     if log.name is not None:
         lines[names.LOG_START_CHECKPOINT] = {(log.name.topic, log.name.partition): startup.log_start_offset}
-    around = Around(Checkpoints(os.path.dirname(os.path.abspath(log.path)), lines), startup.clean, None)
+    folder = os.path.dirname(os.path.abspath(log.path))
+    listed = log if log.files and not log.is_replacing else None
+    around = Around(Checkpoints(folder, lines), startup.clean, None, log=listed)
     options = Options(deep=deep, now=startup.now, limit=limit, most_alike=0, ignore=("KD-TIME-*",))
     verification = Verification(options, around=around)
     log.walked = walked = WalkedLogs()
