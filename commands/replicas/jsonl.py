@@ -150,6 +150,7 @@ def _loss(loss: Loss) -> Row:
 def _lost_range(lost: LostRange) -> Row:
     return {
         "copy": lost.copy + 1,
+        "isCut": lost.is_cut,
         "firstOffset": lost.first,
         "lastOffset": lost.last,
         "batches": lost.batches,
