@@ -120,6 +120,10 @@ def _placement(found: PartitionReplicas) -> Iterator[str]:
         marks.append(f"below min.insync.replicas ({state.min_insync}): acks=all is refused")
     if state.is_recovering:
         marks.append("the last election was unclean")
+    if state.adding:
+        marks.append(f"a reassignment adds {_numbers(state.adding)}")
+    if state.removing:
+        marks.append(f"a reassignment removes {_numbers(state.removing)}: the copy there goes when it is done")
     if marks:
         yield from _folded(f"  state      {'; '.join(marks)}", " " * 13)
     if found.not_given:

@@ -135,6 +135,18 @@ def test_a_history_that_a_follower_keeps_without_its_epochs_is_lost_too(tmp_path
     ]
 
 
+def test_a_reassignment_is_told(tmp_path: Path) -> None:
+    for broker in (1, 2, 3):
+        write_copy(tmp_path, broker, OnDisk(SHARED if broker == 3 else chain(0, (0, 20))))
+    fields = partition_fields([2, 1, 3], [3], 3, addingReplicas=[2], removingReplicas=[3])
+    write_metadata(tmp_path, 1, fields)
+    out = said(tmp_path).out
+    assert "a reassignment adds 2" in out
+    assert "a reassignment removes 3: the copy there goes when it is done" in " ".join(out.split())
+    (row,) = rows(tmp_path, "partition")
+    assert (row["addingReplicas"], row["removingReplicas"]) == ([2], [3])
+
+
 def test_the_newest_metadata_counts(tmp_path: Path) -> None:
     for broker in (1, 2):
         write_copy(tmp_path, broker, OnDisk(SHARED))
