@@ -183,7 +183,8 @@ def _check_not_cleaned(healing: Healing, cleaned: int) -> None:
     if healing.first_damaged is not None and healing.first_damaged < cleaned:
         raise RefusedError(
             f"the topic is compacted: below offset {cleaned} each broker's cleaner has left other batches, and offset"
-            f" {healing.first_damaged} is damaged here. Move the directory away: the leader sends the partition again."
+            f" {healing.first_damaged} is damaged here. Move the directory away: then this command copies the other one"
+            " whole, or the leader sends the partition again."
         )
 
 
