@@ -87,7 +87,7 @@ class Shared(NamedTuple):
     own: Sequence[OffsetRange]
 
     def has(self, offset: int) -> bool:
-        """Whether the batch at an offset is in the other copy's loss."""
+        """Return whether the batch at an offset is in the other copy's loss."""
         if offset < self.since:
             return False
         at = bisect_right(self.own, offset, key=lambda each: each.first)
