@@ -24,7 +24,7 @@ class JsonLines:
         self._write = write
 
     def partition(self, found: PartitionReplicas) -> None:
-        """All rows of a partition."""
+        """Write all rows of a partition."""
         place = {"topic": found.key.topic, "partition": found.key.partition}
         self._row("partition", place | _partition(found))
         for number, copy in enumerate(found.copies, 1):
@@ -35,7 +35,7 @@ class JsonLines:
             self._row("choice", place | _choice(choice))
 
     def finish(self, code: int) -> None:
-        """Nothing comes after the last partition."""
+        """Do nothing: no line comes after the last partition."""
 
     def _row(self, kind: str, fields: Row) -> None:
         self._write(json_line(kind, fields))

@@ -34,7 +34,7 @@ class TextLines:
         self._partitions = self._differing = self._behind = 0
 
     def partition(self, found: PartitionReplicas) -> None:
-        """A partition: who has what, where copies differ, what each leader loses, and what to do."""
+        """Print a partition: who has what, where copies differ, what each leader loses, and what to do."""
         self._partitions += 1
         self._differing += found.verdict is Verdict.DIFFERS
         self._behind += found.verdict is Verdict.BEHIND
@@ -47,7 +47,7 @@ class TextLines:
         self._write("\n")
 
     def finish(self, code: int) -> None:
-        """The verdict of a run that exits with `code`."""
+        """Print the verdict of a run that exits with `code`."""
         total = number_words(self._partitions, "partition")
         behind = f"the copies of {self._behind} are only behind" if self._behind else ""
         if self._differing:
@@ -90,7 +90,7 @@ def _heading(found: PartitionReplicas) -> Iterator[str]:
 
 
 def _keys(found: PartitionReplicas) -> str:
-    """What comparing the latest records of all keys says."""
+    """Return what comparing the latest records of all keys says."""
     known = [each for each in found.keys.values() if each.keys is not None]
     worst = max(known, key=lambda each: each.differing, default=None)
     if worst is None or worst.keys is None:
@@ -176,7 +176,7 @@ def _lost(lost: LostRange) -> str:
 
 
 def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
-    """What to do, what loses nothing first."""
+    """Yield what to do, what loses nothing first."""
     best = sight.best
     if best is None:
         return
@@ -202,7 +202,7 @@ def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
 
 
 def _export(found: PartitionReplicas, best: Choice) -> Iterator[str]:
-    """What to write down where no choice keeps everything."""
+    """Yield what to write down where no choice keeps everything."""
     if best.leader.broker is None:
         return
     yield "No choice keeps everything. Write down first what the best one loses:"
@@ -229,7 +229,7 @@ def _make_lead(found: PartitionReplicas, best: Choice, label: str) -> Iterator[s
 
 
 def _command(label: str, *parts: Sequence[str]) -> Iterator[str]:
-    """A command of these parts, in one line if it fits, else in several."""
+    """Yield a command of these parts, in one line if it fits, else in several."""
     texts = [shlex.join(map(safe_path, part)) for part in parts]
     line = label + " ".join(texts)
     if len(line) <= _WIDTH:
@@ -246,7 +246,7 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 
 def _folded(text: str, indent: str = "") -> list[str]:
-    """A text as lines of the screen's width; those after the first begin with `indent`."""
+    """Return a text as lines of the screen's width; those after the first begin with `indent`."""
     return textwrap.wrap(
         text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
     ) or [text]

@@ -116,7 +116,7 @@ def _follows(leader: Replica, follower: Replica) -> tuple[Followed, Truncation]:
 
 
 def _lost_from(leader: Replica, follower: Replica, truncation: Truncation, compared: Compared) -> int | None:
-    """The first offset of what the follower loses and the leader has not; None where it loses nothing."""
+    """Return the first offset of what the follower loses and the leader has not; None where it loses nothing."""
     assert leader.log is not None
     assert follower.log is not None
     if truncation.offset is None:
@@ -156,7 +156,9 @@ def _longest_first(replica: Replica) -> tuple[int, int]:
 
 
 def _bounds(replica: Replica, replicas: Sequence[Replica], compared: Compared, state: PartitionState | None) -> Bounds:
-    """How far the records of a copy were committed, by the checkpoints and the ISR of all that share its history."""
+    """Return how far the records of a copy were committed, by the checkpoints and the ISR of all that share its
+    history.
+    """
     committed = 0
     for each in replicas:
         if each.log is not None and each.log.high_watermark is not None:
@@ -168,7 +170,7 @@ def _bounds(replica: Replica, replicas: Sequence[Replica], compared: Compared, s
 
 
 def _shared(replica: Replica, other: Replica, compared: Compared) -> int:
-    """Up to which offset another replica has the same records."""
+    """Return up to which offset another replica has the same records."""
     if replica is other:
         return replica.log.log_end if replica.log else 0
     if other.log is None or other.number is None or replica.number is None:

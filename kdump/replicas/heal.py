@@ -112,7 +112,7 @@ class _Cursor:
 
 
 def _is_older(one: _Cursor, other: _Cursor) -> bool:
-    """Whether a copy that parts from another one here has the older history.
+    """Return whether a copy that parts from another one here has the older history.
 
     The copy of the later leader is right, wherever they part: in between an older leader may have had a higher epoch.
     """
@@ -123,7 +123,7 @@ def _is_older(one: _Cursor, other: _Cursor) -> bool:
 
 
 def _newest_term(log: PartitionLog) -> int:
-    """The last leader epoch that a copy knows of; -1 for none."""
+    """Return the last leader epoch that a copy knows of; -1 for none."""
     try:
         return max((entry.epoch for entry in log.leader_epochs), default=-1)
     except (CheckpointError, OSError):
@@ -210,7 +210,7 @@ class _Merge:
         return max(end, self._bases[-1]) if is_empty else end
 
     def _next(self) -> tuple[FoundBatch | None, _Cursor]:
-        """The next batch of the log, and whose it is; the cursors that have it as well go on."""
+        """Return the next batch of the log, and whose it is; the cursors that have it as well go on."""
         for cursor in (self._own, *self._peers):
             while cursor.head is not None and self._expected is not None and cursor.head.last < self._expected:
                 cursor.step()

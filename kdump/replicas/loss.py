@@ -96,7 +96,7 @@ class Shared(NamedTuple):
     own: Sequence[OffsetRange]
 
     def has(self, offset: int) -> bool:
-        """Whether the batch at an offset is in the other copy's loss."""
+        """Return whether the batch at an offset is in the other copy's loss."""
         at = bisect_right(self.spans, offset, key=lambda each: each.start)
         if at == 0 or self.spans[at - 1].stop <= offset:
             return False

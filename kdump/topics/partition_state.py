@@ -60,7 +60,7 @@ class PartitionState:
         return len(self.isr) < self.min_insync
 
     def standing(self, broker: int) -> Standing:
-        """Why a replica may lead."""
+        """Return why a replica may lead."""
         if broker in self.isr:
             return Standing.IN_SYNC
         if broker in self.elr:
@@ -70,7 +70,7 @@ class PartitionState:
         return Standing.UNCLEAN
 
     def may_lead(self, broker: int) -> bool:
-        """Whether a replica can become leader without an administrator, some brokers being down or not."""
+        """Return whether a replica can become leader without an administrator, some brokers being down or not."""
         return self.is_unclean_allowed or self.standing(broker) is not Standing.UNCLEAN
 
     @property
@@ -79,7 +79,7 @@ class PartitionState:
         return self.next_leader([broker for broker in self.replicas if broker != self.leader])
 
     def next_leader(self, alive: Collection[int]) -> int:
-        """The leader that the controller elects when just these brokers are alive; -1 for none."""
+        """Return the leader that the controller elects when just these brokers are alive; -1 for none."""
         candidates = self.isr or self.elr
         if self.leader in candidates and self.leader in alive:
             return self.leader
