@@ -166,7 +166,7 @@ def _leaders(found: PartitionReplicas) -> Iterator[str]:
 
 
 def _lost(lost: LostRange) -> str:
-    """What one copy loses, or has alone."""
+    """Say what one copy loses, or has alone."""
     offsets, copy = offset_range(lost.first, lost.last), f"copy {lost.copy + 1}"
     does = f"cuts {offsets} of {copy}" if lost.is_cut else f"nobody can read {offsets}, which {copy} has"
     times = ""

@@ -128,7 +128,7 @@ def _lost_from(leader: Replica, follower: Replica, truncation: Truncation, compa
 
 
 def _gaps(leader: Replica, follower: Replica, cut: int | None, compared: Compared) -> tuple[Span, ...]:
-    """What the follower keeps below its cut and the leader has not: the leader's log has a hole there.
+    """Return what the follower keeps below its cut and the leader has not: the leader's log has a hole there.
 
     Or it has another history there, and the follower does not know: it has lost its leader epochs.
     """

@@ -204,7 +204,7 @@ class _Merge:
         )
 
     def _end(self, start: int) -> int:
-        """Where the log ends: after its last batch, or with an empty segment before which cleaners left no batch."""
+        """Return where the log ends: after its last batch, or with an empty segment that cleaned ones come before."""
         end = start if self._expected is None else self._expected
         is_empty = self._has_gaps and bool(self._bases) and not status_of(self._log.segments[-1].log_path).size
         return max(end, self._bases[-1]) if is_empty else end
