@@ -39,36 +39,31 @@ class AvroSchema:
         if form is Form.NATIVE:
             _set_defaults(self._parsed, {})
         self._is_bytes = _type_of(self.json) == "bytes"
+        """All of a payload is the value then: Confluent's serializers write no length (NonRecordContainer and
+        AbstractKafkaAvroSerializer in Java, AvroSerializer in Python), and their deserializers expect none."""
 
     def decode(self, payload: bytes, reader: AvroSchema | None = None) -> Any:
         """The value of a payload, as the reader's schema has it if one is given. Raises SchemaError."""
         if self.rewriter.is_recursive and len(payload) > MAX_DEPTH:
             check_depth(self.json, payload)
+        if self._is_bytes:
+            payload = _length(len(payload)) + payload
         stream = BytesIO(payload)
         try:
             value = _fastavro().schemaless_reader(stream, self._parsed, reader._parsed if reader else None)
         except SchemaError:
             raise
         except Exception as error:  # fastavro raises whatever its parts do, of bytes that are not what they should be
-            if self._is_bytes:
-                return self._raw_bytes(payload)
             why = f"{type(error).__name__}: {error}" if str(error) else "it breaks off"
             if type(error).__name__ == "SchemaResolutionError":
                 raise SchemaError(f"it cannot be read by the schema of the column: {error}") from None
             raise SchemaError(f"not what its Avro schema says: {why}") from None
         left = len(payload) - stream.tell()
         if left:
-            if self._is_bytes:
-                return self._raw_bytes(payload)
             raise SchemaError(f"not what its Avro schema says: {left} bytes are left")
         if self._may_be_deep:
             check_nesting(value)
         return value
-
-    def _raw_bytes(self, payload: bytes) -> Any:
-        """A value of the schema "bytes" from a client that writes it without its length."""
-        reader = READERS.get(_logical_of(self.json))
-        return reader(payload, self.json) if reader else payload
 
 
 class Rewriter:
@@ -267,6 +262,15 @@ def _field(field: Json, shown: Json) -> Json:
         if more in field:
             made[more] = field[more]
     return made
+
+
+def _length(size: int) -> bytes:
+    """A size as Avro's long."""
+    left, found = size << 1, bytearray()
+    while left > 0x7F:
+        found.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes((*found, left))
 
 
 def _logical_name(schema: Json) -> str:
