@@ -284,6 +284,14 @@ def _record(name: str, *kinds: Any) -> Any:
     return {"type": "record", "name": name, "fields": fields}
 
 
+def _doubling(times: int, *more: Any) -> Any:
+    """A record of records, each of which holds the one before twice."""
+    made = _record("R0")
+    for at in range(times):
+        made = _record(f"R{at + 1}", made, f"R{at}")
+    return _record("R", made, *more)
+
+
 def _nested(depth: int) -> bytes:
     data = b""
     for _ in range(depth):
@@ -320,6 +328,8 @@ HOSTILE: dict[str, tuple[str, Any, bytes]] = {
     "a long decimal": ("AVRO", DECIMAL, b"\xc0\x84\x3d" + b"\x7f" * 500_000),
     "a long decimal within": ("AVRO", _record("R", DECIMAL), b"\xc0\x84\x3d" + b"\x7f" * 500_000),
     "a decimal of a large scale": ("AVRO", _record("R", {**DECIMAL, "scale": 1 << 30}), b"\2\1"),
+    "records that double": ("AVRO", _doubling(40), b""),
+    "records that double in lists": ("AVRO", {"type": "array", "items": _doubling(9, "int")}, b"\2" + b"\0" * 9),
     "items of no bytes": ("AVRO", {"type": "array", "items": "null"}, b"\xfe\xff\xff\xff\x0f\0"),
     "messages within messages": ("PROTOBUF", MESSAGE, b"\0" + _nested(5000)),
     "a long text": ("PROTOBUF", MESSAGE, b"\0\x1a\xff\xff\xff\xff\x07"),
@@ -332,7 +342,7 @@ HOSTILE: dict[str, tuple[str, Any, bytes]] = {
     "a long number": ("JSON", {}, b"9" * 500_000),
     "no JSON": ("JSON", {}, b"\xff\0"),
 }
-UNUSABLE = ("a record that holds itself", "items of no bytes")
+UNUSABLE = ("a record that holds itself", "items of no bytes", "records that double", "records that double in lists")
 """Those whose schema is refused."""
 
 
