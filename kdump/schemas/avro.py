@@ -33,7 +33,7 @@ class AvroSchema:
     """A schema with all that it refers to, ready to decode with. Raises SchemaError."""
 
     def __init__(self, text: str, references: Iterable[str] = (), form: Form = Form.SHOWN) -> None:
-        """`references` are the texts of the schemas that it leads to, each before what uses it."""
+        """Take `references`, the texts of the schemas that it leads to, each before what uses it."""
         definitions: dict[str, Json] = {}
         for each in references:
             _define(load(each), "", definitions)
@@ -48,7 +48,7 @@ class AvroSchema:
         AbstractKafkaAvroSerializer in Java, AvroSerializer in Python), and their deserializers expect none."""
 
     def decode(self, payload: bytes, reader: AvroSchema | None = None) -> Any:
-        """The value of a payload, as the reader's schema has it if one is given. Raises SchemaError."""
+        """Return the value of a payload, as the reader's schema has it if one is given. Raises SchemaError."""
         if self.rewriter.is_recursive and len(payload) > MAX_DEPTH:
             check_depth(self.json, payload)
         if self._is_bytes:
@@ -91,7 +91,7 @@ class Rewriter:
         self._direct: frozenset[str] = frozenset()  # records that are around, with nothing between that could end them
 
     def rewrite(self, schema: Json) -> Json:
-        """The schema as fastavro gets it. Raises SchemaError."""
+        """Return the schema as fastavro gets it. Raises SchemaError."""
         try:
             return self._any(schema, "").schema
         except RecursionError:
@@ -192,7 +192,7 @@ class Rewriter:
 
 
 def _bounded(found: _Sized, most: int) -> _Sized:
-    """What was found. Raises SchemaError where a few bytes would make more values than anybody wants."""
+    """Return what was found. Raises SchemaError where a few bytes would make more values than anybody wants."""
     if found.values > most + _PER_BYTE * found.least:
         raise SchemaError(f"a type whose values hold {found.values:,} others in {found.least:,} bytes")
     return found
@@ -239,7 +239,7 @@ def _default(schema: Json, value: Json, named: dict[str, Json]) -> Any:
 
 
 def load(text: str) -> Json:
-    """A schema's text as JSON; a bare name is one too. Raises SchemaError."""
+    """Return a schema's text as JSON; a bare name is one too. Raises SchemaError."""
     if text.strip() in PRIMITIVES:
         return text.strip()
     try:
@@ -249,7 +249,7 @@ def load(text: str) -> Json:
 
 
 def full_name(name: str, namespace: str | None) -> str:
-    """A type's name with its namespace."""
+    """Return a type's name with its namespace."""
     if "." in name:
         return name
     return f"{namespace or _NO_NAMESPACE}.{name}"
@@ -282,7 +282,7 @@ def _field(field: Json, shown: Json) -> Json:
 
 
 def _length(size: int) -> bytes:
-    """A size as Avro's long."""
+    """Return a size as Avro's long."""
     left, found = size << 1, bytearray()
     while left > 0x7F:
         found.append(left & 0x7F | 0x80)

@@ -79,7 +79,7 @@ class ProducerCheck:
         self._markers.clear()
 
     def sheet(self, sheet: Sheet) -> Iterator[Finding]:
-        """Good batches."""
+        """Take good batches; yield what is found."""
         if is_uniform(sheet.producer_id, -1):
             self._pass(sheet)
             return
@@ -148,7 +148,7 @@ class ProducerCheck:
                 yield self._at("KD-TXN-MIXED", f"{text} batch is not part of it", sheet, row)
 
     def _fault(self, producer: Producer, number: int, epoch: int, sequence: int) -> tuple[str, str] | None:
-        """What is wrong with a batch's producer epoch or sequence after the batches of the producer before."""
+        """Return what is wrong with a batch's producer epoch or sequence after the batches of the producer before."""
         may_skip = self._missing - self._missing_before.get(number, 0)
         match producer.check_batch(epoch, sequence):
             case EpochWentBack(_, known_epoch):
@@ -163,7 +163,7 @@ class ProducerCheck:
         return None
 
     def _pass(self, sheet: Sheet) -> None:
-        """Batches without producers: how many offsets are missing between them."""
+        """Pass over batches without producers: count how many offsets are missing between them."""
         last, expected = sheet.last_offset, self._next_offset
         if expected is None:
             self.gaps.begin(sheet.base_offset[0])
@@ -228,7 +228,7 @@ class ProducerCheck:
                 self._table.forget_txn(producer)
 
     def finish(self, coordinator: Coordinator) -> Iterator[Finding]:
-        """The log is over: what is open now stays open until a marker comes, as `coordinator` may know."""
+        """Yield the log is over: what is open now stays open until a marker comes, as `coordinator` may know."""
         for number, producer in self.producers.items():
             if producer.txn_first_offset < 0:
                 continue
