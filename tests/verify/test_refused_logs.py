@@ -13,7 +13,9 @@ from kdump.findings.finding import BrokerEffect
 from kdump.formats import names
 from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewRecord, encode_wrapper
+from kdump.library.reading import startup
 from kdump.library.verifying import verify
+from kdump.operations.startup import Loaded
 from kdump.recovery.loader import load_log
 from kdump.releases import KafkaRelease, newest_metadata_version
 from kdump.settings.sources import Settings
@@ -96,8 +98,10 @@ def test_a_wrapper_whose_first_offset_cannot_be_read(tmp_path: Path, release: Ka
     broker = {"brokerId": 1, "brokerEpoch": 1, "rack": None, "features": [feature]}
     metadata_log = MetadataLog(log.directory / names.CLUSTER_METADATA_DIR)
     metadata_log.add(*metadata_pairs(("RegisterBroker", broker))).write()
-    startup = replace(STARTUP, clean=False, config=LoadingSettings.of(Settings({}).of("orders"), release))
-    is_loaded = load_log(PartitionLog(str(log.partition)), startup).ok
+    of_release = replace(STARTUP, clean=False, config=LoadingSettings.of(Settings({}).of("orders"), release))
+    is_loaded = load_log(PartitionLog(str(log.partition)), of_release).ok
     assert is_loaded == (release < KafkaRelease.V4_1)
     (finding,) = [each for each in verify(str(log.directory), deep=True) if each.code == "KD-BATCH-CODEC"]
     assert (finding.broker == BrokerEffect.REFUSES) != is_loaded
+    told = {each.path: each for each in startup(str(log.directory)) if isinstance(each, Loaded)}
+    assert told[str(log.partition)].outcome.ok == is_loaded
