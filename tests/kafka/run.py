@@ -57,7 +57,8 @@ def main() -> int:
         return INCOMPLETE
     _LAST_RUN.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    each = partial(_run, rest=[*rest, "--seconds", str(options.seconds // len(present))])
+    others = [part for release in present for part in ("--other", release)]
+    each = partial(_run, rest=[*rest, *others, "--seconds", str(options.seconds // len(present))])
     with ThreadPoolExecutor(max(1, options.workers)) as workers:
         codes = dict(zip(present, workers.map(each, present), strict=True))
     minutes, seconds = divmod(int(time.monotonic() - started), 60)

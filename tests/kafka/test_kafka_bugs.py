@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
+import pytest
+
+from kdump.formats import names
+from kdump.formats.batch import CONTROL
+from kdump.formats.kraft_snapshot import kraft_batch
+from kdump.formats.schemas.cluster_metadata import decode_value, encode_value
+from kdump.query.contents import contents_in, runs
+from kdump.storage.partition import PartitionLog
 from tests.kafka.broker import Broker, minor
 from tests.kafka.command import jsonl
 from tests.kafka.directories import MADE, Rich, State, copy_tree, rich
@@ -58,6 +67,53 @@ def test_a_producer_id_that_is_handed_out_again(release: str, tally: Tally, tmp_
         compare.same("records", [row["value"] for row in rows], ["first 0", "second 1"])
         batches = jsonl("dump", "--batches-only", tmp_path / "data" / f"{_TOPIC}-0").of_type("batch")
         compare.same("producer ids", len({row["producerId"] for row in batches}), 1)
+
+
+def test_a_torn_partition_metadata(release: str, tally: Tally, tmp_path: Path) -> None:
+    """The log directory is noted as offline, and met again: the process ends. `startup` knows."""
+    first, second = rich(release, State.STOPPED).copy(tmp_path)
+    assert (first / names.CLUSTER_METADATA_DIR).is_dir()
+    # of a partition that is not the last to be loaded
+    name = next(name for name in os.listdir(second) if (second / name / names.PARTITION_METADATA).is_file())
+    torn = second / name / names.PARTITION_METADATA
+    torn.write_bytes(torn.read_bytes()[:20])
+    broker = Broker(release, tmp_path, [first, second])
+    foretold = jsonl("startup", "--config", broker.config, first, second).of_type("broker")[0]["starts"]
+    with tally.of(release, Column.FORECAST) as compare:
+        serves, log = broker.tried()
+        compare.same("a broker serves beside a torn partition.metadata", serves, False)
+        compare.same("what startup says of it", foretold, serves)
+        compare.holds("is already offline", "is already offline due to a previous IO exception" in log)
+
+
+def test_a_topic_without_its_first_partition(release: str, tally: Tally, tmp_path: Path) -> None:
+    """The controller fails at each registration of a broker; the process ends when the time for its start is over."""
+    log_dirs = rich(release, State.STOPPED).copy(tmp_path)
+    _append_a_topic(PartitionLog(str(log_dirs[0] / names.CLUSTER_METADATA_DIR)))
+    limit = {"initial.broker.registration.timeout.ms": "8000"}
+    broker = Broker(release, tmp_path, log_dirs, **limit)
+    with tally.of(release, Column.FORECAST) as compare:
+        serves, log = broker.tried()
+        compare.same("a broker serves where a topic has no partition 0", serves, False)
+        compare.holds("the controller's NullPointerException", "NullPointerException" in log)
+
+
+def _append_a_topic(log: PartitionLog) -> None:
+    """A topic with the partition 1 alone, behind the end of a cluster's metadata log."""
+    last = {}
+    for segment, run in runs(log.segments, lambda problem: pytest.fail(str(problem))):
+        for content in contents_in(segment, run, lambda problem: pytest.fail(str(problem))):
+            end, epoch, time = content.offset + 1, run.block.leader_epoch[content.row], content.timestamp
+            if not run.block.attributes[content.row] & CONTROL:
+                record = decode_value(content.value or b"")
+                last[record.name] = record
+    made = {"name": "without-first", "topicId": bytes(range(16)), "partitionId": 1}
+    values = []
+    for name in ("TopicRecord", "PartitionRecord"):
+        fields = {field: made.get(field, value) for field, value in last[name].fields.items()}
+        values.append(encode_value(last[name].type, last[name].version, fields))
+    with open(log.segments[-1].log_path, "ab") as file:
+        file.write(kraft_batch([(None, value) for value in values], end, epoch, time, is_control=False))
 
 
 def _ask(broker: Broker, step: str, **request: object) -> None:
