@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from kafka import KafkaConsumer, TopicPartition
 
 from kdump.formats import names
 from kdump.formats.batch import CONTROL
@@ -14,6 +17,7 @@ from kdump.formats.kraft_snapshot import kraft_batch
 from kdump.formats.schemas.cluster_metadata import decode_value, encode_value
 from kdump.query.contents import contents_in, runs
 from kdump.storage.partition import PartitionLog
+from tests.kafka.answers import check_nothing_found
 from tests.kafka.broker import Broker, minor
 from tests.kafka.command import jsonl
 from tests.kafka.directories import MADE, Rich, State, copy_tree, rich
@@ -96,6 +100,63 @@ def test_a_topic_without_its_first_partition(release: str, tally: Tally, tmp_pat
         serves, log = broker.tried()
         compare.same("a broker serves where a topic has no partition 0", serves, False)
         compare.holds("the controller's NullPointerException", "NullPointerException" in log)
+
+
+def test_aborted_records_of_a_partition_that_was_copied(release: str, tally: Tally, tmp_path: Path) -> None:
+    """What is fetched at once is appended at once: an aborted transaction's last stable offset is too high then, and
+    the search for aborted transactions ends before it comes to the next one. No file is damaged by that.
+    """
+    log_dirs = [tmp_path / "disk1", tmp_path / "disk2"]
+    broker = Broker(release, tmp_path, log_dirs)
+    broker.format()
+    try:
+        with Kit(release, MADE, tmp_path / "kit.log") as kit:
+            broker.start()
+            kit.ask("admin", servers=broker.servers, step="create", topic=_TOPIC, configs={"index.interval.bytes": "0"})
+            _transactions(broker.servers)
+            before = _committed(broker.servers)
+            source, target = sorted(log_dirs, key=lambda path: not (path / f"{_TOPIC}-0").is_dir())
+            kit.ask("admin", servers=broker.servers, step="move", topic=_TOPIC, to=str(target))
+            while (source / f"{_TOPIC}-0").exists() or not (target / f"{_TOPIC}-0").exists():
+                assert broker.runs
+                time.sleep(0.1)
+            after = _committed(broker.servers)
+        broker.stop()
+    finally:
+        broker.kill()
+    with tally.of(release, Column.VERIFY) as compare:
+        compare.same("offsets of what a read_committed consumer gets before the copy", before, [4])
+        compare.same("and after it", after, [2, 4])
+        done = jsonl("verify", "--deep", "--fail-on", "warning", *log_dirs)
+        check_nothing_found(compare, done)
+
+
+def _transactions(servers: str) -> None:
+    """Two transactions of a producer, both aborted, and one of another one: a record and a marker each."""
+    for name, ends in (("first", ("abort", "abort")), ("second", ("commit",))):
+        producer = Producer({"bootstrap.servers": servers, "transactional.id": name})
+        producer.init_transactions(60)
+        for end in ends:
+            producer.begin_transaction()
+            producer.produce(_TOPIC, b"a value", partition=0)
+            producer.flush()
+            producer.abort_transaction(60) if end == "abort" else producer.commit_transaction(60)
+
+
+def _committed(servers: str) -> list[int]:
+    """The offsets that a read_committed consumer gets, a batch at a time."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=servers, isolation_level="read_committed", max_partition_fetch_bytes=1, fetch_max_bytes=1
+    )
+    partition = TopicPartition(_TOPIC, 0)
+    consumer.assign([partition])
+    consumer.seek_to_beginning(partition)
+    end, found = consumer.end_offsets([partition])[partition], []
+    while consumer.position(partition) < end:
+        for records in consumer.poll(200).values():
+            found += [record.offset for record in records]
+    consumer.close()
+    return found
 
 
 def _append_a_topic(log: PartitionLog) -> None:
