@@ -52,7 +52,7 @@ class Page:
         self._good = Style(color, "green", bold=True)
 
     def all(self) -> Iterator[str]:
-        """The whole screen; where nothing needs anybody, three lines."""
+        """Yield the whole screen; where nothing needs anybody, three lines."""
         health = self._health
         if self._is_live:
             yield "A broker is running. This is what a crash now would leave."
@@ -78,7 +78,7 @@ class Page:
         yield from self._next()
 
     def brief(self) -> Iterator[str]:
-        """One line for each entry, and the verdict."""
+        """Yield one line for each entry, and the verdict."""
         if not self._health.diagnoses and not self._health.unread:
             yield from self._all_well()
             return
@@ -166,7 +166,7 @@ class Page:
         yield from self._actions(diagnosis)
 
     def _leaders(self, copies: PartitionReplicas) -> Iterator[str]:
-        """Each copy, and what its broker loses if it leads."""
+        """Yield each copy, and what its broker loses if it leads."""
         reference = reference_of(sight_of(copies))
         for number, copy in enumerate(copies.copies):
             broker = "?" if copy.broker is None else copy.broker
@@ -180,7 +180,7 @@ class Page:
             label = ""
 
     def _copies(self) -> str:
-        """How the copies of several brokers compare; nothing where there are none."""
+        """Return how the copies of several brokers compare; nothing where there are none."""
         seen = self._health.copies
         if not seen.partitions and not seen.left:
             return ""
@@ -228,7 +228,7 @@ class Page:
         )
 
     def _names(self, diagnosis: Diagnosis) -> str:
-        """The partitions; with several log directories the paths."""
+        """Return the partitions; with several log directories the paths."""
         is_single = len(self._health.directories) == 1
         named = [os.path.basename(path) if is_single else path for path in diagnosis.paths]
         named = [safe_path(name) for name in named if name] or [safe_path(diagnosis.paths[0])]
@@ -347,7 +347,7 @@ def _command_words(actions: Sequence[Action]) -> str:
 
 
 def _place(diagnosis: Diagnosis, text: str) -> str:
-    """The file and the byte, unless the text has them."""
+    """Return the file and the byte, unless the text has them."""
     for finding in diagnosis.findings:
         if finding.message == text:
             name = os.path.basename(finding.path)
@@ -363,7 +363,7 @@ def _sentence(text: str) -> str:
 
 
 def _without_subject(text: str) -> str:
-    """What the broker does, after the label that names it."""
+    """Return what the broker does, after the label that names it."""
     return text.removeprefix("The broker ")
 
 

@@ -80,7 +80,7 @@ def run_export(
 def _topics_decoded(
     places: Iterable[Place], logs: Iterable[PartitionLog], decoding: Decoding
 ) -> dict[str, TopicColumns]:
-    """How the records of each topic are decoded. Raises KdumpError, OSError."""
+    """Return how the records of each topic are decoded. Raises KdumpError, OSError."""
     from kdump.columns.decoding import Decode, topic_columns
 
     decoder = payload_decoder(places, decoding.schemas)
@@ -141,7 +141,7 @@ class _Report:
 
 
 def _check_columns(options: ExportOptions) -> None:
-    """Raises KdumpError without pyarrow, click.UsageError for a column that there is not."""
+    """Raise KdumpError without pyarrow, click.UsageError for a column that there is not."""
     try:
         from kdump.columns.fields import RECORD_FIELDS, check_names
     except ImportError as error:

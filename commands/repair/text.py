@@ -47,7 +47,7 @@ class TextPrinter:
         self._dropped = 0
 
     def partition(self, done: Repaired, *, applies: bool) -> None:
-        """One partition: what is lost and kept, then the changes."""
+        """Print one partition: what is lost and kept, then the changes."""
         task = done.task
         assert task is not None
         if task.decision is not None:
@@ -66,7 +66,7 @@ class TextPrinter:
             self._planned.append((is_routine, text))
 
     def left_alone(self, path: str, reason: str, code: int) -> None:
-        """Nothing more: the reason, which names the partition, is on stderr."""
+        """Do nothing: the reason, which names the partition, is on stderr."""
 
     def _block(self, done: Repaired, *, applies: bool) -> str:
         task = done.task
@@ -86,7 +86,9 @@ class TextPrinter:
         return "\n".join(lines) + "\n\n"
 
     def _plans(self) -> None:
-        """The plans; of many, those that do more than trim and rebuild, an example of the others, and their count."""
+        """Print the plans; of many, those that do more than trim and rebuild, an example of the others, and their
+        count.
+        """
         shown = self._planned
         if len(shown) > MAX_PLANS:
             special = [each for each in shown if not each[0]]
@@ -98,7 +100,7 @@ class TextPrinter:
             self._write(f"{number_words(more, 'more partition')} would change: --format jsonl lists them all.\n\n")
 
     def end(self, totals: Totals) -> None:
-        """The answer: what was changed or would be, what needs a decision, and what to do next."""
+        """Print the answer: what was changed or would be, what needs a decision, and what to do next."""
         undecided, work, applies = len(self._undecided), totals.work, totals.applies
         if undecided:
             self._write(f"{self._bad('Decide:')} {number_words(undecided, 'partition')}\n")
@@ -128,7 +130,7 @@ class TextPrinter:
             self._write("Next: the same command with --apply\n")
 
     def _done(self, totals: Totals, more: str) -> None:
-        """What was changed, how to check it, and how to take it back."""
+        """Print what was changed, how to check it, and how to take it back."""
         dropped = number_words(self._dropped, "valid record") if self._dropped else "no valid batch"
         self._write(f"Done. {number_words(totals.changed, 'partition')} changed, {dropped} dropped{more}.\n")
         self._write(f"Check: kdump verify {_common(self._changed)}\n")
@@ -184,7 +186,7 @@ class TextPrinter:
 
 
 def _common(paths: Sequence[str]) -> str:
-    """The partition directory, or the log directories around several, as words of a command."""
+    """Return the partition directory, or the log directories around several, as words of a command."""
     found = paths if len(paths) == 1 else sorted({os.path.dirname(path) for path in paths})
     return " ".join(map(safe_path, found))
 
@@ -221,7 +223,7 @@ def _words(operation: Operation) -> str:
 
 
 def _kept_path(done: Repaired, file: str) -> str:
-    """The path of a kept file, in the log directory as it was given."""
+    """Return the path of a kept file, in the log directory as it was given."""
     assert done.change is not None
     path = done.change.file(file)
     given = os.path.join(os.path.dirname(done.path), os.path.basename(path))

@@ -152,7 +152,7 @@ class Output:
 
 
 def complain(text: str) -> None:
-    """One line on stderr, once in a run. The text must be safe already."""
+    """Print one line on stderr, once in a run. The text must be safe already."""
     if text in Screen.current.complaints:
         return
     if len(Screen.current.complaints) < _MAX_COMPLAINTS:
@@ -162,19 +162,19 @@ def complain(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """A note on stderr, which is no finding; none with -q. The text must be safe already."""
+    """Print a note on stderr, which is no finding; none with -q. The text must be safe already."""
     if not Screen.current.is_quiet:
         complain(f"note: {text}")
 
 
 def os_error_text(error: OSError, path: str) -> str:
-    """What the system says, with the file that it names, or else `path`; safe to print."""
+    """Return what the system says, with the file that it names, or else `path`; safe to print."""
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path  # else a descriptor
     return f"{safe_path(where)}: {safe(os_text(error))}"
 
 
 def as_given(text: str, given: Mapping[str, str]) -> str:
-    """A message with paths as the command line has them; `given` has these by their absolute paths."""
+    """Return a message with paths as the command line has them; `given` has these by their absolute paths."""
     for absolute in sorted(given, key=len, reverse=True):
         path = given[absolute].replace("\\", r"\\")
         text = re.sub(rf"(?<![\w./-]){re.escape(absolute)}(?![\w.-])", path, text)
@@ -182,12 +182,12 @@ def as_given(text: str, given: Mapping[str, str]) -> str:
 
 
 def os_text(error: OSError) -> str:
-    """What the system says, without a file."""
+    """Return what the system says, without a file."""
     return NO_SUCH if error.errno == ENOENT and error.strerror == os.strerror(ENOENT) else error.strerror or str(error)
 
 
 def wants_color(choice: str = "auto") -> bool:
-    """Whether `auto`, `always` or `never` means colour here."""
+    """Return whether `auto`, `always` or `never` means colour here."""
     return choice == "always" if choice != "auto" else Screen.current.is_colored
 
 
@@ -204,5 +204,5 @@ class Style:
             self.before, _, self.after = styled.partition("\0")
 
     def __call__(self, text: str) -> str:
-        """The text in colour."""
+        """Return the text in colour."""
         return f"{self.before}{text}{self.after}"

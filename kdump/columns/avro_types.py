@@ -43,12 +43,12 @@ _TIMES = {
 
 
 def arrow_type(schema: AvroSchema) -> tuple[pa.DataType, Fix]:
-    """The type of a schema's values (of the native form), and what makes them fit."""
+    """Return the type of a schema's values (of the native form), and what makes them fit."""
     return _type(schema.json, named_types(schema.json), ())
 
 
 def json_text(value: Any) -> str | None:
-    """A native value as JSON text."""
+    """Return a native value as JSON text."""
     return None if value is None else json.dumps(json_of(value), ensure_ascii=False, separators=(",", ":"))
 
 

@@ -33,7 +33,7 @@ _TIMESTAMP = "google.protobuf.Timestamp"
 
 
 def arrow_type(schema: ProtobufSchema, full_name: str) -> tuple[pa.DataType, Read]:
-    """The type of a message, and what makes its values. Raises SchemaError."""
+    """Return the type of a message, and what makes its values. Raises SchemaError."""
     return _message(schema, schema.message_class(full_name).DESCRIPTOR, ())
 
 

@@ -28,7 +28,7 @@ class AvroSchema:
     """A schema with all that it refers to, ready to decode with. Raises SchemaError."""
 
     def __init__(self, text: str, references: Iterable[str] = (), form: Form = Form.SHOWN) -> None:
-        """`references` are the texts of the schemas that it leads to, each before what uses it."""
+        """Take `references`, the texts of the schemas that it leads to, each before what uses it."""
         definitions: dict[str, Json] = {}
         for each in references:
             _define(load(each), "", definitions)
@@ -41,7 +41,7 @@ class AvroSchema:
         self._is_bytes = _type_of(self.json) == "bytes"
 
     def decode(self, payload: bytes, reader: AvroSchema | None = None) -> Any:
-        """The value of a payload, as the reader's schema has it if one is given. Raises SchemaError."""
+        """Return the value of a payload, as the reader's schema has it if one is given. Raises SchemaError."""
         if self.rewriter.is_recursive and len(payload) > MAX_DEPTH:
             check_depth(self.json, payload)
         stream = BytesIO(payload)
@@ -66,7 +66,7 @@ class AvroSchema:
         return value
 
     def _raw_bytes(self, payload: bytes) -> Any:
-        """A value of the schema "bytes" from a client that writes it without its length."""
+        """Return a value of the schema "bytes" from a client that writes it without its length."""
         reader = READERS.get(_logical_of(self.json))
         return reader(payload, self.json) if reader else payload
 
@@ -83,7 +83,7 @@ class Rewriter:
         self._direct: frozenset[str] = frozenset()  # records that are around, with nothing between that could end them
 
     def rewrite(self, schema: Json) -> Json:
-        """The schema as fastavro gets it. Raises SchemaError."""
+        """Return the schema as fastavro gets it. Raises SchemaError."""
         try:
             return self._any(schema, "")[0]
         except RecursionError:
@@ -227,7 +227,7 @@ def _default(schema: Json, value: Json, named: dict[str, Json]) -> Any:
 
 
 def load(text: str) -> Json:
-    """A schema's text as JSON; a bare name is one too. Raises SchemaError."""
+    """Return a schema's text as JSON; a bare name is one too. Raises SchemaError."""
     if text.strip() in PRIMITIVES:
         return text.strip()
     try:
@@ -237,7 +237,7 @@ def load(text: str) -> Json:
 
 
 def full_name(name: str, namespace: str | None) -> str:
-    """A type's name with its namespace."""
+    """Return a type's name with its namespace."""
     if "." in name:
         return name
     return f"{namespace or _NO_NAMESPACE}.{name}"

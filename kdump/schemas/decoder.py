@@ -48,7 +48,9 @@ class Codec:
         return kind in PRIMITIVES
 
     def shown(self, data: bytes, frame: Frame) -> tuple[Any, str | None]:
-        """The value that JSON takes, and the full name of its message if it is Protobuf's. Raises SchemaError."""
+        """Return the value that JSON takes, and the full name of its message if it is Protobuf's.
+        Raises SchemaError.
+        """
         if self.protobuf is not None:
             message, name = self.protobuf.decode(data, frame.start, frame.indexes)
             return self.protobuf.shown(message), name
@@ -65,14 +67,14 @@ class PayloadDecoder:
         self._topics: dict[str, TopicDecoder] = {}
 
     def of_topic(self, topic: str | None) -> TopicDecoder:
-        """The decoder of a topic's records; None stands for a log whose topic is not known."""
+        """Return the decoder of a topic's records; None stands for a log whose topic is not known."""
         name = topic or ""
         if name not in self._topics:
             self._topics[name] = TopicDecoder(self, name)
         return self._topics[name]
 
     def codec(self, schema: Schema) -> Codec:
-        """What decodes by a schema. Raises SchemaError."""
+        """Return what decodes by a schema. Raises SchemaError."""
         found = self._codecs.get(id(schema))
         if found is None:
             try:
@@ -95,7 +97,7 @@ class TopicDecoder:
     def __call__(
         self, key: bytes | None, value: bytes | None, headers: Headers = ()
     ) -> tuple[bytes | Payload | None, bytes | Payload | None]:
-        """Key and value as they decode; each as it is where it has no schema."""
+        """Return key and value as they decode; each as it is where it has no schema."""
         key_header = value_header = None
         for name, data in headers:
             if name == KEY_HEADER:
@@ -116,13 +118,15 @@ class FieldDecoder:
         self._has_frames = decoder.registry.knows_subject(subject)
 
     def __call__(self, data: bytes | None, header: bytes | None = None) -> bytes | Payload | None:
-        """The value that JSON takes; as it is without a frame, and in a Payload with an error if it does not decode."""
+        """Return the value that JSON takes; as it is without a frame, and in a Payload with an error if it does not
+        decode.
+        """
         return self.decode(data, header, Codec.shown)
 
     def decode(
         self, data: bytes | None, header: bytes | None, read: Callable[[Codec, bytes, Frame], tuple[Any, str | None]]
     ) -> bytes | Payload | None:
-        """As `__call__`, with a function of the caller's that makes the value."""
+        """Decode as `__call__` does, with a function of the caller's that makes the value."""
         if data is None:
             return None
         frame = header_frame(header)

@@ -33,13 +33,13 @@ class Frame(NamedTuple):
 
 
 def prefix_of(data: bytes | bytearray) -> Frame | None:
-    """What the bytes of a key or value begin with, as far as these look like a frame."""
+    """Return what the bytes of a key or value begin with, as far as these look like a frame."""
     number = prefixed_id(data)
     return None if number is None else Frame(number, None, PREFIX_SIZE)
 
 
 def header_frame(header: bytes | None) -> Frame | None:
-    """What a header says of the payload; None where it is no such header."""
+    """Return what a header says of the payload; None where it is no such header."""
     if not header:
         return None
     if header[0] == _MAGIC_GUID and len(header) > _GUID_SIZE:
@@ -49,7 +49,7 @@ def header_frame(header: bytes | None) -> Frame | None:
 
 
 def message_indexes(data: bytes | bytearray, at: int, *, zigzag: bool = True) -> tuple[tuple[int, ...], int]:
-    """The path to a message that is at byte `at`, and the byte behind it. Raises SchemaError.
+    """Return the path to a message that is at byte `at`, and the byte behind it. Raises SchemaError.
 
     Old clients with use.deprecated.format wrote varints without zigzag.
     """

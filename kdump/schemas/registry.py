@@ -93,22 +93,22 @@ class Registry:
             yield from self._ids[number].values()
 
     def subjects_of(self, schema: Schema) -> list[str]:
-        """The subjects that a schema was ever registered under, deleted ones included."""
+        """Return the subjects that a schema was ever registered under, deleted ones included."""
         return sorted(name for name in self._subjects.get(schema.id, ()) if context_of(name) == schema.context)
 
     def of_subject(self, subject: str) -> list[Version]:
-        """The versions of a subject, oldest first; those removed for good included."""
+        """Return the versions of a subject, oldest first; those removed for good included."""
         return sorted((each for each in self.versions.values() if each.subject == subject), key=lambda v: v.version)
 
     def latest(self, subject: str) -> Version | None:
-        """The newest version that is not deleted, else the newest one."""
+        """Return the newest version that is not deleted, else the newest one."""
         found = self.of_subject(subject)
         active = [each for each in found if each.state is State.ACTIVE]
         newest = active or found
         return newest[-1] if newest else None
 
     def by_id(self, number: int, subject: str = "") -> Schema | None:
-        """The schema of an id.
+        """Return the schema of an id.
 
         Where several contexts have the id, it is that of a context in which `subject` has it, else the default one.
         """
@@ -124,19 +124,19 @@ class Registry:
         return next(iter(found.values()))
 
     def by_guid(self, guid: bytes) -> Schema | None:
-        """The schema of a GUID (16 bytes)."""
+        """Return the schema of a GUID (16 bytes)."""
         return self._guids.get(guid)
 
     def is_bound(self, schema: Schema, subject: str) -> bool:
-        """Whether the subject has or had the schema; its name is without the context."""
+        """Return whether the subject has or had the schema; its name is without the context."""
         return any(bare_subject(name) == subject for name in self._subjects.get(schema.id, ()))
 
     def knows_subject(self, subject: str) -> bool:
-        """Whether there is or was such a subject, in any context."""
+        """Return whether there is or was such a subject, in any context."""
         return any(subject == bare_subject(name) for names in self._subjects.values() for name in names)
 
     def referenced(self, schema: Schema) -> list[tuple[str, Schema]]:
-        """What a schema leads to, each before what uses it, with the name that its user has for it.
+        """Return what a schema leads to, each before what uses it, with the name that its user has for it.
 
         Raises SchemaError: a reference that is not there, a circle, too many.
         """
@@ -232,7 +232,7 @@ class Registry:
 
 
 def context_of(subject: str) -> str:
-    """The context that a subject's name begins with (`:.name:`); empty for the default one."""
+    """Return the context that a subject's name begins with (`:.name:`); empty for the default one."""
     if subject.startswith(":."):
         name, found, _ = subject[2:].partition(":")
         if found:
@@ -241,13 +241,15 @@ def context_of(subject: str) -> str:
 
 
 def bare_subject(subject: str) -> str:
-    """A subject's name without its context."""
+    """Return a subject's name without its context."""
     context = context_of(subject)
     return subject[len(context) + 3 :] if subject.startswith(f":.{context}:") else subject
 
 
 def guid_of(text: str, references: Iterable[Reference]) -> bytes:
-    """The GUID of a schema without rules and metadata, 16 bytes: an MD5 (MD5.ofSchema of the Confluent registry)."""
+    """Return the GUID of a schema without rules and metadata, 16 bytes: an MD5 (MD5.ofSchema of the Confluent
+    registry).
+    """
     digest = md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False)
     for name, subject, version in references:
         digest.update(name.encode("utf-8", "surrogatepass"))

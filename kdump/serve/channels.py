@@ -39,7 +39,7 @@ class Channel(ABC):
 
     @abstractmethod
     async def read(self, size: int) -> bytes:
-        """Exactly `size` bytes. Raises EOFError where the other side has closed, OSError."""
+        """Return exactly `size` bytes. Raises EOFError where the other side has closed, OSError."""
 
     @abstractmethod
     async def send(self, data: bytes) -> None:

@@ -188,7 +188,7 @@ class WritingSettings:
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
 
     def level(self, codec: int) -> int | None:
-        """The level that batches are compressed with; None for the codec's default."""
+        """Return the level that batches are compressed with; None for the codec's default."""
         return {GZIP: self.gzip_level, LZ4: self.lz4_level, ZSTD: self.zstd_level}.get(codec)
 
     @property

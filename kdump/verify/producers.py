@@ -84,7 +84,7 @@ class ProducerCheck:
         self._markers.clear()
 
     def sheet(self, sheet: Sheet) -> Iterator[Finding]:
-        """Good batches."""
+        """Take good batches; yield what is found."""
         if is_uniform(sheet.producer_id, -1):
             self._pass(sheet)
             return
@@ -154,13 +154,13 @@ class ProducerCheck:
                 yield self._at("KD-TXN-MIXED", f"{text} batch is not part of it", sheet, row)
 
     def _follow(self, number: int, first_offset: int) -> None:
-        """A producer's transaction begins behind what other producers have aborted."""
+        """Note that a producer's transaction begins behind what other producers have aborted."""
         for other in [other for other in self._not_followed if other != number]:
             for offset in self._not_followed.pop(other):
                 self._aborted[offset] = self._aborted[offset]._replace(copied_offset=first_offset)
 
     def _fault(self, producer: Producer, number: int, epoch: int, sequence: int) -> tuple[str, str] | None:
-        """What is wrong with a batch's producer epoch or sequence after the batches of the producer before."""
+        """Return what is wrong with a batch's producer epoch or sequence after the batches of the producer before."""
         may_skip = self._missing - self._missing_before.get(number, 0)
         match producer.check_batch(epoch, sequence):
             case EpochWentBack(_, known_epoch):
@@ -175,7 +175,7 @@ class ProducerCheck:
         return None
 
     def _pass(self, sheet: Sheet) -> None:
-        """Batches without producers: how many offsets are missing between them."""
+        """Pass over batches without producers: count how many offsets are missing between them."""
         last, expected = sheet.last_offset, self._next_offset
         if expected is None:
             self.gaps.begin(sheet.base_offset[0])
@@ -242,7 +242,7 @@ class ProducerCheck:
                 self._table.forget_txn(producer)
 
     def finish(self, coordinator: Coordinator) -> Iterator[Finding]:
-        """The log is over: what is open now stays open until a marker comes, as `coordinator` may know."""
+        """Yield the log is over: what is open now stays open until a marker comes, as `coordinator` may know."""
         for number, producer in self.producers.items():
             if producer.txn_first_offset < 0:
                 continue
