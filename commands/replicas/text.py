@@ -12,6 +12,7 @@ from kdump.formats.words import number_words, offset_range, size_text
 from kdump.operations.compared import PartitionReplicas, Verdict
 from kdump.operations.copies import reference_of, sight_of
 from kdump.replicas.choice import Choice
+from kdump.replicas.loss import LostRange
 from kdump.replicas.summary import Outlook, agreed
 
 from ..shell.copies import MAX_RANGES, STANDINGS, blocked_words, difference_words, leader_words, loss_words
@@ -119,6 +120,10 @@ def _placement(found: PartitionReplicas) -> Iterator[str]:
         marks.append(f"below min.insync.replicas ({state.min_insync}): acks=all is refused")
     if state.is_recovering:
         marks.append("the last election was unclean")
+    if state.adding:
+        marks.append(f"a reassignment adds {_numbers(state.adding)}")
+    if state.removing:
+        marks.append(f"a reassignment removes {_numbers(state.removing)}: the copy there goes when it is done")
     if marks:
         yield from _folded(f"  state      {'; '.join(marks)}", " " * 13)
     if found.not_given:
@@ -157,14 +162,17 @@ def _leaders(found: PartitionReplicas) -> Iterator[str]:
     for choice in found.known_choices:
         for lost in choice.loss.ranges:
             if choice.leader.number is not None:
-                times = ""
-                if lost.first_timestamp is not None and lost.last_timestamp is not None:
-                    times = f", {iso_time(lost.first_timestamp)} to {iso_time(lost.last_timestamp)}"
-                yield from _folded(
-                    f"leader {choice.leader.broker}: cuts {offset_range(lost.first, lost.last)} of copy {lost.copy + 1}"
-                    f" ({number_words(lost.records, 'record')}, {size_text(lost.size)}{times})",
-                    "  ",
-                )
+                yield from _folded(f"leader {choice.leader.broker}: {_lost(lost)}", "  ")
+
+
+def _lost(lost: LostRange) -> str:
+    """Say what one copy loses, or has alone."""
+    offsets, copy = offset_range(lost.first, lost.last), f"copy {lost.copy + 1}"
+    does = f"cuts {offsets} of {copy}" if lost.is_cut else f"nobody can read {offsets}, which {copy} has"
+    times = ""
+    if lost.first_timestamp is not None and lost.last_timestamp is not None:
+        times = f", {iso_time(lost.first_timestamp)} to {iso_time(lost.last_timestamp)}"
+    return f"{does} ({number_words(lost.records, 'record')}, {size_text(lost.size)}{times})"
 
 
 def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:
