@@ -79,6 +79,16 @@ def test_without_java_the_job_says_what_is_not_run() -> None:
     assert done.stdout == "not run: Kafka 4.3.1: there is no java (a JDK of 17 or later)\n"
 
 
+def test_jars_beside_a_release_are_told_of_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KDUMP_KAFKA_JARS", str(tmp_path / "jars"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("java", "javac"):
+        (tmp_path / name).touch(0o755)
+    for name in (jars.MIRROR, jars.SPARK_SOURCE):
+        told = f"its jars are not in {tmp_path / 'jars' / name}, and there is no mvn to bring them"
+        assert jars.why_not(name) == told
+
+
 def test_the_plain_job_does_not_collect_them() -> None:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests", "--ignore-glob=tests/[!k]*"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -27,7 +27,7 @@ _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 KAFKAS_JVM = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 """What kafka-server-start.sh gives, where speed counts and not a short start."""
 
-_LOG4J2 = """\
+LOG4J2 = """\
 status = error
 appender.c.type = Console
 appender.c.name = C
@@ -162,7 +162,7 @@ class Broker:
         }
         text = "".join(f"{name}={value}\n" for name, value in lines.items())
         (self.folder / "server.properties").write_text(text)
-        (self.folder / "log4j2.properties").write_text(_LOG4J2)
+        (self.folder / "log4j2.properties").write_text(LOG4J2)
         (self.folder / "log4j.properties").write_text(_LOG4J1)
 
     @property
