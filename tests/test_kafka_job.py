@@ -42,6 +42,16 @@ def test_comparisons_count_and_differences_fail(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "results").read_text()) == {"4.3.1": {"read": [7, 1]}}
 
 
+def test_a_test_that_compares_nothing_fails() -> None:
+    with pytest.raises(pytest.fail.Exception, match="nothing was compared"):
+        _compare_nothing(Tally())
+
+
+def _compare_nothing(tally: Tally) -> None:
+    with tally.of("4.3.1", Column.READ):
+        pass
+
+
 def _differ(tally: Tally) -> None:
     with tally.of("4.3.1", Column.READ) as compare:
         compare.same("start", 0, 0)

@@ -169,13 +169,12 @@ class Broker:
     def config(self) -> Path:
         return self.folder / "server.properties"
 
-    def format(self, *features: str) -> None:
-        """Make the log directories those of a new cluster. Raises BrokerError."""
+    def format(self, *arguments: str) -> None:
+        """Make the log directories those of a new cluster; `arguments` go to kafka-storage too. Raises BrokerError."""
         for log_dir in self.log_dirs:
             log_dir.mkdir(parents=True, exist_ok=True)
         command = java(self.release, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(self.config))
-        for feature in features:
-            command += ["--feature", feature]
+        command += arguments
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BrokerError(f"{self.release} was not formatted:\n{done.stdout}{done.stderr}")

@@ -62,8 +62,9 @@ def main() -> int:
         return INCOMPLETE
     _LAST_RUN.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
+    others = [part for release in present for part in ("--other", release)]
     left_out = [f"--ignore={path}" for path in lacking]
-    each = partial(_run, rest=[*rest, *left_out, "--seconds", str(options.seconds // len(present))])
+    each = partial(_run, rest=[*rest, *others, *left_out, "--seconds", str(options.seconds // len(present))])
     with ThreadPoolExecutor(max(1, options.workers)) as workers:
         codes = dict(zip(present, workers.map(each, present), strict=True))
     minutes, seconds = divmod(int(time.monotonic() - started), 60)
