@@ -66,7 +66,7 @@ def _strategy(ctx: click.Context, param: click.Parameter, text: str | None) -> S
     help="Salvage although the cluster metadata names other in-sync replicas: their copies are gone.",
 )
 @click.option(
-    "--missing-markers", "lost_markers", type=click.Choice([*LostMarkers]),
+    "--missing-markers", "lost_markers", type=click.Choice([each.value for each in LostMarkers]),
     help="With salvage: what a transaction becomes whose end may be among what is given up. open (the default): it"
     " stays open, and read_committed consumers stop before it. abort: it is aborted. Where a .txnindex shows that it"
     " was, it is.",
