@@ -47,6 +47,8 @@ def _partition(found: PartitionReplicas) -> Row:
         "topicId": format_uuid(found.key.topic_id) if found.key.topic_id else None,
         "clusterId": found.key.cluster_id,
         "replicas": list(state.replicas) if state else None,
+        "addingReplicas": list(state.adding) if state else None,
+        "removingReplicas": list(state.removing) if state else None,
         "isr": list(state.isr) if state else None,
         "eligibleLeaderReplicas": list(state.elr) if state else None,
         "lastKnownElr": list(state.last_known_elr) if state else None,
@@ -150,6 +152,7 @@ def _loss(loss: Loss) -> Row:
 def _lost_range(lost: LostRange) -> Row:
     return {
         "copy": lost.copy + 1,
+        "isCut": lost.is_cut,
         "firstOffset": lost.first,
         "lastOffset": lost.last,
         "batches": lost.batches,

@@ -12,6 +12,7 @@ from kdump.formats.words import number_words, offset_range, size_text
 from kdump.operations.compared import PartitionReplicas, Verdict
 from kdump.operations.copies import reference_of, sight_of
 from kdump.replicas.choice import Choice
+from kdump.replicas.loss import LostRange
 from kdump.replicas.summary import Outlook, agreed
 
 from ..shell.copies import MAX_RANGES, STANDINGS, blocked_words, difference_words, leader_words, loss_words
@@ -30,13 +31,14 @@ class TextLines:
         """`write` takes whole lines."""
         self._write = write
         self._is_all = is_all
-        self._partitions = self._differing = self._behind = 0
+        self._partitions = self._differing = self._behind = self._alone = 0
 
     def partition(self, found: PartitionReplicas) -> None:
         """Print a partition: who has what, where copies differ, what each leader loses, and what to do."""
         self._partitions += 1
         self._differing += found.verdict is Verdict.DIFFERS
         self._behind += found.verdict is Verdict.BEHIND
+        self._alone += found.verdict is Verdict.SAME and len(found.copies) < 2
         if found.verdict is Verdict.SAME and not self._is_all:
             return
         sight = sight_of(found)
@@ -48,15 +50,19 @@ class TextLines:
     def finish(self, code: int) -> None:
         """Print the verdict of a run that exits with `code`."""
         total = number_words(self._partitions, "partition")
-        behind = f"the copies of {self._behind} are only behind" if self._behind else ""
+        parts = []
+        if self._behind:
+            parts.append(f"the copies of {self._behind} are only behind")
+        if self._alone:
+            parts.append(f"{self._alone} with one copy only, nothing to compare it with")
         if self._differing:
-            more = f"; {behind}" if behind else ""
+            more = "".join(f"; {part}" for part in parts)
             self._write(f"FOUND: the copies of {self._differing} of {total} differ{more}.\n")
-        elif behind:
-            others = "" if self._behind == self._partitions else "; all others are identical"
-            self._write(f"{verdict(code, (), f'{total}: {behind}{others}')}\n")
-        else:
-            self._write(f"{verdict(code, (), f'{total}: all copies are identical')}\n")
+            return
+        if self._partitions > self._behind + self._alone:
+            parts.append("all others are identical" if parts else "all copies are identical")
+        said = "; ".join(parts)
+        self._write(f"{verdict(code, (), f'{total}: {said}')}\n")
 
 
 def _heading(found: PartitionReplicas) -> Iterator[str]:
@@ -119,6 +125,10 @@ def _placement(found: PartitionReplicas) -> Iterator[str]:
         marks.append(f"below min.insync.replicas ({state.min_insync}): acks=all is refused")
     if state.is_recovering:
         marks.append("the last election was unclean")
+    if state.adding:
+        marks.append(f"a reassignment adds {_numbers(state.adding)}")
+    if state.removing:
+        marks.append(f"a reassignment removes {_numbers(state.removing)}: the copy there goes when it is done")
     if marks:
         yield from _folded(f"  state      {'; '.join(marks)}", " " * 13)
     if found.not_given:
@@ -157,14 +167,17 @@ def _leaders(found: PartitionReplicas) -> Iterator[str]:
     for choice in found.known_choices:
         for lost in choice.loss.ranges:
             if choice.leader.number is not None:
-                times = ""
-                if lost.first_timestamp is not None and lost.last_timestamp is not None:
-                    times = f", {iso_time(lost.first_timestamp)} to {iso_time(lost.last_timestamp)}"
-                yield from _folded(
-                    f"leader {choice.leader.broker}: cuts {offset_range(lost.first, lost.last)} of copy {lost.copy + 1}"
-                    f" ({number_words(lost.records, 'record')}, {size_text(lost.size)}{times})",
-                    "  ",
-                )
+                yield from _folded(f"leader {choice.leader.broker}: {_lost(lost)}", "  ")
+
+
+def _lost(lost: LostRange) -> str:
+    """Say what one copy loses, or has alone."""
+    offsets, copy = offset_range(lost.first, lost.last), f"copy {lost.copy + 1}"
+    does = f"cuts {offsets} of {copy}" if lost.is_cut else f"nobody can read {offsets}, which {copy} has"
+    times = ""
+    if lost.first_timestamp is not None and lost.last_timestamp is not None:
+        times = f", {iso_time(lost.first_timestamp)} to {iso_time(lost.last_timestamp)}"
+    return f"{does} ({number_words(lost.records, 'record')}, {size_text(lost.size)}{times})"
 
 
 def _do(found: PartitionReplicas, sight: Outlook) -> Iterator[str]:

@@ -68,9 +68,9 @@ def loss_words(found: PartitionReplicas, choice: Choice) -> str:
         return _own_loss(found, choice)
     parts = []
     if loss.committed:
-        parts.append(f"{loss.committed} committed")
+        parts.append(f"{loss.committed:,} committed")
     if loss.possible:
-        parts.append(f"{loss.possible} perhaps acknowledged by all")
+        parts.append(f"{loss.possible:,} perhaps acknowledged by all")
     rest = f" ({', '.join(parts)})" if parts else " (acks=1 at most)"
     return f"{number_words(loss.records, 'record')}{rest}"
 

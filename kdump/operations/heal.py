@@ -187,7 +187,8 @@ def _check_not_cleaned(healing: Healing, cleaned: int) -> None:
     if healing.first_damaged is not None and healing.first_damaged < cleaned:
         raise RefusedError(
             f"the topic is compacted: below offset {cleaned} each broker's cleaner has left other batches, and offset"
-            f" {healing.first_damaged} is damaged here. Move the directory away: the leader sends the partition again."
+            f" {healing.first_damaged} is damaged here. Move the directory away: then this command copies the other one"
+            " whole, or the leader sends the partition again."
         )
 
 
@@ -214,7 +215,7 @@ def _loaded(log: PartitionLog, startup: Startup, peers: Sequence[Peer], healing:
             directory.delete(names.segment_file_name(segment.base_offset, f".{kind}"), "")
     for base in healing.gone:
         for kind in (names.LOG, *names.INDEX_KINDS):
-            directory.delete(names.segment_file_name(base, f".{kind}"), "begins inside a batch that was restored")
+            directory.delete(names.segment_file_name(base, f".{kind}"), "has no valid batch")
     for name, says in log.files.items():
         if says.kind == names.PRODUCER_SNAPSHOT and says.offset is not None and says.offset > first:
             directory.delete(name, "made before records were restored")
@@ -347,6 +348,11 @@ def _notes(healing: Healing) -> tuple[str, ...]:
         notes.append(
             f"from offset {at.offset} on this copy has records of leader epoch {at.epoch}, the other of"
             f" {at.other_epoch}: left as they are; this broker cuts them when it follows"
+        )
+    if healing.last_damaged is not None:
+        notes.append(
+            f"damaged batches up to offset {healing.last_damaged} are valid in none of these copies: the log ends"
+            " before them, and the leader sends what it has of them"
         )
     return tuple(notes)
 

@@ -101,7 +101,7 @@ def _repair(target: Target, wanted: Repair, guard: Guard) -> Iterator[Repaired]:
     settings = wanted.circumstances.settings(cluster.configs, cluster.broker_id)
 
     def startup(log: PartitionLog) -> Startup:
-        return wanted.circumstances.startup(log, state, settings)
+        return wanted.circumstances.startup(log, state, settings, cluster.kafka)
 
     def one(path: str) -> Repaired:
         try:

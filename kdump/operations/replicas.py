@@ -258,7 +258,7 @@ class Replicas:
             joined.key,
             tuple(copies),
             compared.pairs,
-            choices(replicas, compared, state),
+            choices(replicas, compared, state, has_gaps=compacts),
             state,
             cluster.source if cluster else None,
             absent,

@@ -54,7 +54,7 @@ class StartupOptions:
     """What is said of the start; None where the directory itself is to be asked.
 
     `now` is the broker's clock (ms), `properties` those of a server or a topic that win over the cluster's.
-    `release` is the one that is to start.
+    `release` is the one that is to start; None: the one that wrote the directory.
     """
 
     clean: bool | None = None
@@ -74,11 +74,14 @@ class StartupOptions:
         """Return the settings of a broker's topics; `configs` are those in the cluster's metadata."""
         return Settings(configs, broker_id, (PropertyFile("", None, self.properties),))
 
-    def startup(self, log: PartitionLog, state: DirectoryState, settings: Settings | None = None) -> Startup:
+    def startup(
+        self, log: PartitionLog, state: DirectoryState, settings: Settings | None = None, wrote: KafkaRelease = NEWEST
+    ) -> Startup:
         """Return the circumstances in which this log is loaded; `state` is that of its log directory. Raises
         ConfigError.
 
-        Without `settings` the properties count alone.
+        Without `settings` the properties count alone. The release that `wrote` the directory starts unless another one
+        is to.
         """
         settings = settings or self.settings({}, None)
         clean, recovery_point, log_start = state.shutdown_of(log)
@@ -87,7 +90,7 @@ class StartupOptions:
             clean if self.clean is None else self.clean,
             recovery_point if self.recovery_point is None else self.recovery_point,
             log_start if self.log_start_offset is None else self.log_start_offset,
-            LoadingSettings.of(settings.of(log.name.topic if log.name else ""), self.release or NEWEST),
+            LoadingSettings.of(settings.of(log.name.topic if log.name else ""), self.release or wrote),
         )
 
 
@@ -261,7 +264,7 @@ class BrokerStart:
 
     def _load_log(self, log: PartitionLog, state: DirectoryState, cluster: ClusterMetadata, is_named: bool) -> Loaded:
         settings = self.circumstances.settings(cluster.configs, cluster.broker_id)
-        startup = self.circumstances.startup(log, state, settings)
+        startup = self.circumstances.startup(log, state, settings, cluster.kafka)
         outcome = load_log(log, startup)
         kind = log.name.state if log.name else LIVE
         stray = _stray(log, cluster) if outcome.ok else None

@@ -71,8 +71,15 @@ class HealedSegments:
 
     @property
     def gone(self) -> tuple[int, ...]:
-        """The base offsets of segments that have nothing valid, and begin inside a batch that was taken."""
+        """The base offsets of segments that go, as Healing has them."""
         return tuple(self._gone)
+
+    def drop_after(self, end: int) -> None:
+        """Let the segments go that begin above the end of the log, now that all batches are there."""
+        while self._next_own < len(self._bases):
+            if self._bases[self._next_own] > end:
+                self._gone.append(self._bases[self._next_own])
+            self._next_own += 1
 
     def add(self, batch: FoundBatch, *, is_own: bool, own_follows: FoundBatch | None) -> None:
         """Put a batch at the end; `own_follows` is the next one that the copy itself has."""

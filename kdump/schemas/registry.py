@@ -141,11 +141,15 @@ class Registry:
         Raises SchemaError: a reference that is not there, a circle, too many.
         """
         found: dict[tuple[str, int, str], tuple[str, Schema]] = {}
-        self._refer(schema, found, ())
+        self._refer(schema, found, (), set())
         return list(found.values())
 
     def _refer(
-        self, schema: Schema, found: dict[tuple[str, int, str], tuple[str, Schema]], above: tuple[Schema, ...]
+        self,
+        schema: Schema,
+        found: dict[tuple[str, int, str], tuple[str, Schema]],
+        above: tuple[Schema, ...],
+        done: set[tuple[str, int]],
     ) -> None:
         if len(above) > MAX_REFERENCES or len(found) > MAX_REFERENCES:
             raise SchemaError(f"schema {schema.id} leads to more than {MAX_REFERENCES} others")
@@ -158,8 +162,11 @@ class Registry:
                 )
             if version.schema in above or version.schema is schema:
                 raise SchemaError(f"schema {schema.id} refers to itself through {reference.name}")
-            self._refer(version.schema, found, (*above, schema))
-            found.setdefault((version.subject, version.version, reference.name), (reference.name, version.schema))
+            place = version.subject, version.version
+            if place not in done:
+                self._refer(version.schema, found, (*above, schema), done)
+                done.add(place)
+            found.setdefault((*place, reference.name), (reference.name, version.schema))
 
     def _version(self, reference: Reference, context: str) -> Version | None:
         names = [reference.subject]

@@ -57,7 +57,10 @@ class Piece:
 
 
 class CheckedSegment:
-    """A segment, and what is known of its bytes. `stop_offset` is the next segment's base offset, or above all."""
+    """A segment, and what is known of its bytes. `stop_offset` is the next segment's base offset, or above all.
+
+    `is_complete`: all of them have been checked.
+    """
 
     def __init__(self, segment: Segment, stop_offset: int, gate: Gate) -> None:
         self.segment = segment
@@ -67,6 +70,8 @@ class CheckedSegment:
         self._starts: list[int] = []
         self._state: tuple[int, ...] = ()
         self._gate = gate
+        self._checked = 0
+        self.is_complete = False
 
     def is_new_to(self, state: tuple[int, ...]) -> bool:
         """Forget what was checked if the file's `state` is another one than before; whether it had been."""
@@ -75,6 +80,8 @@ class CheckedSegment:
             return False
         self._pieces.clear()
         self._starts.clear()
+        self._checked = 0
+        self.is_complete = False
         return before != ()
 
     def piece_at(self, log: LogFile, position: int) -> Piece | None:
@@ -170,6 +177,8 @@ class CheckedSegment:
                 break
         self._pieces[at:at] = found
         self._starts[at:at] = [piece.start for piece in found]
+        self._checked += sum(piece.end - piece.start for piece in found)
+        self.is_complete = self._checked >= log.size
 
 
 def _add(found: list[Piece], run: Run, lowest: int, stop_offset: int, path: str) -> int:

@@ -201,6 +201,8 @@ class ServedPartition:
 
     def needs_check(self, offset: int, size: int) -> bool:
         """Return whether a fetch of `size` bytes at `offset` would have to check some of them first. Raises OSError."""
+        if all(segment.is_complete for segment in self._segments[self._segment_at(offset) :]):
+            return False
         try:
             self.fetch_known(offset, MAX_OFFSET, size, is_first=False)
         except NotCheckedError:
@@ -221,7 +223,7 @@ class ServedPartition:
             if is_cut:
                 size, behind = self._cut(good, room, must=is_first and not ranges)
             if size:
-                ranges.append(FileRange(good.log, good.start, size))
+                _add(ranges, FileRange(good.log, good.start, size))
                 reached = max(reached, behind)
             room -= size
             if is_cut or room <= 0:
@@ -232,14 +234,17 @@ class ServedPartition:
         """Yield what may be sent, from the batch that reaches `offset` on, before the batch that holds
         `stop_offset`.
         """
-        at = max(0, bisect_right(self._segments, offset, key=lambda each: each.base_offset) - 1)
-        for segment in self._segments[at:]:
+        for segment in self._segments[self._segment_at(offset) :]:
             if segment.base_offset >= stop_offset or (self._stop is not None and offset >= self._stop):
                 return
             log = self._open(segment)
             for good in self._good_of(segment, log, offset, stop_offset):
                 yield good
                 offset = max(offset, good.next_offset)
+
+    def _segment_at(self, offset: int) -> int:
+        """Return which segment is the one that has an offset, the first one for those before it."""
+        return max(0, bisect_right(self._segments, offset, key=lambda each: each.base_offset) - 1)
 
     def _good_of(self, segment: CheckedSegment, log: KeptFile, offset: int, stop_offset: int) -> Iterator[Good]:
         position = segment.position_of(log, offset)
@@ -331,7 +336,7 @@ class ServedPartition:
 
     def _has_damage(self, start: int, stop: int) -> bool:
         """Return whether some of the offsets from `start` to `stop` may have been in damage."""
-        at = max(0, bisect_right(self._segments, start, key=lambda each: each.base_offset) - 1)
+        at = self._segment_at(start)
         is_behind_damage = False
         for segment in self._segments[at:]:
             log = self._open(segment)
@@ -390,3 +395,12 @@ class ServedPartition:
             ]
         )
         return found
+
+
+def _add(ranges: list[FileRange], more: FileRange) -> None:
+    """Add a range, as one with the last where it goes on there."""
+    last = ranges[-1] if ranges else None
+    if last is not None and last.file is more.file and last.start + last.size == more.start:
+        ranges[-1] = FileRange(last.file, last.start, last.size + more.size)
+    else:
+        ranges.append(more)

@@ -336,15 +336,15 @@ class RetentionSettings:
     sources: tuple[str, ...] = (DEFAULTS,)
 
     @classmethod
-    def of(cls, settings: TopicSettings) -> RetentionSettings:
-        """Take them out of a topic's settings. Raises ConfigError."""
+    def of(cls, settings: TopicSettings, release: KafkaRelease = NEWEST) -> RetentionSettings:
+        """Take them out of a topic's settings, for the release that deletes. Raises ConfigError."""
         policies = settings.get(table.CLEANUP_POLICY)
         return cls(
             **_values(cls.FIELDS, settings),
             deletes=DELETE in policies,
             compacts=COMPACT in policies,
             log_append_time=settings.get(table.TIMESTAMP_TYPE) == LOG_APPEND_TIME,
-            loading=LoadingSettings.of(settings),
+            loading=LoadingSettings.of(settings, release),
             sources=settings.sources,
         )
 

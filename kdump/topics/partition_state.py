@@ -31,7 +31,8 @@ class PartitionState:
     """A partition as the cluster's metadata has it; `replicas` in the order of their assignment.
 
     `leader` is -1 where there is none. `is_recovering`: the last election was an unclean one. `has_elr`: eligible
-    leader replicas are switched on. `min_insync` is min.insync.replicas, at most the number of replicas.
+    leader replicas are switched on. `min_insync` is min.insync.replicas, at most the number of replicas. A reassignment
+    is `adding` and `removing` some of the replicas: the copies of those go when it is done.
     """
 
     replicas: tuple[int, ...]
@@ -45,6 +46,8 @@ class PartitionState:
     has_elr: bool = False
     is_unclean_allowed: bool = False
     min_insync: int = 1
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
     @property
     def is_under_replicated(self) -> bool:
@@ -106,6 +109,8 @@ def partition_state(
         has_elr=features.get(ELR_FEATURE, 0) > 0,
         is_unclean_allowed=settings.allows_unclean_election,
         min_insync=max(1, min(settings.min_insync_replicas, len(replicas))),
+        adding=tuple(fields.get("addingReplicas") or ()),
+        removing=tuple(fields.get("removingReplicas") or ()),
     )
 
 

@@ -80,7 +80,7 @@ class PartitionCheck:
         """`segments` are those to look at, `owner` is the broker that the partition belongs to.
 
         `placing` tells what the cluster's metadata says of partitions, where that is at hand, `coordinator` what the
-        coordinators at hand say of transactions, `retention` which segments the broker deletes.
+        coordinators at hand say of transactions, `retention` which segments the broker deletes and how it loads them.
 
         `position` is how far into the log of the segment at hand the parts have led, `last_good` where the last good
         batch begins, in bytes.
@@ -96,6 +96,7 @@ class PartitionCheck:
         self._now = now
         self._placing = placing
         self._coordinator = coordinator
+        self._loading = retention.loading
         self._tells_times = any(map(options.filter.wants, TIME_CODES))
         before = before or Before()
         is_metadata = log.name is None or log.name.topic == names.CLUSTER_METADATA_TOPIC
@@ -239,7 +240,8 @@ class PartitionCheck:
     @cached_property
     def _load_failure(self) -> Failure | None:
         says = self._checkpoints.of(self.log.name)
-        startup = Startup(self._now, self._was_closed, says.recovery_point or 0, says.log_start or 0)
+        points = says.recovery_point or 0, says.log_start or 0
+        startup = Startup(self._now, self._was_closed, *points, self._loading)
         try:
             return load_log(self.log, startup).failure
         except OSError:

@@ -195,14 +195,17 @@ class Verification:
         return self._tasks.clusters.of(directory) if directory else ClusterMetadata()
 
     def _retention(self, task: PartitionTask) -> RetentionSettings:
-        """Return what decides which segments of a partition go; Kafka's defaults where nothing says it."""
+        """Return what decides how a partition is loaded and which of its segments go; Kafka's defaults where nothing
+        says it.
+        """
         given, name = self._options.retention_ms, task.log.name
         if name is not None and name.topic == names.CLUSTER_METADATA_TOPIC:
             return RetentionSettings(deletes=False)  # snapshots decide there (KIP-630)
         was_cleaned = task.around.checkpoints.of(name).cleaner is not None
+        cluster = self._cluster(task)
         try:
-            settings = self._cluster(task).settings().of(name.topic if name else "", was_cleaned=was_cleaned)
-            known = RetentionSettings.of(settings)
+            settings = cluster.settings().of(name.topic if name else "", was_cleaned=was_cleaned)
+            known = RetentionSettings.of(settings, cluster.kafka)
         except ConfigError:
             known = RetentionSettings()
         return known if given is None else replace(known, retention_ms=given, deletes=True)

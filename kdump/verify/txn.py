@@ -54,8 +54,11 @@ def _fault(txn: AbortedTxn, known: AbortedHere, gaps: Gaps | None) -> str:
     """Return how an entry contradicts the log; empty where it does not. Without `gaps`, anything may be lacking."""
     if not _may_be(txn.first_offset, known.first_offset, gaps):
         return f"begins at offset {txn.first_offset}, its transaction at {known.first_offset}"
-    if gaps is not None and not _may_be(txn.last_stable_offset, known.stable_offset, gaps):
-        return f"has the last stable offset {txn.last_stable_offset}, by the log it was {known.stable_offset}"
+    stable, copied = txn.last_stable_offset, known.copied_offset
+    if copied is not None and txn.last_offset < stable and _may_be(stable, copied, gaps):
+        return ""
+    if gaps is not None and not _may_be(stable, known.stable_offset, gaps):
+        return f"has the last stable offset {stable}, by the log it was {known.stable_offset}"
     return ""
 
 
