@@ -12,7 +12,7 @@ from typing import Any
 from kdump.interchange.fields import Payload
 from kdump.schemas.avro import PRIMITIVES, AvroSchema
 from kdump.schemas.errors import SchemaError, UnknownSchemaError
-from kdump.schemas.framing import KEY_HEADER, VALUE_HEADER, Frame, header_frame, prefix_of
+from kdump.schemas.framing import KEY_HEADER, VALUE_HEADER, Frame, guid_prefix_of, header_frame, prefix_of
 from kdump.schemas.json_schema import decode_json
 from kdump.schemas.protobuf import ProtobufSchema
 from kdump.schemas.registry import Registry, Schema, SchemaType
@@ -131,7 +131,7 @@ class FieldDecoder:
             return None
         frame = header_frame(header)
         is_certain = frame is not None
-        frame = frame or prefix_of(data)
+        frame = frame or prefix_of(data) or self._known_guid(data)
         if frame is None:
             return data
         schema = self._schema(frame)
@@ -150,6 +150,12 @@ class FieldDecoder:
             return Payload(data, number, None, str(error), is_unknown) if is_certain else data
         self._has_frames = True
         return Payload(value, number, message)
+
+    def _known_guid(self, data: bytes) -> Frame | None:
+        """Return the frame of a value that begins with the GUID of a schema at hand; any other is a plain value."""
+        frame = guid_prefix_of(data)
+        is_known = frame is not None and frame.guid is not None and self._registry.by_guid(frame.guid) is not None
+        return frame if is_known else None
 
     def _schema(self, frame: Frame) -> Schema | None:
         if frame.guid is not None:

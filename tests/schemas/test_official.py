@@ -13,6 +13,7 @@ from base64 import b64decode
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -225,6 +226,27 @@ def _field(field: Any) -> tuple[Any, ...]:
     of = field.message_type or field.enum_type
     oneof = field.containing_oneof and field.containing_oneof.name
     return field.name, field.number, field.type, field.is_repeated, of and of.full_name, oneof
+
+
+def test_a_guid_before_the_payload() -> None:
+    """No serializer writes it, their deserializers take it; message indexes of Protobuf follow it."""
+    official, proto = Official(), random_proto.Proto(random.Random(1))
+    text = official.register(SUBJECT, '{"type":"string"}', "AVRO")
+    kind = next(proto.classes(proto.file("main.proto", "proto3", "p")))
+    cases: list[tuple[Any, Any, Any, Any]] = [
+        (AvroSerializer(official.client, text), AvroDeserializer(official.client), "text", "text"),
+        (ProtobufSerializer(kind, official.client), ProtobufDeserializer(kind, {}, official.client), kind(), {}),
+    ]
+    for write, read, value, shown in cases:
+        data, _ = sent(write, value, TOPIC)
+        number = int.from_bytes(data[1:5], "big")
+        guid = next(each.guid for each in official.client._store.schema_id_index.values() if each.schema_id == number)
+        message: Sent = (b"\1" + UUID(guid).bytes + data[5:], ())
+        assert received(read, message, TOPIC) == value
+        found = decoded(official.decoder(), TOPIC, message)
+        assert (found.error, found.schema_id, found.value) == (None, number, shown)
+    plain = b"\1" + bytes(20)
+    assert official.decoder().of_topic(TOPIC)(None, plain)[1] == plain
 
 
 def test_json_schema_with_references() -> None:
