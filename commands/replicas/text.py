@@ -31,13 +31,14 @@ class TextLines:
         """`write` takes whole lines."""
         self._write = write
         self._is_all = is_all
-        self._partitions = self._differing = self._behind = 0
+        self._partitions = self._differing = self._behind = self._alone = 0
 
     def partition(self, found: PartitionReplicas) -> None:
         """Print a partition: who has what, where copies differ, what each leader loses, and what to do."""
         self._partitions += 1
         self._differing += found.verdict is Verdict.DIFFERS
         self._behind += found.verdict is Verdict.BEHIND
+        self._alone += found.verdict is Verdict.SAME and len(found.copies) < 2
         if found.verdict is Verdict.SAME and not self._is_all:
             return
         sight = sight_of(found)
@@ -49,15 +50,19 @@ class TextLines:
     def finish(self, code: int) -> None:
         """Print the verdict of a run that exits with `code`."""
         total = number_words(self._partitions, "partition")
-        behind = f"the copies of {self._behind} are only behind" if self._behind else ""
+        parts = []
+        if self._behind:
+            parts.append(f"the copies of {self._behind} are only behind")
+        if self._alone:
+            parts.append(f"{self._alone} with one copy only, nothing to compare it with")
         if self._differing:
-            more = f"; {behind}" if behind else ""
+            more = "".join(f"; {part}" for part in parts)
             self._write(f"FOUND: the copies of {self._differing} of {total} differ{more}.\n")
-        elif behind:
-            others = "" if self._behind == self._partitions else "; all others are identical"
-            self._write(f"{verdict(code, (), f'{total}: {behind}{others}')}\n")
-        else:
-            self._write(f"{verdict(code, (), f'{total}: all copies are identical')}\n")
+            return
+        if self._partitions > self._behind + self._alone:
+            parts.append("all others are identical" if parts else "all copies are identical")
+        said = "; ".join(parts)
+        self._write(f"{verdict(code, (), f'{total}: {said}')}\n")
 
 
 def _heading(found: PartitionReplicas) -> Iterator[str]:

@@ -94,8 +94,8 @@ class _Cursor:
             for row in range(rows.length):
                 if stop is not None and rows.last_offset[row] >= stop:
                     return
-                if rows.last_offset[row] < start:
-                    continue
+                if rows.last_offset[row] < start or 0 <= rows.base_offset[row] < start:
+                    continue  # also a batch across `start`, of which a cleaner may have left a part
                 if rows.valid[row]:
                     yield _batch(rows, row)
                     continue

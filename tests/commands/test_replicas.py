@@ -135,6 +135,14 @@ def test_a_history_that_a_follower_keeps_without_its_epochs_is_lost_too(tmp_path
     ]
 
 
+def test_a_single_copy_is_not_called_identical(tmp_path: Path) -> None:
+    write_copy(tmp_path, 1, OnDisk(SHARED))
+    assert said(tmp_path).out == "OK. 1 partition: 1 with one copy only, nothing to compare it with.\n"
+    write_copy(tmp_path, 1, OnDisk(SHARED), name="orders-1")
+    write_copy(tmp_path, 2, OnDisk(SHARED), name="orders-1")
+    assert said(tmp_path, "--partition", "1").out == "OK. 1 partition: all copies are identical.\n"
+
+
 def test_a_reassignment_is_told(tmp_path: Path) -> None:
     for broker in (1, 2, 3):
         write_copy(tmp_path, broker, OnDisk(SHARED if broker == 3 else chain(0, (0, 20))))

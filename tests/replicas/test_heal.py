@@ -292,6 +292,19 @@ def test_what_cleaners_have_left_is_not_mixed(cleaned: tuple[Path, Path], tmp_pa
     assert "the topic is compacted" in refused.err
 
 
+def test_a_batch_across_what_a_cleaner_has_been_at_is_not_taken(cleaned: tuple[Path, Path], tmp_path: Path) -> None:
+    """One cleaner has left a part of it, the other one all of it."""
+    for broker in (1, 2):
+        (tmp_path / f"b{broker}" / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 97\n")
+    first = cleaned[0] / f"{5:020d}.log"
+    data, batch = first.read_bytes(), BATCHES[19]
+    first.write_bytes(data.replace(batch.data, Sent(batch.base, 3, batch.epoch, batch.mark).data))
+    before = content(cleaned[0])
+    flip(cleaned[0] / f"{100:020d}.log", 300)
+    assert heal(tmp_path, "--from", "b2", "--apply").code == 0
+    assert content(cleaned[0]) == before
+
+
 def test_an_empty_segment_ends_a_log_whose_last_batches_are_cleaned_away(tmp_path: Path) -> None:
     batches = [*chain(0, (0, 8)), *chain(100, (0, 4))]
     for broker in (1, 2):
