@@ -82,6 +82,12 @@ class Registry:
     _ids: dict[int, dict[str, Schema]] = field(default_factory=dict)
     _guids: dict[bytes, Schema] = field(default_factory=dict)
     _subjects: dict[int, set[str]] = field(default_factory=dict)
+    _bound: set[tuple[int, str]] = field(default_factory=set)
+    """Ids with the subjects that have or had them, these without their contexts."""
+    _names: set[str] = field(default_factory=set)
+    """The subjects without their contexts."""
+    _numbers: dict[str, set[int]] = field(default_factory=dict)
+    """The versions of each subject."""
 
     def __bool__(self) -> bool:
         return bool(self._ids)
@@ -98,7 +104,7 @@ class Registry:
 
     def of_subject(self, subject: str) -> list[Version]:
         """Return the versions of a subject, oldest first; those removed for good included."""
-        return sorted((each for each in self.versions.values() if each.subject == subject), key=lambda v: v.version)
+        return [self.versions[subject, number] for number in sorted(self._numbers.get(subject, ()))]
 
     def latest(self, subject: str) -> Version | None:
         """Return the newest version that is not deleted, else the newest one."""
@@ -117,9 +123,9 @@ class Registry:
             return None
         if len(found) > 1:
             named = self._subjects.get(number, set())
-            for context, schema in found.items():
+            for context in sorted(found):  # the default one first: clients that name none use it
                 if (f":.{context}:{subject}" if context else subject) in named:
-                    return schema
+                    return found[context]
             return found.get("") or next(iter(found.values()))
         return next(iter(found.values()))
 
@@ -129,11 +135,11 @@ class Registry:
 
     def is_bound(self, schema: Schema, subject: str) -> bool:
         """Return whether the subject has or had the schema; its name is without the context."""
-        return any(bare_subject(name) == subject for name in self._subjects.get(schema.id, ()))
+        return (schema.id, subject) in self._bound
 
     def knows_subject(self, subject: str) -> bool:
         """Return whether there is or was such a subject, in any context."""
-        return any(subject == bare_subject(name) for names in self._subjects.values() for name in names)
+        return subject in self._names
 
     def referenced(self, schema: Schema) -> list[tuple[str, Schema]]:
         """Return what a schema leads to, each before what uses it, with the name that its user has for it.
@@ -229,6 +235,9 @@ class Registry:
         if schema.guid:
             self._guids[schema.guid] = schema
         self._subjects.setdefault(number, set()).add(subject)
+        self._bound.add((number, bare_subject(subject)))
+        self._names.add(bare_subject(subject))
+        self._numbers.setdefault(subject, set()).add(version)
         state = State.DELETED if said.get("deleted") is True else State.ACTIVE
         self.versions[subject, version] = Version(subject, version, schema, state)
 
