@@ -30,7 +30,7 @@ class Bounds:
     Below `committed` they were for certain: a high watermark of the same history. Below `possible` every in-sync
     replica has them, so that they may have been acknowledged with acks=all; at or above it with acks=1 at most. None
     where the ISR is not known. Of leader epochs before `unclean_epoch` nothing tells who was in sync then: an unclean
-    election has passed over those who were, so their records may have been acknowledged by all.
+    election came after them, so their records may have been acknowledged by all.
     """
 
     committed: int

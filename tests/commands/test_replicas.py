@@ -135,7 +135,7 @@ def test_a_history_that_a_follower_keeps_without_its_epochs_is_lost_too(tmp_path
     ]
 
 
-def test_what_an_unclean_election_has_passed_over_may_have_been_acknowledged_by_all(tmp_path: Path) -> None:
+def test_records_before_an_unclean_election_may_have_been_acknowledged_by_all(tmp_path: Path) -> None:
     """The leader of epoch 0 was alone in sync when it died, and one that was behind was elected."""
     shared = chain(0, (0, 10))
     write_copy(tmp_path, 1, OnDisk([*shared, *chain(50, (1, 4))], high_watermark=40))
