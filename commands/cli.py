@@ -188,6 +188,10 @@ def _finish(code: int) -> int:
         finish_rows(code)
     _print_held(code)
     sys.stdout.flush()
+    if "kdump.commands.shell.output" in sys.modules:
+        from .shell.output import tell_uncomplained
+
+        tell_uncomplained()
     return code
 
 

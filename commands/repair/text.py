@@ -16,6 +16,7 @@ from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
 from kdump.repair.proposal import Task
 
+from ..shell.line_budget import LineBudget
 from ..shell.output import Style
 from ..shell.words import loss_words
 from .decisions import decision_text, fixed_lines
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 
 _VERBS = {REMOVE: "remove", TRUNCATE: "cut", RENAME: "rename", REPLACE: "write", CHECKPOINT: "set"}
 _VERB_WIDTH = max(map(len, _VERBS.values()))
-
-
-MAX_PLANS = 20
-"""So many plans are shown in full: output grows with what is wrong, not with partitions."""
 
 
 class TextPrinter:
@@ -45,6 +42,7 @@ class TextPrinter:
         self._planned: list[tuple[bool, str]] = []
         self._changed: list[str] = []
         self._dropped = 0
+        self._budget = LineBudget()
 
     def partition(self, done: Repaired, *, applies: bool) -> None:
         """One partition: what is lost and kept, then the changes."""
@@ -86,23 +84,31 @@ class TextPrinter:
         return "\n".join(lines) + "\n\n"
 
     def _plans(self) -> None:
-        """The plans; of many, those that do more than trim and rebuild, an example of the others, and their count."""
-        shown = self._planned
-        if len(shown) > MAX_PLANS:
-            special = [each for each in shown if not each[0]]
-            shown = [*special[:MAX_PLANS], *(each for each in shown if each[0])][: max(len(special), 1) + 1][:MAX_PLANS]
-        for _, text in shown:
-            self._write(text)
+        """The plans; of many, first those that do more than trim and rebuild, and the count of the others."""
+        by_need = sorted(self._planned, key=lambda each: each[0]) if len(self._planned) > 1 else self._planned
+        shown = [text for number, (_, text) in enumerate(by_need) if self._shows(text, is_first=not number)]
+        self._write("".join(shown))
         more = len(self._planned) - len(shown)
         if more > 0:
-            self._write(f"{number_words(more, 'more partition')} would change: --format jsonl lists them all.\n\n")
+            self._write(f"{number_words(more, 'more partition')} would change: -v lists all.\n\n")
+
+    def _decisions(self) -> None:
+        """What has to be decided, as far as the screen goes."""
+        self._write(f"{self._bad('Decide:')} {number_words(len(self._undecided), 'partition')}\n")
+        shown = [text for text in self._undecided if self._shows(text)]
+        self._write("\n".join(shown) + "\n")
+        more = len(self._undecided) - len(shown)
+        if more > 0:
+            self._write(f"{number_words(more, 'more partition')} like these: -v lists all.\n\n")
+
+    def _shows(self, text: str, *, is_first: bool = False) -> bool:
+        return self._budget.takes(text.count("\n") + 1) or is_first
 
     def end(self, totals: Totals) -> None:
         """The answer: what was changed or would be, what needs a decision, and what to do next."""
         undecided, work, applies = len(self._undecided), totals.work, totals.applies
         if undecided:
-            self._write(f"{self._bad('Decide:')} {number_words(undecided, 'partition')}\n")
-            self._write("\n".join(self._undecided) + "\n")
+            self._decisions()
         self._plans()
         if totals.failed > totals.refused:
             self._write(f"{number_words(totals.failed - totals.refused, 'partition')} cannot be repaired this way.\n")

@@ -40,6 +40,7 @@ class Screen:
 
     held: list[str] = field(default_factory=list)
     complaints: set[str] = field(default_factory=set)
+    complaint_count: int = 0
 
     current: ClassVar[Screen]
 
