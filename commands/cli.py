@@ -76,6 +76,7 @@ class LazyGroup(click.Group):
         from .shell.screen import begin_screen
 
         screen = begin_screen()
+        screen.lists_complaints = args[:1] == ["dump"]  # each of them is about records that are missing from its output
         if _ALL in args and not _HELP.isdisjoint(args):
             screen.shows_all_options = True
             args = [word for word in args if word != _ALL]

@@ -243,7 +243,7 @@ class _Run:
 
     def _complain(self, text: str) -> None:
         self._out.flush()
-        complain(text)
+        complain(text, is_one_of_many=True)
         self._worsen(exit_codes.INCOMPLETE)
 
     def _worsen(self, code: int) -> None:

@@ -154,16 +154,20 @@ class Output:
             write_lines(self._stream, data)
 
 
-def complain(text: str) -> None:
-    """One line on stderr, once in a run. The text must be safe already."""
+def complain(text: str, *, is_one_of_many: bool = False) -> None:
+    """One line on stderr, once in a run. The text must be safe already.
+
+    Of those that are one of many, as of partitions, what is more than a screen takes is counted.
+    """
     screen = Screen.current
     if text in screen.complaints:
         return
     if len(screen.complaints) < _MAX_COMPLAINTS_KEPT:
         screen.complaints.add(text)
-    screen.complaint_count += 1
-    if screen.complaint_count > MAX_COMPLAINTS and not screen.verbosity:
-        return
+    if is_one_of_many and not screen.lists_complaints:
+        screen.complaint_count += 1
+        if screen.complaint_count > MAX_COMPLAINTS and not screen.verbosity:
+            return
     hide_progress()
     click.echo(f"kdump: {text}", err=True)
 

@@ -151,5 +151,5 @@ class _Run:
 
     def _complain(self, text: str) -> None:
         self._out.flush()
-        complain(text)
+        complain(text, is_one_of_many=True)
         self._worsen(exit_codes.INCOMPLETE)
