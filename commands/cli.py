@@ -76,7 +76,7 @@ class LazyGroup(click.Group):
         from .shell.screen import begin_screen
 
         screen = begin_screen()
-        screen.lists_complaints = args[:1] == ["dump"]  # each of them is about records that are missing from its output
+        screen.lists_complaints = args[0] in _LISTING if args else False
         if _ALL in args and not _HELP.isdisjoint(args):
             screen.shows_all_options = True
             args = [word for word in args if word != _ALL]
@@ -87,6 +87,8 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+_LISTING = ("dump", "metadata")
+"""Commands that complain of single records, which are then missing from what they print."""
 _HELP, _ALL = frozenset({"-h", "--help"}), "--all"
 _OTHER_NAMES = {
     "cat": "dump",

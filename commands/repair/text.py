@@ -39,7 +39,7 @@ class TextPrinter:
         self._good = Style(color, "green", bold=True)
         self._undecided: list[str] = []
         self._names: list[str] = []
-        self._planned: list[tuple[bool, str]] = []
+        self._planned: list[tuple[int, str]] = []
         self._changed: list[str] = []
         self._dropped = 0
         self._budget = LineBudget()
@@ -60,8 +60,7 @@ class TextPrinter:
             self._changed.append(done.path)
             self._write(text)
         else:
-            is_routine = not (task.cuts or task.dropped.records or task.failure or done.interrupted)
-            self._planned.append((is_routine, text))
+            self._planned.append((_rank(done, task), text))
 
     def left_alone(self, path: str, reason: str, code: int) -> None:
         """Nothing more: the reason, which names the partition, is on stderr."""
@@ -85,8 +84,9 @@ class TextPrinter:
 
     def _plans(self) -> None:
         """The plans; of many, first those that do more than trim and rebuild, and the count of the others."""
-        by_need = sorted(self._planned, key=lambda each: each[0]) if len(self._planned) > 1 else self._planned
-        shown = [text for number, (_, text) in enumerate(by_need) if self._shows(text, is_first=not number)]
+        by_need = sorted(range(len(self._planned)), key=lambda at: (self._planned[at][0], at))
+        chosen = {at for at in by_need if self._shows(self._planned[at][1], is_first=at == by_need[0])}
+        shown = [self._planned[at][1] for at in sorted(chosen)]
         self._write("".join(shown))
         more = len(self._planned) - len(shown)
         if more > 0:
@@ -187,6 +187,13 @@ class TextPrinter:
             yield f"{self._good('put in:')} {safe(str(marker))} ({marker.gap.name})"
         for producer in rescue.open_txns if rescue.cuts else ():
             yield _open_txn(producer)
+
+
+def _rank(done: Repaired, task: Task) -> int:
+    """How soon a plan has to be seen: what was interrupted or fails, what cuts or drops, what is routine."""
+    if done.interrupted or task.failure:
+        return 0
+    return 1 if task.cuts or task.dropped.records else 2
 
 
 def _common(paths: Sequence[str]) -> str:
