@@ -213,7 +213,7 @@ def _print_held(code: int) -> None:
 
 
 def _exit_code_of(work: Callable[[], int]) -> int:
-    """The exit code of a piece of work, however it ends; what went wrong is said on stderr."""
+    """Return the exit code of a piece of work, however it ends; what went wrong is said on stderr."""
     try:
         return work()
     except BrokenPipeError:
@@ -252,7 +252,7 @@ def _exit_code_of(work: Callable[[], int]) -> int:
 
 
 def _tell_circumstances(code: int) -> None:
-    """What is to be said at the end of every command that has looked at partitions."""
+    """Tell what is to be said at the end of every command that has looked at partitions."""
     if "kdump.storage.live" in sys.modules:
         from .shell.session import tell_circumstances
 
@@ -270,7 +270,7 @@ def _tell_interrupted() -> None:
 
 
 def _system_text(error: OSError) -> str:
-    """What the system does not do; only standard output is written without a name."""
+    """Return what the system does not do; only standard output is written without a name."""
     from .shell.output import os_error_text, os_text
 
     if isinstance(error.filename, str | bytes):

@@ -115,7 +115,7 @@ class BatchBlock:
         self.bad_size = 0
 
     def holds(self, row: int) -> bool:
-        """Whether all bytes of the row's entry are in `data`."""
+        """Return whether all bytes of the row's entry are in `data`."""
         start = self.position[row] - self.data_position
         return start >= 0 and start + self.size[row] <= self.available
 
@@ -170,5 +170,5 @@ class RecordBlock:
 
 
 def content_at(source: bytes | bytearray | memoryview, position: int, length: int) -> bytes | None:
-    """The key or value at an index into its batch's source; None for null, whose length is -1."""
+    """Return the key or value at an index into its batch's source; None for null, whose length is -1."""
     return bytes(source[position : position + length]) if length >= 0 else None

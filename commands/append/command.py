@@ -227,7 +227,7 @@ def _check(options: dict[str, Any], format_: str, key_separator: str | None, rep
 
 
 def _packing(options: dict[str, Any], record_version: int) -> Packing:
-    """How batches are made anew, but for the producer. Raises click.UsageError."""
+    """Return how batches are made anew, but for the producer. Raises click.UsageError."""
     codec = NAMES.index(options["codec"] or NAMES[0])
     level = options["level"]
     if level is not None and options["codec"]:
@@ -243,7 +243,7 @@ def _packing(options: dict[str, Any], record_version: int) -> Packing:
 
 
 def _wish(options: dict[str, Any], log: LogWriter, packing: Packing, needs_repack: tuple[str, ...]) -> Wish:
-    """What becomes of records; `needs_repack` are the options given that nothing but --repack makes sense of."""
+    """Return what becomes of records; `needs_repack` are the options given that nothing but --repack makes sense of."""
     if options["producer_id"] is not None:
         known = log.states.producers.get(options["producer_id"])
         epoch = options["producer_epoch"]
@@ -266,7 +266,7 @@ def _wish(options: dict[str, Any], log: LogWriter, packing: Packing, needs_repac
 
 
 def _option(name: str) -> str:
-    """An option as it is typed."""
+    """Return an option as it is typed."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -278,7 +278,7 @@ def _topic_id(text: str | None) -> bytes | None:
 
 
 def _text(tally: Tally) -> str:
-    """What was appended, for people."""
+    """Return what was appended, for people."""
     parts = []
     if tally.batches:
         parts.append(f"{counted(tally.records, 'record')} in {counted(tally.batches, 'batch', 'batches')}")

@@ -56,7 +56,7 @@ class Page:
         self._heads = 0
 
     def all(self) -> Iterator[str]:
-        """The whole screen; where nothing needs anybody, three lines."""
+        """Yield the whole screen; where nothing needs anybody, three lines."""
         health = self._health
         if self._is_live:
             yield "A broker is running. This is what a crash now would leave."
@@ -82,7 +82,7 @@ class Page:
         yield from self._next()
 
     def brief(self) -> Iterator[str]:
-        """One line for each entry, and the verdict."""
+        """Yield one line for each entry, and the verdict."""
         if not self._health.diagnoses and not self._health.unread:
             yield from self._all_well()
             return
@@ -154,7 +154,7 @@ class Page:
         return found if Screen.current.verbosity else found[:MAX_ENTRIES]
 
     def _entry_or_head(self, number: int, diagnosis: Diagnosis) -> Iterator[str]:
-        """An entry, or its first line alone where the screen has no room for more."""
+        """Yield an entry, or its first line alone where the screen has no room for more."""
         lines = list(self._entry(number, diagnosis))
         if not self._heads and self._budget.takes(len(lines)):
             yield from lines
@@ -188,7 +188,7 @@ class Page:
         yield from self._actions(diagnosis)
 
     def _leaders(self, copies: PartitionReplicas) -> Iterator[str]:
-        """Each copy, and what its broker loses if it leads."""
+        """Yield each copy, and what its broker loses if it leads."""
         reference = reference_of(sight_of(copies))
         for number, copy in enumerate(copies.copies):
             broker = "?" if copy.broker is None else copy.broker
@@ -202,7 +202,7 @@ class Page:
             label = ""
 
     def _copies(self) -> str:
-        """How the copies of several brokers compare; nothing where there are none."""
+        """Return how the copies of several brokers compare; nothing where there are none."""
         seen = self._health.copies
         if not seen.partitions and not seen.left:
             return ""
@@ -250,7 +250,7 @@ class Page:
         )
 
     def _names(self, diagnosis: Diagnosis) -> str:
-        """The partitions; with several log directories the paths."""
+        """Return the partitions; with several log directories the paths."""
         is_single = len(self._health.directories) == 1
         named = [os.path.basename(path) if is_single else path for path in diagnosis.paths]
         named = [safe_path(name) for name in named if name] or [safe_path(diagnosis.paths[0])]
@@ -372,7 +372,7 @@ def _command_words(actions: Sequence[Action]) -> str:
 
 
 def _place(diagnosis: Diagnosis, text: str) -> str:
-    """The file and the byte, unless the text has them."""
+    """Return the file and the byte, unless the text has them."""
     for finding in diagnosis.findings:
         if finding.message == text:
             name = os.path.basename(finding.path)
@@ -388,7 +388,7 @@ def _sentence(text: str) -> str:
 
 
 def _without_subject(text: str) -> str:
-    """What the broker does, after the label that names it."""
+    """Return what the broker does, after the label that names it."""
     return text.removeprefix("The broker ")
 
 

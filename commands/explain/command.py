@@ -74,7 +74,7 @@ def _is_list(words: Sequence[str]) -> bool:
 
 
 def _kinds(words: Sequence[str]) -> list[FindingKind]:
-    """The kinds that are named by code or pattern; none where the words are a line. Raises click.UsageError."""
+    """Return the kinds that are named by code or pattern; none where the words are a line. Raises click.UsageError."""
     if not words:
         return list(CATALOGUE.values())
     if not all(word.upper().startswith("KD-") for word in words):
@@ -156,7 +156,7 @@ def _explain_log(log: TextIO, out: Output, format_: str) -> int:
 
 
 def _lines(log: TextIO) -> Iterator[str]:
-    """The lines of a text, each no longer than what is looked at of it."""
+    """Yield the lines of a text, each no longer than what is looked at of it."""
     is_rest = False
     for piece in islice(iter(lambda: log.readline(MAX_LINE), ""), _MAX_LINES):
         if not is_rest:

@@ -24,12 +24,12 @@ _BATCH_CODES = ("KD-LOG-", "KD-BATCH-")
 
 
 def severity_word(severity: Severity) -> str:
-    """The severity as people say it: nothing is wrong with a note."""
+    """Return the severity as people say it: nothing is wrong with a note."""
     return "note" if severity == Severity.INFO else severity.value
 
 
 def explained(kind: FindingKind, width: int, *, color: bool = False) -> Iterator[str]:
-    """The lines about a finding's code."""
+    """Yield the lines about a finding's code."""
     known = EXPLANATIONS[kind.code]
     yield Style(color, bold=True)(f"{kind.code} ({severity_word(kind.severity)}): {known.title}")
     yield ""
@@ -54,14 +54,14 @@ def _ways_out(kind: FindingKind, width: int) -> Iterator[str]:
 
 
 def listed(kinds: Sequence[FindingKind]) -> Iterator[str]:
-    """One line for each of several codes."""
+    """Yield one line for each of several codes."""
     longest = max(len(kind.code) for kind in kinds)
     for kind in kinds:
         yield f"{kind.code:<{longest}}  {severity_word(kind.severity):<7}  {EXPLANATIONS[kind.code].title}"
 
 
 def recognized(message: KafkaMessage, place: str | None, width: int, *, shows_place: bool = True) -> Iterator[str]:
-    """The lines about one message of Kafka's."""
+    """Yield the lines about one message of Kafka's."""
     if message.codes:
         yield f"This is {either(message.codes)}."
     yield from folded(message.means, width)
@@ -76,7 +76,7 @@ def recognized(message: KafkaMessage, place: str | None, width: int, *, shows_pl
 
 
 def _placed(text: str, place: str | None) -> str:
-    """The advice with the path of what the line is about, where it has one."""
+    """Return the advice with the path of what the line is about, where it has one."""
     if place is None or "/" not in place:
         return text
     is_partition = is_partition_dir(os.path.basename(place))
@@ -88,7 +88,7 @@ def _placed(text: str, place: str | None) -> str:
 
 
 def summarized(log: ServerLog, path: str, width: int) -> Iterator[str]:
-    """What a server.log has, what needs somebody first."""
+    """Yield what a server.log has, what needs somebody first."""
     entries = log.entries()
     wanted = [entry for entry in entries if entry.message.do]
     budget = LineBudget()
@@ -114,7 +114,7 @@ def summarized(log: ServerLog, path: str, width: int) -> Iterator[str]:
 
 
 def _alike(entries: Sequence[Entry]) -> Iterable[list[Entry]]:
-    """The entries of which the same is said, together, in the order of the first ones."""
+    """Group the entries of which the same is said, in the order of the first ones."""
     found: dict[tuple[object, ...], list[Entry]] = {}
     for entry in entries:
         message = entry.message
@@ -123,7 +123,7 @@ def _alike(entries: Sequence[Entry]) -> Iterable[list[Entry]]:
 
 
 def _entry(alike: Sequence[Entry], width: int) -> Iterator[str]:
-    """The lines about one message: when it was printed first, about which places, what it means."""
+    """Yield the lines about one message: when it was printed first, about which places, what it means."""
     first, lines = alike[0], sum(entry.count for entry in alike)
     times = f", {number_words(lines, 'line')}" if lines > 1 else ""
     places = list(dict.fromkeys(safe(entry.place) for entry in alike if entry.place))

@@ -70,7 +70,7 @@ class Options:
             raise click.UsageError(f"Give one of --offset, --timestamp and --batch (found {found}).")
 
     def wants(self, log: PartitionLog) -> bool:
-        """Whether a partition is one of those asked for."""
+        """Return whether a partition is one of those asked for."""
         if log.name is None:
             return not self.topics and has_partition(None)
         return chooses(self.topics)(log.name.topic) and has_partition(log.name.partition)
@@ -220,7 +220,7 @@ class _Run:
             self._out.write(json.dumps(answer) + "\n")
 
     def _trace(self, label: str) -> dict[str, Callable[[str], object]]:
-        """The argument by which a lookup tells its steps, if they are wanted."""
+        """Return the argument by which a lookup tells its steps, if they are wanted."""
         if not self._options.explain:
             return {}
         if self._options.format == "text" and self._options.batch is None:
@@ -259,7 +259,7 @@ def _names(log: PartitionLog) -> Answer:
 
 
 def _parse(line: str, where: str) -> Callable[[LogLookup], Answer]:
-    """What answers a request. Raises click.UsageError."""
+    """Return what answers a request. Raises click.UsageError."""
     try:
         request = json.loads(line)
     except (ValueError, RecursionError) as error:

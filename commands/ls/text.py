@@ -102,7 +102,9 @@ class Tables:
         self._begun = ""
 
     def log_directory(self, info: LogDirectoryInfo, partitions: list[PartitionInfo], *, segments: bool) -> None:
-        """A heading that says whose directory it is, the table of its partitions or of each one's segments, notes."""
+        """Print a heading that says whose directory it is, the table of its partitions or of each one's segments,
+        notes.
+        """
         self._heading(safe_path(info.path), _directory_words(info, partitions))
         self._lines(_directory_lines(info))
         self._notes(_directory_notes(info), "")
@@ -123,7 +125,7 @@ class Tables:
                 self._line(f"  {self._note('!')} {number_words(unsaid, 'more remark')} (-v)")
 
     def _partitions(self, partitions: list[PartitionInfo]) -> None:
-        """The table of a log directory's partitions: damaged ones, and others while the screen has room."""
+        """Print the table of a log directory's partitions: damaged ones, and others while the screen has room."""
         shown = self._chosen(partitions)
         self._table(PARTITION_COLUMNS, shown)
         more = len(partitions) - len(shown)
@@ -143,7 +145,7 @@ class Tables:
         return has_room
 
     def partition(self, info: PartitionInfo, *, segments: bool) -> None:
-        """A heading with the facts about the partition, the table of its segments, notes."""
+        """Print a heading with the facts about the partition, the table of its segments, notes."""
         self._heading(safe_path(info.path))
         self._lines(_partition_lines(info))
         if segments and info.segments:
@@ -154,20 +156,20 @@ class Tables:
             self._segment_notes(segment, f"{_file_name(segment)}: ")
 
     def segment(self, info: SegmentInfo, topic: str | None, partition: int | None) -> None:
-        """The table of one segment; whose it is its path says."""
+        """Print the table of one segment; whose it is its path says."""
         self._heading(safe_path(info.path))
         self._segments([info])
         self._segment_notes(info, "")
 
     def file(self, path: str, kind: str, size: int) -> None:
-        """The file and its size."""
+        """Print the file and its size."""
         if self._begun != "file":
             self._heading("")
             self._begun = "file"
         self._line(f"{size_text(size):>10}  {safe_path(path)}")
 
     def end(self, found: list[Duplicate]) -> None:
-        """A note for each partition that is in several places."""
+        """Print a note for each partition that is in several places."""
         if found:
             self._line("")
         for each in found:
@@ -200,7 +202,7 @@ class Tables:
             self._line(f"{indent}{self._note('!')} {prefix}{text}")
 
     def _table(self, columns: Sequence[Column], rows: Sequence[object]) -> None:
-        """The rows under their heads; columns in which nothing is known of any row are left out."""
+        """Print the rows under their heads; columns in which nothing is known of any row are left out."""
         cells = [(column, [column.cell(row) for row in rows]) for column in columns]
         times = [cell for column, found in cells if column.is_time for cell in found if isinstance(cell, int)]
         date, show = times_of_table(times)
@@ -227,7 +229,7 @@ class Tables:
 
 
 def _directory_words(info: LogDirectoryInfo, partitions: list[PartitionInfo]) -> str:
-    """Whose the directory is, how it was left, how much is in it."""
+    """Return whose the directory is, how it was left, how much is in it."""
     node = f"broker {info.node_id}, " if info.node_id is not None else ""
     epoch = f" (broker epoch {info.broker_epoch})" if (info.broker_epoch or -1) >= 0 else ""
     shutdown = f"clean shutdown{epoch}" if info.clean_shutdown else "unclean shutdown"
@@ -299,7 +301,7 @@ def _partition_lines(info: PartitionInfo) -> Iterator[str]:
 
 
 def _listed_notes(info: PartitionInfo) -> Iterator[str]:
-    """The remarks about a partition in a table of several, with its name."""
+    """Yield the remarks about a partition in a table of several, with its name."""
     folder = safe_path(os.path.basename(info.path))
     yield from (f"{folder}: {each}" for each in _partition_notes(info))
     for segment in info.segments:
@@ -357,7 +359,7 @@ def _log_notes(info: SegmentInfo) -> Iterator[str]:
 
 
 def _index_notes(info: SegmentInfo) -> Iterator[str]:
-    """What is normal of the segment that is written to, and tells little of others: for listings of segments."""
+    """Yield what is normal of the segment that is written to, and tells little of others: for listings of segments."""
     for kind, index in ((names.OFFSET_INDEX, info.offset_index), (names.TIME_INDEX, info.time_index)):
         if index is None:
             if not info.error and not info.path.endswith(f".{names.KRAFT_SNAPSHOT}"):
@@ -389,18 +391,18 @@ def _is_damaged(info: PartitionInfo) -> bool:
 
 
 def _by_need(partitions: list[PartitionInfo]) -> list[PartitionInfo]:
-    """The damaged ones first."""
+    """Return the damaged ones first."""
     return sorted(partitions, key=lambda info: not _is_damaged(info))
 
 
 def _marked(info: PartitionInfo) -> str:
-    """The name of a partition's directory, with a mark where its log is damaged."""
+    """Return the name of a partition's directory, with a mark where its log is damaged."""
     name = safe_path(os.path.basename(os.path.abspath(info.path)))
     return f"{name}  !" if _is_damaged(info) else name
 
 
 def _last(info: SegmentInfo) -> int | None:
-    """The last offset of a segment; None where it has none."""
+    """Return the last offset of a segment; None where it has none."""
     is_empty = info.end_offset is None or info.end_offset <= (info.base_offset or 0)
     return None if is_empty or info.end_offset is None else info.end_offset - 1
 

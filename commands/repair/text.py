@@ -45,7 +45,7 @@ class TextPrinter:
         self._budget = LineBudget()
 
     def partition(self, done: Repaired, *, applies: bool) -> None:
-        """One partition: what is lost and kept, then the changes."""
+        """Print one partition: what is lost and kept, then the changes."""
         task = done.task
         assert task is not None
         if task.decision is not None:
@@ -63,7 +63,7 @@ class TextPrinter:
             self._planned.append((_rank(done, task), text))
 
     def left_alone(self, path: str, reason: str, code: int) -> None:
-        """Nothing more: the reason, which names the partition, is on stderr."""
+        """Do nothing: the reason, which names the partition, is on stderr."""
 
     def _block(self, done: Repaired, *, applies: bool) -> str:
         task = done.task
@@ -83,7 +83,7 @@ class TextPrinter:
         return "\n".join(lines) + "\n\n"
 
     def _plans(self) -> None:
-        """The plans; of many, first those that do more than trim and rebuild, and the count of the others."""
+        """Print the plans; of many, first those that do more than trim and rebuild, and the count of the others."""
         by_need = sorted(range(len(self._planned)), key=lambda at: (self._planned[at][0], at))
         chosen = {at for at in by_need if self._shows(self._planned[at][1], is_first=at == by_need[0])}
         shown = [self._planned[at][1] for at in sorted(chosen)]
@@ -93,7 +93,7 @@ class TextPrinter:
             self._write(f"{number_words(more, 'more partition')} would change: -v lists all.\n\n")
 
     def _decisions(self) -> None:
-        """What has to be decided, as far as the screen goes."""
+        """Print what has to be decided, as far as the screen goes."""
         self._write(f"{self._bad('Decide:')} {number_words(len(self._undecided), 'partition')}\n")
         shown = [text for text in self._undecided if self._shows(text)]
         self._write("\n".join(shown) + "\n")
@@ -105,7 +105,7 @@ class TextPrinter:
         return self._budget.takes(text.count("\n") + 1) or is_first
 
     def end(self, totals: Totals) -> None:
-        """The answer: what was changed or would be, what needs a decision, and what to do next."""
+        """Print the answer: what was changed or would be, what needs a decision, and what to do next."""
         undecided, work, applies = len(self._undecided), totals.work, totals.applies
         if undecided:
             self._decisions()
@@ -134,7 +134,7 @@ class TextPrinter:
             self._write("Next: the same command with --apply\n")
 
     def _done(self, totals: Totals, more: str) -> None:
-        """What was changed, how to check it, and how to take it back."""
+        """Print what was changed, how to check it, and how to take it back."""
         dropped = number_words(self._dropped, "valid record") if self._dropped else "no valid batch"
         self._write(f"Done. {number_words(totals.changed, 'partition')} changed, {dropped} dropped{more}.\n")
         self._write(f"Check: kdump verify {_common(self._changed)}\n")
@@ -190,14 +190,14 @@ class TextPrinter:
 
 
 def _rank(done: Repaired, task: Task) -> int:
-    """How soon a plan has to be seen: what was interrupted or fails, what cuts or drops, what is routine."""
+    """Return how soon a plan has to be seen: what was interrupted or fails, what cuts or drops, what is routine."""
     if done.interrupted or task.failure:
         return 0
     return 1 if task.cuts or task.dropped.records else 2
 
 
 def _common(paths: Sequence[str]) -> str:
-    """The partition directory, or the log directories around several, as words of a command."""
+    """Return the partition directory, or the log directories around several, as words of a command."""
     found = paths if len(paths) == 1 else sorted({os.path.dirname(path) for path in paths})
     return " ".join(map(safe_path, found))
 
@@ -234,7 +234,7 @@ def _words(operation: Operation) -> str:
 
 
 def _kept_path(done: Repaired, file: str) -> str:
-    """The path of a kept file, in the log directory as it was given."""
+    """Return the path of a kept file, in the log directory as it was given."""
     assert done.change is not None
     path = done.change.file(file)
     given = os.path.join(os.path.dirname(done.path), os.path.basename(path))

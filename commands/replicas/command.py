@@ -74,7 +74,7 @@ def command(paths: tuple[str, ...], topics: tuple[str, ...], verbose: bool, now:
 
 
 def _places(paths: tuple[str, ...], troubles: Troubles) -> list[LogDirectory | PartitionLog]:
-    """The directories that PATHs name; an empty one is the disk of a broker that has lost everything."""
+    """Return the directories that PATHs name; an empty one is the disk of a broker that has lost everything."""
     places: list[LogDirectory | PartitionLog] = []
     for path in paths:
         try:

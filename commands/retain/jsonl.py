@@ -25,13 +25,13 @@ class JsonLines:
         self._write = write
 
     def partition(self, found: PartitionRetention, *, segments: bool) -> None:
-        """The partition's line, then those of its segments."""
+        """Write the partition's line, then those of its segments."""
         self._row("partition", _partition(found))
         for number in range(len(found.segments) if segments else 0):
             self._row("segment", _segment(found, number))
 
     def directory(self, path: str, totals: Totals) -> None:
-        """The log directory's line."""
+        """Write the log directory's line."""
         self._row(
             "logDirectory",
             {
@@ -49,7 +49,7 @@ class JsonLines:
         )
 
     def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
-        """The changes, and that they were made."""
+        """Write the changes, and that they were made."""
         for plan in plans:
             for operation in plan.operations:
                 self._row("operation", _operation(path, operation))

@@ -48,7 +48,7 @@ class Text:
         self._routine = self._changed = self._more = self._blocked = 0
 
     def partition(self, found: PartitionRetention, *, segments: bool) -> None:
-        """A heading with the settings, the table of the segments, what goes and what comes next, what blocks.
+        """Print a heading with the settings, the table of the segments, what goes and what comes next, what blocks.
 
         Of a log directory, partitions of which nothing goes and nothing is blocked are counted; of the others those
         that are more than a screen takes.
@@ -71,7 +71,7 @@ class Text:
         self._lines(lines)
 
     def directory(self, path: str, totals: Totals) -> None:
-        """What each policy frees, and together."""
+        """Print what each policy frees, and together."""
         shown = safe_path(path)
         if self._more:
             self._heading(f"{number_words(self._more, 'more partition')} with work or blocked (-v)")
@@ -104,7 +104,7 @@ class Text:
             self._line("Nothing to do.")
 
     def done(self, path: str, plans: Sequence[Plan], kept: str | None) -> None:
-        """That it was done, and where the old is kept."""
+        """Print that it was done, and where the old is kept."""
         self._line("")
         if not plans:
             self._line(f"{safe_path(path)}: nothing was changed")

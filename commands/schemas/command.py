@@ -107,7 +107,7 @@ def _may_have_schemas(replica: Replica) -> bool:
 def _uses(
     replicas: Iterable[Replica], decoder: PayloadDecoder, troubles: Troubles, *, deep: bool
 ) -> Iterator[TopicUse]:
-    """What each topic uses, its partitions added up."""
+    """Yield what each topic uses, its partitions added up."""
     use: TopicUse | None = None
     for replica in held_replicas(replicas, troubles):
         found = usage_of(replica.log, replica.topic, decoder, troubles, deep=deep)

@@ -23,7 +23,7 @@ class LineBudget:
         self._is_fresh = True
 
     def takes(self, lines: int = 1) -> bool:
-        """Whether so many more lines are printed, which are then gone; the first ones always are."""
+        """Return whether so many more lines are printed, which are then gone; the first ones always are."""
         if not self._is_all and not self._is_fresh and lines > self._left:
             return False
         self._is_fresh = False

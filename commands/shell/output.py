@@ -155,7 +155,7 @@ class Output:
 
 
 def complain(text: str, *, is_one_of_many: bool = False) -> None:
-    """One line on stderr, once in a run. The text must be safe already.
+    """Print one line on stderr, once in a run. The text must be safe already.
 
     Of those that are one of many, as of partitions, what is more than a screen takes is counted.
     """
@@ -181,19 +181,19 @@ def tell_uncomplained() -> None:
 
 
 def note(text: str) -> None:
-    """A note on stderr, which is no finding; none with -q. The text must be safe already."""
+    """Print a note on stderr, which is no finding; none with -q. The text must be safe already."""
     if not Screen.current.is_quiet:
         complain(f"note: {text}")
 
 
 def os_error_text(error: OSError, path: str) -> str:
-    """What the system says, with the file that it names, or else `path`; safe to print."""
+    """Return what the system says, with the file that it names, or else `path`; safe to print."""
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path  # else a descriptor
     return f"{safe_path(where)}: {safe(os_text(error))}"
 
 
 def as_given(text: str, given: Mapping[str, str]) -> str:
-    """A message with paths as the command line has them; `given` has these by their absolute paths."""
+    """Return a message with paths as the command line has them; `given` has these by their absolute paths."""
     for absolute in sorted(given, key=len, reverse=True):
         path = given[absolute].replace("\\", r"\\")
         text = re.sub(rf"(?<![\w./-]){re.escape(absolute)}(?![\w.-])", path, text)
@@ -201,12 +201,12 @@ def as_given(text: str, given: Mapping[str, str]) -> str:
 
 
 def os_text(error: OSError) -> str:
-    """What the system says, without a file."""
+    """Return what the system says, without a file."""
     return NO_SUCH if error.errno == ENOENT and error.strerror == os.strerror(ENOENT) else error.strerror or str(error)
 
 
 def wants_color(choice: str = "auto") -> bool:
-    """Whether `auto`, `always` or `never` means colour here."""
+    """Return whether `auto`, `always` or `never` means colour here."""
     return choice == "always" if choice != "auto" else Screen.current.is_colored
 
 
@@ -223,5 +223,5 @@ class Style:
             self.before, _, self.after = styled.partition("\0")
 
     def __call__(self, text: str) -> str:
-        """The text in colour."""
+        """Return the text in colour."""
         return f"{self.before}{text}{self.after}"

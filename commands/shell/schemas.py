@@ -27,7 +27,8 @@ schemas_option: Option = click.option(
 
 
 def payload_decoder(places: Iterable[Place], path: str | None) -> PayloadDecoder | None:
-    """The decoder with the schemas at `path`; without one with those among the places, None where there are none.
+    """Return the decoder with the schemas at `path`; without one with those among the places, None where there are
+    none.
 
     Raises OSError, KdumpError.
     """
@@ -51,7 +52,7 @@ def payload_decoder(places: Iterable[Place], path: str | None) -> PayloadDecoder
 
 
 def _schemas_among(places: Iterable[Place]) -> str | None:
-    """The registry's topic among the places, if its usual name is there."""
+    """Return the registry's topic among the places, if its usual name is there."""
     for place in places:
         if isinstance(place, PartitionLog) and place.name and place.name.topic == "_schemas" and place.segments:
             return place.path

@@ -14,7 +14,7 @@ DEFAULT_HEIGHT = 24
 
 
 def all_partitions(_number: int) -> bool:
-    """The choice of partitions where --partition is not given."""
+    """Return the choice of partitions where --partition is not given."""
     return True
 
 

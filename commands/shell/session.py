@@ -58,7 +58,7 @@ class Failures:
         self._given: dict[str, str] = {}
 
     def name(self, path: str) -> None:
-        """What is said of this directory, or of what is in it, names it as the command line does."""
+        """Name this directory, or what is in it, as the command line does in all that is said of it."""
         self._given[os.path.abspath(path)] = path
 
     def _spoken(self, text: str) -> str:

@@ -93,7 +93,7 @@ def command(
 
 
 def _is_beside_broker(path: str) -> bool:
-    """Whether a broker is running on a log directory, or on the one that a partition directory is in."""
+    """Return whether a broker is running on a log directory, or on the one that a partition directory is in."""
     return broker_on(path) is not None or is_live(path)
 
 

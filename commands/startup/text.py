@@ -69,16 +69,16 @@ class TextPrinter:
         self._careful = Style(color, "yellow")
 
     def directory(self, state: DirectoryState, clean: bool | None) -> None:
-        """What concerns a log directory as a whole."""
+        """Print what concerns a log directory as a whole."""
         self._totals.directory(state)
         self._heads.append((len(self._blocks), state, clean, self._totals.checked, self._totals.checked_bytes))
         self._blocks.append("")  # written when its partitions are known
 
     def failures(self, failures: Sequence[Failure]) -> None:
-        """What keeps the broker from loading anything, which stands at the top."""
+        """Print what keeps the broker from loading anything, which stands at the top."""
 
     def log(self, loaded: Loaded) -> None:
-        """One partition."""
+        """Print one partition."""
         self._totals.log(loaded)
         if self._verbose or loaded.is_named or not loaded.is_quiet:
             if not (self._verbose or loaded.is_named):
@@ -86,7 +86,7 @@ class TextPrinter:
             self._blocks.append("".join(f"{line}\n" for line in self._partition(loaded)))
 
     def end(self, start: BrokerStart) -> None:
-        """Everything, the answer first."""
+        """Print everything, the answer first."""
         for number, (at, state, clean, checked, checked_bytes) in enumerate(self._heads):
             after = self._heads[number + 1][3:] if number + 1 < len(self._heads) else None
             upto, upto_bytes = after or (self._totals.checked, self._totals.checked_bytes)
@@ -226,7 +226,7 @@ def _line(word: str, text: str) -> str:
 
 
 def _lost(loaded: Loaded) -> str:
-    """The offsets that are lost, as far as anything names them, else the bytes."""
+    """Return the offsets that are lost, as far as anything names them, else the bytes."""
     loss, end, mark = loaded.outcome.loss, loaded.outcome.log_end_offset, loaded.high_watermark
     last = max(-1 if loss.last_offset is None else loss.last_offset, -1 if mark is None else mark - 1)
     if last < end:

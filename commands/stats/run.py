@@ -45,7 +45,7 @@ class Printer(Protocol):
     """What prints the figures."""
 
     def all(self, topics: list[TopicStats], *, details: bool | None) -> None:
-        """Everything; `details` is None where the command line does not say."""
+        """Take everything; `details` is None where the command line does not say."""
 
 
 def run_stats(paths: Iterable[str], options: Options) -> int:

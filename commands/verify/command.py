@@ -25,7 +25,7 @@ from .run import Asked, run
 
 
 def severity_of(text: str) -> tuple[str, str]:
-    """A `CODE=level` as (code pattern, severity). Raises click.BadParameter."""
+    """Return a `CODE=level` as (code pattern, severity). Raises click.BadParameter."""
     pattern, equals, severity = text.partition("=")
     severity = INFO if severity == "note" else severity
     if not equals or severity not in SEVERITIES:
@@ -34,7 +34,7 @@ def severity_of(text: str) -> tuple[str, str]:
 
 
 def patterns_of(texts: Iterable[str]) -> tuple[str, ...]:
-    """Code patterns, given one by one or with commas between them."""
+    """Return code patterns, given one by one or with commas between them."""
     return tuple(part for text in texts for part in text.split(",") if part)
 
 

@@ -34,7 +34,7 @@ class Sink(Protocol):
 
 
 def summary_row(totals: Totals) -> dict[str, Any]:
-    """The object that ends the machine formats."""
+    """Return the object that ends the machine formats."""
     return {
         "type": "summary",
         "sound": totals.is_sound,
@@ -52,7 +52,7 @@ def summary_row(totals: Totals) -> dict[str, Any]:
 
 
 def pass_row(totals: PassTotals) -> dict[str, Any]:
-    """The totals of a pass as an object."""
+    """Return the totals of a pass as an object."""
     fields = totals._asdict()
     fields["segmentsSkipped"] = fields.pop("skipped")
     return fields
@@ -62,20 +62,20 @@ class Report(Protocol):
     """Prints findings as they come."""
 
     def start(self) -> None:
-        """The run begins."""
+        """Begin the run."""
 
     def partition(self, path: str) -> None:
-        """The check of a partition directory begins."""
+        """Begin the check of a partition directory."""
 
     def finding(self, finding: Finding) -> None:
-        """A finding, in the order of the files."""
+        """Print a finding, in the order of the files."""
 
     def finish(self, totals: Totals, code: int) -> None:
-        """The run is over."""
+        """End the run."""
 
 
 def row(finding: Finding) -> dict[str, Any]:
-    """A finding as an object of the machine formats."""
+    """Return a finding as an object of the machine formats."""
     return {
         "type": "finding",
         "code": finding.code,
@@ -98,7 +98,7 @@ def row(finding: Finding) -> dict[str, Any]:
 
 
 def shown_severities(*, verbose: bool) -> frozenset[str]:
-    """The severities of the findings that are printed: those of --min-severity, or without it all but notes."""
+    """Return the severities of the findings that are printed: those of --min-severity, or without it all but notes."""
     least = Screen.current.min_severity
     return severities_from(least or ("note" if verbose else "warning"))
 
@@ -111,18 +111,18 @@ class JsonLinesReport:
         self._shown = shown_severities(verbose=verbose)
 
     def start(self) -> None:
-        """Nothing comes first."""
+        """Do nothing: no line comes first."""
 
     def partition(self, path: str) -> None:
-        """Said by its findings alone."""
+        """Do nothing: a partition is known by its findings alone."""
 
     def finding(self, finding: Finding) -> None:
-        """A line."""
+        """Print a line."""
         if finding.severity in self._shown:
             self._out.write(row_line(row(finding)))
 
     def finish(self, totals: Totals, code: int) -> None:
-        """The last line."""
+        """Print the last line."""
         self._out.write(row_line(summary_row(totals)))
 
 
@@ -157,13 +157,13 @@ class TextReport:
         }
 
     def start(self) -> None:
-        """Nothing comes first."""
+        """Do nothing: no line comes first."""
 
     def partition(self, path: str) -> None:
-        """A partition without findings is not mentioned."""
+        """Do nothing: a partition without findings is not mentioned."""
 
     def finding(self, finding: Finding) -> None:
-        """What and where and, for the first of its code in a partition, what follows from it and what to do.
+        """Print what and where and, for the first of its code in a partition, what follows from it and what to do.
 
         The first finding of each code is listed; of more than a screen takes, the others are counted.
         """
@@ -211,7 +211,7 @@ class TextReport:
             self._out.write((style(line) if style else line) + "\n")
 
     def finish(self, totals: Totals, code: int) -> None:
-        """The verdict, what was checked, and the next command."""
+        """Print the verdict, what was checked, and the next command."""
         if self._group is not None:
             self._out.write("\n")
         self._out.write("".join(f"{line}\n" for line in self._rest()))
@@ -256,7 +256,9 @@ _INDENT = " " * 11
 
 
 def consequences(finding: Finding, group: str) -> Iterator[str]:
-    """What a finding means for consumers or for the broker, and what to do: in full where there is one way out."""
+    """Yield what a finding means for consumers or for the broker, and what to do: in full where there
+    is one way out.
+    """
     known = EXPLANATIONS[finding.code]
     if finding.effect is not None:
         yield f"The broker {finding.effect}."
@@ -288,7 +290,7 @@ def _checked(totals: Totals) -> str:
 
 
 def _pass_words(totals: Totals) -> str:
-    """How far a pass is that may take several runs, with the totals of all of them."""
+    """Return how far a pass is that may take several runs, with the totals of all of them."""
     whole = totals.whole
     runs = f" in {whole.runs} runs" if whole.runs > 1 else ""
     state = f"Complete pass finished{runs}" if totals.is_complete else f"The pass is not complete; so far{runs}"

@@ -33,7 +33,7 @@ class Written(NamedTuple):
 
 
 def _each_batch(data: bytes | bytearray | memoryview) -> Iterator[Written]:
-    """The batches in what is written, one by one."""
+    """Yield the batches in what is written, one by one."""
     position = 0
     while position < len(data):
         base_offset, size, _, magic = FRAME.unpack_from(data, position)
@@ -121,7 +121,7 @@ class NewSegment:
         self.size += written.size
 
     def finish(self) -> dict[str, bytes]:
-        """The contents of the index files by kind. Raises CleaningError."""
+        """Return the contents of the index files by kind. Raises CleaningError."""
         self.end_chunk()
         try:
             self._times.maybe_append(*self._max, last=True)

@@ -277,7 +277,7 @@ def messages_in(line: str) -> Iterator[Said]:
 
 
 def said_of(code: str) -> list[str]:
-    """The messages that Kafka prints about findings of a code."""
+    """Return the messages that Kafka prints about findings of a code."""
     return [message.text for message in MESSAGES if code in message.codes]
 
 
@@ -287,7 +287,7 @@ _PARTITION = re.compile(r"\[(?:LogLoader|UnifiedLog|LocalLog) partition=(?P<tp>[
 
 
 def partition_in(said: Said, line: str) -> str | None:
-    """The partition directory that a line is about, or its name alone; None where the line has neither."""
+    """Return the partition directory that a line is about, or its name alone; None where the line has neither."""
     if found := _PARTITION.search(line[:MAX_LINE]):
         return f"{found['dir'].rstrip('/')}/{found['tp']}"
     path = said.values.get("FILE")

@@ -26,12 +26,12 @@ class _Castagnoli:
 
 
 def crc32(data: Buffer, value: int = 0) -> int:
-    """CRC-32 of `data`, going on from `value`, the checksum of the bytes before it."""
+    """Return CRC-32 of `data`, going on from `value`, the checksum of the bytes before it."""
     return zlib.crc32(data, value)
 
 
 def crc32c(data: Buffer, value: int = 0) -> int:
-    """CRC-32C of `data`, going on from `value`, the checksum of the bytes before it.
+    """Return CRC-32C of `data`, going on from `value`, the checksum of the bytes before it.
 
     Raises KdumpError where neither fastcrc nor crcmod is installed.
     """
@@ -41,7 +41,7 @@ def crc32c(data: Buffer, value: int = 0) -> int:
 
 
 def crc32c_engine() -> str:
-    """The library that computes `crc32c`: "fastcrc", "crcmod" or, where it is slow, "crcmod (pure Python)"."""
+    """Return the library that computes `crc32c`: "fastcrc", "crcmod" or, where it is slow, "crcmod (pure Python)"."""
     if not _Castagnoli.engine:
         _pick()
     return _Castagnoli.engine

@@ -128,7 +128,7 @@ def by_topic_and_number(name: str) -> tuple[str, int, str]:
 
 @lru_cache(1 << 14)
 def parse_file_name(name: str) -> FileName:
-    """What `name` (without directory) says; never fails, as a log directory may hold anything."""
+    """Return what `name` (without directory) says; never fails, as a log directory may hold anything."""
     stem, state = _split_state(name)
     if stem in _NAMED_FILES:
         return FileName(None, stem, state)
@@ -139,23 +139,23 @@ def parse_file_name(name: str) -> FileName:
 
 
 def offset_in_name(name: str) -> int | None:
-    """The number before the first '.', which Kafka takes for the offset of any file; None where it is none."""
+    """Return the number before the first '.', which Kafka takes for the offset of any file; None where it is none."""
     before, dot, _ = name.partition(".")
     return parse_long(before) if dot else None
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:
-    """The name of a file for this base offset; `suffix` with its dot, such as ".log" or ".index.swap"."""
+    """Return the name of a file for this base offset; `suffix` with its dot, such as ".log" or ".index.swap"."""
     return f"{base_offset:0{_OFFSET_DIGITS}d}{suffix}"
 
 
 def kraft_snapshot_name(end_offset: int, epoch: int) -> str:
-    """The name of the KRaft snapshot of all records before `end_offset`, the last of which is of `epoch`."""
+    """Return the name of the KRaft snapshot of all records before `end_offset`, the last of which is of `epoch`."""
     return f"{end_offset:0{_OFFSET_DIGITS}d}-{epoch:0{_EPOCH_DIGITS}d}.{KRAFT_SNAPSHOT}"
 
 
 def parse_partition_dir(name: str, path: str | None = None) -> PartitionDirName:
-    """What the name of a partition directory says.
+    """Return what the name of a partition directory says.
 
     Raises NameFormatError, on which a broker refuses to start; `path` is the directory's path for its text.
     """
@@ -173,7 +173,9 @@ def parse_partition_dir(name: str, path: str | None = None) -> PartitionDirName:
 
 
 def partition_dir_name(topic: str, partition: int, unique_id: str = "", state: str = LIVE) -> str:
-    """The directory name of a partition; for DELETE and STRAY the topic is cut so that it fits 255 characters."""
+    """Return the directory name of a partition; for DELETE and STRAY the topic is cut so that it fits
+    255 characters.
+    """
     if not state:
         return f"{topic}-{partition}"
     rest = f"-{partition}.{unique_id}-{state}"
@@ -182,7 +184,7 @@ def partition_dir_name(topic: str, partition: int, unique_id: str = "", state: s
 
 
 def is_partition_dir(name: str) -> bool:
-    """Whether `name` is a partition directory's."""
+    """Return whether `name` is a partition directory's."""
     try:
         parse_partition_dir(name)
     except NameFormatError:
@@ -196,7 +198,9 @@ def _split_state(name: str) -> tuple[str, str]:
 
 
 def _parse_kraft_snapshot(stem: str, state: str) -> FileName:
-    """As Kafka does: both numbers have a fixed width, and what follows them may be a temporary file's random part."""
+    """Parse as Kafka does: both numbers have a fixed width, and what follows them may be a temporary file's random
+    part.
+    """
     end_offset = parse_long(stem[:_OFFSET_DIGITS])
     epoch = parse_int(stem[_OFFSET_DIGITS + 1 : _OFFSET_DIGITS + 1 + _EPOCH_DIGITS])
     if end_offset is None or epoch is None:
@@ -210,7 +214,7 @@ def _split_dir_state(name: str) -> tuple[str, str]:
 
 
 def _has_unique_id(name: str, body: str) -> bool:
-    r"""Whether `name` matches Kafka's `(\S+)-(\S+)\.(\S+)-<state>`, `body` being what comes before the state."""
+    r"""Return whether `name` matches Kafka's `(\S+)-(\S+)\.(\S+)-<state>`, `body` being what comes before the state."""
     dash = body.find("-", 1)
     dot = body.rfind(".", 0, len(body) - 1)
     return 0 < dash < dot - 1 and not any(character in WHITESPACE for character in name)

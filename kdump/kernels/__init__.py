@@ -82,7 +82,7 @@ else:
 
 
 def crc_engine() -> str:
-    """What computes CRC-32C: the compiled kernel's method, or the library that the portable kernels use."""
+    """Return what computes CRC-32C: the compiled kernel's method, or the library that the portable kernels use."""
     if active == "native":
         from kdump.kernels import _native
 

@@ -22,7 +22,7 @@ class Advice(NamedTuple):
 
 
 def advice_on(found: PartitionRetention) -> Iterator[Advice]:
-    """What can be done about the segments that block others in this partition; nothing where none does.
+    """Yield what can be done about the segments that block others in this partition; nothing where none does.
 
     What deletes no record comes first.
     """
@@ -53,7 +53,7 @@ def _on_high_watermark(found: PartitionRetention, _block: Block) -> Iterator[Adv
 
 
 def _on_time_index(block: Block) -> Iterator[Advice]:
-    """Where the time that counts is not that of the records."""
+    """Yield where the time that counts is not that of the records."""
     state, holder = block.blocker, block.holder
     path = shlex.quote(state.segment.log_path)
     if state.source == TimestampSource.MTIME and holder is not None:
@@ -76,7 +76,7 @@ def _on_time_index(block: Block) -> Iterator[Advice]:
 
 
 def _on_records(found: PartitionRetention, block: Block) -> Iterator[Advice]:
-    """Moving the log start offset, online or offline."""
+    """Advise to move the log start offset, online or offline."""
     if found.log.name is None:
         return
     offset = block.free_offset
@@ -101,7 +101,7 @@ def _on_records(found: PartitionRetention, block: Block) -> Iterator[Advice]:
 
 
 def _on_size(found: PartitionRetention, block: Block) -> Iterator[Advice]:
-    """A size that happens to leave exactly what is young."""
+    """Yield a size that happens to leave exactly what is young."""
     staying = sum(state.size for state in found.staying if state.base_offset >= block.free_offset)
     if found.log.name is None or not staying or found.config.remote_storage:
         return
@@ -117,7 +117,7 @@ def _on_size(found: PartitionRetention, block: Block) -> Iterator[Advice]:
 
 
 def _on_cause(found: PartitionRetention, block: Block) -> Iterator[Advice]:
-    """Not letting such timestamps in again."""
+    """Advise not to let such timestamps in again."""
     holder = block.holder
     if holder is None or holder.timestamp <= found.now:
         return

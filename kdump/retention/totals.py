@@ -32,7 +32,7 @@ class Totals:
 
     @classmethod
     def of(cls, partitions: Iterable[PartitionRetention]) -> Totals:
-        """The sums over these partitions."""
+        """Return the sums over these partitions."""
         totals = cls()
         for found in partitions:
             totals._add(found)

@@ -11,7 +11,7 @@ from kdump.schemas.nesting import MAX_NESTING, check_nesting
 
 
 def decode_json(payload: bytes) -> Any:
-    """The value of a payload. Raises SchemaError."""
+    """Return the value of a payload. Raises SchemaError."""
     try:
         value = json.loads(payload, parse_constant=_constant)
     except (ValueError, RecursionError) as error:
@@ -22,5 +22,5 @@ def decode_json(payload: bytes) -> Any:
 
 
 def _constant(text: str) -> str:
-    """NaN and the infinities, which some serializers write and JSON has not."""
+    """Return NaN and the infinities, which some serializers write and JSON has not."""
     return not_finite(float(text))

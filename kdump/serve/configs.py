@@ -50,7 +50,7 @@ class _Config(NamedTuple):
 
 
 def _config_of(setting: Setting[Any]) -> _Config:
-    """The configuration that a setting of topics is."""
+    """Return the configuration that a setting of topics is."""
     match setting.kind:
         case Number(most=most):
             kind = _Type.LONG if most > INT_MAX else _Type.INT
@@ -110,7 +110,7 @@ def _described(ctx: Context, asked: Fields, version: int, body: Fields) -> Field
 
 
 def _values(ctx: Context, kind: int, name: str) -> Iterator[tuple[str, list[_Value]]]:
-    """The configurations of a resource, each with its values: the first one counts."""
+    """Yield the configurations of a resource, each with its values: the first one counts."""
     configs = ctx.cluster.configs()
     own = configs.get((kind, name), {})
     if kind == TOPIC_RESOURCE:

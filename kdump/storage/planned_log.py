@@ -65,7 +65,7 @@ class LogView(LogFile):
         return done
 
     def _pieces(self, position: int, size: int) -> Iterator[bytes]:
-        """The bytes from `position` on, part by part; fewer where a file has become shorter."""
+        """Yield the bytes from `position` on, part by part; fewer where a file has become shorter."""
         for part, start, wanted in self._ranges(position, size):
             if isinstance(part, NewContent):
                 yield part.data[start : start + wanted].ljust(wanted, b"\0")
@@ -76,7 +76,9 @@ class LogView(LogFile):
                 return
 
     def _ranges(self, position: int, size: int) -> Iterator[tuple[Part, int, int]]:
-        """The parts that have the bytes from `position` on, each with where in it they start and how many they are."""
+        """Yield the parts that have the bytes from `position` on, each with where in it they start and how many they
+        are.
+        """
         number = bisect_right(self._starts, position) - 1
         while size > 0:
             part, start = self._parts[number], position - self._starts[number]
@@ -93,11 +95,11 @@ class LogView(LogFile):
         gathers: bool = False,
         block: BatchBlock | None = None,
     ) -> Iterator[BatchBlock]:
-        """As LogFile.blocks, but of batches that are only partly held."""
+        """Walk as LogFile.blocks, but through batches that are only partly held."""
         return super().blocks(start, stop, whole=whole, gathers=gathers, block=block)
 
     def find(self, offset: int, position: int) -> int | None:
-        """Where, from byte `position` on, the first batch starts whose last offset is not below `offset`.
+        """Find where, from byte `position` on, the first batch starts whose last offset is not below `offset`.
 
         None where there is none. Raises LoadError where Kafka's reader meets something that it cannot walk over.
         """
@@ -110,7 +112,7 @@ class LogView(LogFile):
         return None
 
     def end_offset(self, position: int, stop: int | None = None) -> int | None:
-        """The offset after the last batch of those from byte `position` to byte `stop`; None without any batch.
+        """Return the offset after the last batch of those from byte `position` to byte `stop`; None without any batch.
 
         Raises LoadError as `find`.
         """

@@ -79,7 +79,7 @@ class ClusterImage:
         handler(self, record.fields)
 
     def supported_metadata_version(self, broker_id: int | None) -> int | None:
-        """The highest level of metadata.version that a broker's software supports, which names its release.
+        """Return the highest level of metadata.version that a broker's software supports, which names its release.
 
         That of any broker where this one is not registered; None where none is.
         """
@@ -90,14 +90,14 @@ class ClusterImage:
         return max(levels, default=None)
 
     def topic(self, topic_id: bytes) -> Topic:
-        """The topic of an id. Raises ImageError."""
+        """Return the topic of an id. Raises ImageError."""
         found = self.topics.get(topic_id)
         if found is None:
             raise ImageError(f"there is no topic with the id {format_uuid(topic_id)}")
         return found
 
     def broker(self, broker_id: int, epoch: int) -> Fields:
-        """The broker of an id, in this epoch. Raises ImageError."""
+        """Return the broker of an id, in this epoch. Raises ImageError."""
         found = self.brokers.get(broker_id)
         if found is None:
             raise ImageError(f"there is no broker {broker_id}")
@@ -140,7 +140,7 @@ def _change_partition(image: ClusterImage, change: Fields) -> None:
 
 
 def _clear_elr(image: ClusterImage, fields: Fields) -> None:
-    """Without a name, of all topics."""
+    """Clear the eligible leader replicas of a topic; without a name, of all topics."""
     name = fields["topicName"]
     chosen = [topic for topic in image.topics.values() if name in ("", topic.name)]
     if name and not chosen:
@@ -198,7 +198,7 @@ def _unregister_controller(image: ClusterImage, fields: Fields) -> None:
 
 
 def _feature(image: ClusterImage, fields: Fields) -> None:
-    """Level 0 switches a feature off."""
+    """Set a feature's level; 0 switches it off."""
     if fields["featureLevel"]:
         image.features[fields["name"]] = fields["featureLevel"]
     else:
@@ -252,7 +252,7 @@ def _zk_migration(image: ClusterImage, fields: Fields) -> None:
 
 
 def _nothing(image: ClusterImage, fields: Fields) -> None:
-    """The record only moves the log's end."""
+    """Do nothing: the record only moves the log's end."""
 
 
 _HANDLERS: dict[str, Callable[[ClusterImage, Fields], None]] = {

@@ -31,7 +31,8 @@ class PartitionState:
     """A partition as the cluster's metadata has it; `replicas` in the order of their assignment.
 
     `leader` is -1 where there is none. `is_recovering`: the last election was an unclean one. `has_elr`: eligible
-    leader replicas are switched on. `min_insync` is min.insync.replicas, at most the number of replicas.
+    leader replicas are switched on. `min_insync` is min.insync.replicas, at most the number of replicas. A reassignment
+    is `adding` and `removing` some of the replicas: the copies of those go when it is done.
     """
 
     replicas: tuple[int, ...]
@@ -45,6 +46,8 @@ class PartitionState:
     has_elr: bool = False
     is_unclean_allowed: bool = False
     min_insync: int = 1
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
     @property
     def is_under_replicated(self) -> bool:
@@ -57,7 +60,7 @@ class PartitionState:
         return len(self.isr) < self.min_insync
 
     def standing(self, broker: int) -> Standing:
-        """Why a replica may lead."""
+        """Return why a replica may lead."""
         if broker in self.isr:
             return Standing.IN_SYNC
         if broker in self.elr:
@@ -67,7 +70,7 @@ class PartitionState:
         return Standing.UNCLEAN
 
     def may_lead(self, broker: int) -> bool:
-        """Whether a replica can become leader without an administrator, some brokers being down or not."""
+        """Return whether a replica can become leader without an administrator, some brokers being down or not."""
         return self.is_unclean_allowed or self.standing(broker) is not Standing.UNCLEAN
 
     @property
@@ -76,7 +79,7 @@ class PartitionState:
         return self.next_leader([broker for broker in self.replicas if broker != self.leader])
 
     def next_leader(self, alive: Collection[int]) -> int:
-        """The leader that the controller elects when just these brokers are alive; -1 for none."""
+        """Return the leader that the controller elects when just these brokers are alive; -1 for none."""
         candidates = self.isr or self.elr
         if self.leader in candidates and self.leader in alive:
             return self.leader
@@ -106,6 +109,8 @@ def partition_state(
         has_elr=features.get(ELR_FEATURE, 0) > 0,
         is_unclean_allowed=settings.allows_unclean_election,
         min_insync=max(1, min(settings.min_insync_replicas, len(replicas))),
+        adding=tuple(fields.get("addingReplicas") or ()),
+        removing=tuple(fields.get("removingReplicas") or ()),
     )
 
 

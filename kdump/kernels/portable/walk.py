@@ -50,7 +50,7 @@ def walk(block: BatchBlock, position: int, end: int, file_end: int, row: int = 0
 
 
 def hop(data: bytes | bytearray, start: int, stop: int, end: int) -> int:
-    """Index in `data` behind the last of the ordinary entries from index `start` on that begin before `stop`.
+    """Return index in `data` behind the last of the ordinary entries from index `start` on that begin before `stop`.
 
     These follow one another and end by index `end`, which may lie behind the data; CRCs are not looked at. Not ordinary
     is an entry with a size field too small for its magic's header. `data` must go on for a frame behind `stop`.
