@@ -9,6 +9,7 @@ from kdump.change.plan import CHECKPOINT, REMOVE, Operation, Plan
 from kdump.retention.advice import advice_on
 from kdump.retention.holder import Holder
 from kdump.retention.partition import Block, PartitionRetention, Share
+from kdump.retention.policy import Policy
 from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
 
@@ -180,7 +181,7 @@ def _waiting(waiting: Waiting) -> Row:
     }
 
 
-def _shares(shares: Mapping[str, Share]) -> Row:
+def _shares(shares: Mapping[Policy, Share]) -> Row:
     return {policy: _share(share) for policy, share in shares.items()}
 
 

@@ -12,7 +12,7 @@ from kdump.formats.words import counted, duration, number_words, offset_range, s
 from kdump.retention.advice import Advice, advice_on
 from kdump.retention.holder import Holder
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention, Share
-from kdump.retention.policy import LOG_START, POLICIES, SIZE, TIME
+from kdump.retention.policy import LOG_START, SIZE, TIME, Policy
 from kdump.retention.segments import SegmentState
 from kdump.retention.tombstones import Waiting
 from kdump.retention.totals import Totals
@@ -87,7 +87,7 @@ class Text:
         is_blocked = self._blocked > 0
         self._routine = self._changed = self._more = self._blocked = 0
         if totals.freed.segments:
-            rows = [(_POLICY_WORDS[policy], *_shown(totals, policy)) for policy in POLICIES]
+            rows = [(_POLICY_WORDS[policy], *_shown(totals, policy)) for policy in Policy]
             rows.append(("together", str(totals.freed.segments), size_text(totals.freed.space), ""))
             heading = ("POLICY", "SEGMENTS", "FREES", "BY THIS RULE ONLY")
             for line in aligned(heading, rows, right=heading[1:], indent="  "):
@@ -310,7 +310,7 @@ def _off(timestamp: int, now: int) -> str:
     return f"{duration(now - timestamp)} ago"
 
 
-def _shown(totals: Totals, policy: str) -> tuple[str, str, str]:
+def _shown(totals: Totals, policy: Policy) -> tuple[str, str, str]:
     share, alone = totals.shares[policy], totals.alone[policy]
     return str(share.segments), size_text(share.space), _alone(alone)
 

@@ -33,6 +33,7 @@ class Screen:
     fail_on: str | None = None
     has_partition: Callable[[int], bool] = all_partitions
     asked: tuple[str, ...] = ()
+    narrowed: tuple[str, ...] = ()
     drops_if_ok: bool = False
     shows_all_options: bool = False
     has_findings: bool = False

@@ -147,7 +147,9 @@ def _next(change: Change, path: str, why: str) -> str:
     if change.undoes:
         return f"kdump undo {path} --change {change.undoes} --apply (finishes the interrupted undo)"
     name, _, how = change.command.partition(" ")
-    options = {SALVAGE: f" --strategy {SALVAGE}", TRUNCATE_LOG: f" --strategy {TRUNCATE_LOG}", FIX_BIT: f" --{FIX_BIT}"}
+    options: dict[str, str] = {
+        **{each: f" --strategy {each}" for each in (SALVAGE, TRUNCATE_LOG)}, FIX_BIT: f" --{FIX_BIT}"
+    }
     command = f"{safe(name) if name not in ('', 'append') else 'repair'} {path}{options.get(how, '')}"
     return f"kdump {command} --apply (finishes the interrupted change)"
 

@@ -127,7 +127,9 @@ class NewSegment:
             self._times.maybe_append(*self._max, last=True)
         except LoadError as error:
             raise CleaningError(f"{self._name}: Kafka's cleaner fails here: {error}") from None
-        contents = {names.OFFSET_INDEX: self._offsets.content(), names.TIME_INDEX: self._times.content()}
+        contents: dict[str, bytes] = {
+            names.OFFSET_INDEX: self._offsets.content(), names.TIME_INDEX: self._times.content()
+        }
         if self.aborted:
             contents[names.TXN_INDEX] = encode_aborted_txns(self.aborted)
         return contents

@@ -18,32 +18,47 @@ Kafka looks for a partition's number after the last '-', and for any file's offs
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
 from kdump.errors import NameFormatError
 from kdump.formats.java_text import WHITESPACE, parse_int, parse_long
 
-LOG = "log"
-OFFSET_INDEX = "index"
-TIME_INDEX = "timeindex"
-TXN_INDEX = "txnindex"
-PRODUCER_SNAPSHOT = "snapshot"
-KRAFT_SNAPSHOT = "checkpoint"
-OTHER = "other"
+
+class FileKind(StrEnum):
+    """What a file is, by the suffix of its name."""
+
+    LOG = "log"
+    OFFSET_INDEX = "index"
+    TIME_INDEX = "timeindex"
+    TXN_INDEX = "txnindex"
+    PRODUCER_SNAPSHOT = "snapshot"
+    KRAFT_SNAPSHOT = "checkpoint"
+    OTHER = "other"
+
+
+LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, PRODUCER_SNAPSHOT, KRAFT_SNAPSHOT, OTHER = FileKind
 
 SEGMENT_KINDS = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, PRODUCER_SNAPSHOT)
 INDEX_KINDS = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
 
-LIVE = ""
-DELETED = "deleted"
-CLEANED = "cleaned"
-SWAP = "swap"
-TMP = "tmp"
-PART = "part"
-FUTURE = "future"
-DELETE = "delete"
-STRAY = "stray"
+
+class State(StrEnum):
+    """What is to become of a file or a partition directory, by the end of its name; LIVE ones have none."""
+
+    LIVE = ""
+    DELETED = "deleted"
+    CLEANED = "cleaned"
+    SWAP = "swap"
+    TMP = "tmp"
+    PART = "part"
+    FUTURE = "future"
+    DELETE = "delete"
+    STRAY = "stray"
+
+
+LIVE, DELETED, CLEANED, SWAP, TMP, PART, FUTURE, DELETE, STRAY = State
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
@@ -92,14 +107,14 @@ _MAX_DIR_NAME = 255
 class FileName(NamedTuple):
     """What the name of a file says.
 
-    `kind` is one of SEGMENT_KINDS, KRAFT_SNAPSHOT, a whole name such as PARTITION_METADATA, or OTHER. `offset` is
+    `kind` is the whole name where that is always the same, as PARTITION_METADATA. `offset` is
     None where the name has none that Java could read (also for a segment's file: loading such a log fails). `epoch`
     is that of a KRaft snapshot.
     """
 
     offset: int | None
-    kind: str
-    state: str = LIVE
+    kind: FileKind | str
+    state: State = LIVE
     epoch: int | None = None
 
     @property
@@ -117,7 +132,7 @@ class PartitionDirName(NamedTuple):
     topic: str
     partition: int
     unique_id: str | None = None
-    state: str = LIVE
+    state: State = LIVE
 
 
 def by_topic_and_number(name: str) -> tuple[str, int, str]:
@@ -135,7 +150,7 @@ def parse_file_name(name: str) -> FileName:
     suffix = stem.rpartition(".")[2] if "." in stem else ""
     if suffix == KRAFT_SNAPSHOT:
         return _parse_kraft_snapshot(stem, state)
-    return FileName(offset_in_name(name), suffix if suffix in SEGMENT_KINDS else OTHER, state)
+    return FileName(offset_in_name(name), FileKind(suffix) if suffix in SEGMENT_KINDS else OTHER, state)
 
 
 def offset_in_name(name: str) -> int | None:
@@ -172,7 +187,7 @@ def parse_partition_dir(name: str, path: str | None = None) -> PartitionDirName:
     return PartitionDirName(topic, partition, unique_id, state)
 
 
-def partition_dir_name(topic: str, partition: int, unique_id: str = "", state: str = LIVE) -> str:
+def partition_dir_name(topic: str, partition: int, unique_id: str = "", state: State = LIVE) -> str:
     """Return the directory name of a partition; for DELETE and STRAY the topic is cut so that it fits
     255 characters.
     """
@@ -192,12 +207,12 @@ def is_partition_dir(name: str) -> bool:
     return True
 
 
-def _split_state(name: str) -> tuple[str, str]:
+def _split_state(name: str) -> tuple[str, State]:
     stem, dot, suffix = name.rpartition(".")
-    return (stem, suffix) if dot and suffix in _FILE_STATES else (name, LIVE)
+    return (stem, State(suffix)) if dot and suffix in _FILE_STATES else (name, LIVE)
 
 
-def _parse_kraft_snapshot(stem: str, state: str) -> FileName:
+def _parse_kraft_snapshot(stem: str, state: State) -> FileName:
     """Parse as Kafka does: both numbers have a fixed width, and what follows them may be a temporary file's random
     part.
     """
@@ -208,9 +223,9 @@ def _parse_kraft_snapshot(stem: str, state: str) -> FileName:
     return FileName(end_offset, KRAFT_SNAPSHOT, state, epoch)
 
 
-def _split_dir_state(name: str) -> tuple[str, str]:
+def _split_dir_state(name: str) -> tuple[str, State]:
     body, _, suffix = name.rpartition("-")
-    return (body, suffix) if suffix in _DIR_STATES else (name, LIVE)
+    return (body, State(suffix)) if suffix in _DIR_STATES else (name, LIVE)
 
 
 def _has_unique_id(name: str, body: str) -> bool:

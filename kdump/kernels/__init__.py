@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError
+from kdump.formats.checksums import compiled_crc32c, crc32c_engine
 
 
 class KernelError(KdumpError):
@@ -80,6 +81,8 @@ else:
         walk,
     )
 
+    compiled_crc32c(crc32c)
+
 
 def crc_engine() -> str:
     """Return what computes CRC-32C: the compiled kernel's method, or the library that the portable kernels use."""
@@ -87,8 +90,6 @@ def crc_engine() -> str:
         from kdump.kernels import _native
 
         return f"kernel ({_native.crc32c_method()})"
-    from kdump.formats.checksums import crc32c_engine
-
     return crc32c_engine()
 
 

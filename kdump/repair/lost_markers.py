@@ -11,6 +11,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from enum import StrEnum
 from itertools import chain, groupby, pairwise
 from typing import NamedTuple
 
@@ -34,10 +35,17 @@ from kdump.storage.planned import VirtualDirectory, content_of
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import SourceBytes, parts_of
 
-OPEN = "open"
-ABORTED = "abort"
-CHOICES = (OPEN, ABORTED)
-"""What becomes of a transaction that may have lost its marker: it stays open, or it is aborted."""
+
+class LostMarkers(StrEnum):
+    """What becomes of a transaction that may have lost its marker."""
+
+    OPEN = "open"
+    """It stays open."""
+    ABORTED = "abort"
+    """It is aborted."""
+
+
+OPEN, ABORTED = LostMarkers
 
 _MAX_TXNS = 1 << 20
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.change.checkpoint_lines import within_log
@@ -13,7 +14,7 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome, Loss
 from kdump.recovery.startup import Startup
-from kdump.repair.lost_markers import OPEN
+from kdump.repair.lost_markers import OPEN, LostMarkers
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 
@@ -21,10 +22,17 @@ if TYPE_CHECKING:
     from kdump.repair.decision import Damaged, Decision
     from kdump.repair.salvage_partition import Rescue
 
-SAFE = "safe"
-TRUNCATE_LOG = "truncate"
-SALVAGE = "salvage"
-FIX_BIT = "fix-bit"
+
+class Strategy(StrEnum):
+    """How a repair deals with damage (kdump.repair.strategies)."""
+
+    SAFE = "safe"
+    TRUNCATE_LOG = "truncate"
+    SALVAGE = "salvage"
+    FIX_BIT = "fix-bit"
+
+
+SAFE, TRUNCATE_LOG, SALVAGE, FIX_BIT = Strategy
 STRATEGIES = (SAFE, TRUNCATE_LOG, SALVAGE)
 OLD_NAMES = {"kafka": TRUNCATE_LOG}
 """Names of strategies that are still taken, with a warning."""
@@ -38,14 +46,14 @@ INDEX_KINDS = ("indexes", "timeindexes", "txnindexes")
 class Request:
     """What is asked for.
 
-    `strategy` is one of STRATEGIES, or FIX_BIT. `kinds` are those of ALL_KINDS that may be changed; None: everything.
-    `limit` bounds what one batch may decompress to, in bytes. `lost_markers` is one of lost_markers.CHOICES.
+    `kinds` are those of ALL_KINDS that may be changed; None: everything. `limit` bounds what one batch may decompress
+    to, in bytes.
     """
 
-    strategy: str = SAFE
+    strategy: Strategy = SAFE
     kinds: frozenset[str] | None = None
     limit: int = DEFAULT_LIMIT
-    lost_markers: str = OPEN
+    lost_markers: LostMarkers = OPEN
 
 
 class Task(NamedTuple):

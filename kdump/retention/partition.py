@@ -14,7 +14,7 @@ from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
 from kdump.retention.holder import Holder, find_holder
-from kdump.retention.policy import POLICIES, Bounds, Next, deletions, is_empty_last, is_old, next_to_go
+from kdump.retention.policy import Bounds, Next, Policy, deletions, is_empty_last, is_old, next_to_go
 from kdump.retention.segments import SegmentState, Shutdown, segment_states
 from kdump.retention.tombstones import Tombstones, tombstones_of
 from kdump.settings.views import RetentionSettings
@@ -85,8 +85,8 @@ class PartitionRetention:
     is_watermark_known: bool
     end_offset: int
     segments: tuple[SegmentState, ...]
-    reasons: tuple[str, ...]
-    alone: dict[str, Share]
+    reasons: tuple[Policy, ...]
+    alone: dict[Policy, Share]
     next: Next | None
     block: Block | None
     future: tuple[SegmentState, ...]
@@ -161,11 +161,11 @@ class PartitionRetention:
         )
         return tuple(CheckpointChange(*each) for each in wanted if each[1] != each[2])
 
-    def shares(self) -> dict[str, Share]:
+    def shares(self) -> dict[Policy, Share]:
         """Return what each policy deletes, in the broker's order."""
         return {
             policy: _share(state for state, reason in zip(self.going, self.reasons, strict=True) if reason == policy)
-            for policy in POLICIES
+            for policy in Policy
         }
 
     def wrong_unit(self, state: SegmentState) -> str | None:
@@ -214,7 +214,7 @@ def examine(
     bounds = Bounds(now, start, high_watermark)
     config = settings
     reasons = tuple(deletions(states, bounds, config))
-    alone = {policy: _share(states[: len(deletions(states, bounds, config, (policy,)))]) for policy in POLICIES}
+    alone = {policy: _share(states[: len(deletions(states, bounds, config, (policy,)))]) for policy in Policy}
     left = states[len(reasons) :]
     latest = now + config.timestamp_after_max_ms
     return PartitionRetention(

@@ -12,14 +12,23 @@ empty last segment stays; where all go, a new one is begun at the log end offset
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 from kdump.retention.segments import SegmentState
 from kdump.settings.views import RetentionSettings
 
-LOG_START, SIZE, TIME = "logStart", "size", "time"
-POLICIES = (LOG_START, SIZE, TIME)
+
+class Policy(StrEnum):
+    """Why a broker deletes a segment, in the order in which it looks."""
+
+    LOG_START = "logStart"
+    SIZE = "size"
+    TIME = "time"
+
+
+LOG_START, SIZE, TIME = Policy
 
 
 class Bounds(NamedTuple):
@@ -44,10 +53,10 @@ class Next(NamedTuple):
 
 
 def deletions(
-    segments: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings, policies: Sequence[str] = POLICIES
-) -> list[str]:
+    segments: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings, policies: Iterable[Policy] = Policy
+) -> list[Policy]:
     """Return, for each segment that goes, from the oldest on, the policy that deletes it. Of `policies` only."""
-    gone: list[str] = []
+    gone: list[Policy] = []
     for policy in policies:
         if policy == LOG_START or config.deletes:
             left = segments[len(gone) :]
@@ -83,7 +92,7 @@ def is_empty_last(segment: SegmentState) -> bool:
 
 
 def _test(
-    policy: str, left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings
+    policy: Policy, left: Sequence[SegmentState], bounds: Bounds, config: RetentionSettings
 ) -> Callable[[SegmentState], bool]:
     if policy == LOG_START:
         return lambda segment: not segment.is_last and segment.end_offset <= bounds.log_start_offset

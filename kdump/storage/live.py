@@ -32,7 +32,7 @@ ATTEMPTS = 4
 SWAP_PAUSE = 0.05
 """Seconds after which segments that are just being swapped in have their names."""
 
-_ORDER = {names.TXN_INDEX: 1, names.TIME_INDEX: 2, names.OFFSET_INDEX: 3, names.LOG: 4}
+_ORDER: dict[str, int] = {names.TXN_INDEX: 1, names.TIME_INDEX: 2, names.OFFSET_INDEX: 3, names.LOG: 4}
 
 
 @dataclass(slots=True)

@@ -16,7 +16,8 @@ from kdump.formats.batch import (
     MIN_SIZE_FIELD,
     wrap64,
 )
-from kdump.formats.checksums import crc32, crc32c
+from kdump.formats.checksums import crc32
+from kdump.formats.checksums import library_crc32c as crc32c
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER, UNDERSIZED
 from kdump.formats.message_set import CRC, TIMESTAMP
 
